@@ -1,0 +1,136 @@
+"""Which tables are neighbours, and how far an integer statistic can move between them.
+
+    replace-one   the values of one unit are exchanged for other values; the number of units is public
+    add-remove    one unit is added or removed; the number of units is private
+
+A unit is one row, or all rows that share a declared id, at most `rows` of them. Under replace-one with such an id the
+number of *rows* is private: the unit that comes in may have more or fewer rows than the one that leaves.
+
+A `Sensitivity` names the relation it was proven for, and the door refuses it under any other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.errors import InputError, InternalError
+
+
+class Relation(StrEnum):
+    REPLACE_ONE = "replace-one"
+    ADD_REMOVE = "add-remove"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """All rows with the same value in `column` are one unit; at most `max_rows` of them (the first ones) are used."""
+
+    column: str
+    max_rows: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
+            raise InputError(f"max_rows must be a whole number of at least 1; got {self.max_rows!r}.")
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The pairs of tables that a guarantee makes hard to tell apart."""
+
+    relation: Relation
+    unit: Unit | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows one unit has at most."""
+        return 1 if self.unit is None else self.unit.max_rows
+
+    @property
+    def rows_public(self) -> bool:
+        """Whether the number of rows is public."""
+        return self.relation is Relation.REPLACE_ONE and self.unit is None
+
+    def describe(self) -> str:
+        """The privacy unit and the relation in words."""
+        who = "one row" if self.unit is None else f"all rows of one {self.unit.column} (at most {self.unit.max_rows})"
+        verb = "replaced by other values" if self.relation is Relation.REPLACE_ONE else "added or removed"
+        return f"{who} {verb}"
+
+    def to_json(self) -> JsonObject:
+        unit = None if self.unit is None else {"column": self.unit.column, "max_rows": self.unit.max_rows}
+        return {"relation": self.relation.value, "unit": unit}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Neighbours:
+        unit = value["unit"]
+        return cls(Relation(value["relation"]), None if unit is None else Unit(unit["column"], unit["max_rows"]))
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Upper bounds on |s - s'| in three norms, for one statistic and one kind of neighbours."""
+
+    neighbours: Neighbours
+    l1: int
+    l2_squared: int
+    linf: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.linf <= self.l1 or not self.linf**2 <= self.l2_squared <= self.l1**2:
+            raise InternalError(f"the norms of a sensitivity contradict each other: {self}")
+
+    @classmethod
+    def of_boxes(cls, boxes: Sequence[tuple[int, int]], neighbours: Neighbours) -> Sensitivity:
+        """Of a sum over rows in which every row adds an integer in [low_i, high_i] to coordinate i.
+
+        Proof. Let k be the most rows of a unit.
+        add-remove: the unit's 0..k rows appear or vanish, so coordinate i moves by at most k max(|low_i|, |high_i|).
+        replace-one, unit = row: one row's value in [low_i, high_i] becomes another one: at most high_i - low_i.
+        replace-one, unit = id: the unit's 0..k rows add up to a value in [k min(low_i, 0), k max(high_i, 0)], before
+        and after, so the move is at most the length of that interval.
+        The norms of a vector with |v_i| <= c_i are at most those of c.
+        """
+        k = neighbours.rows
+        if neighbours.relation is Relation.ADD_REMOVE:
+            bounds = [k * max(abs(low), abs(high)) for low, high in boxes]
+        elif neighbours.unit is None:
+            bounds = [high - low for low, high in boxes]
+        else:
+            bounds = [k * (max(high, 0) - min(low, 0)) for low, high in boxes]
+        return cls(neighbours, sum(bounds), sum(b * b for b in bounds), max(bounds))
+
+    @classmethod
+    def of_counts(cls, neighbours: Neighbours, partitions: int = 1) -> Sensitivity:
+        """Of the cell counts of `partitions` public partitions of the rows: each row adds 1 to one cell of each.
+
+        Proof, for one partition. add-remove: up to k counts appear: a vector a >= 0 with |a|_1 <= k, so
+        |a|_2^2 <= k^2 and |a|_inf <= k. replace-one: a leaves and b comes, |a|_1, |b|_1 <= k: |b - a|_1 <= 2k,
+        |b - a|_2^2 = |a|^2 + |b|^2 - 2ab <= 2 k^2 because ab >= 0, |b - a|_inf <= k. Several partitions add up in
+        L1 and in squared L2, and share the maximum.
+        """
+        k, p = neighbours.rows, partitions
+        factor = 1 if neighbours.relation is Relation.ADD_REMOVE else 2
+        return cls(neighbours, p * factor * k, p * factor * k * k, k)
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """How far the scores of public candidates can move between neighbours: every change lies in [low, high].
+
+    Only the length counts: adding the same amount to all scores changes no selection.
+    """
+
+    neighbours: Neighbours
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.high <= self.low:
+            raise InternalError(f"the range of score changes is empty: [{self.low}, {self.high}]")
+
+    @property
+    def length(self) -> int:
+        return self.high - self.low
