@@ -116,6 +116,27 @@ class Sensitivity:
         return cls(neighbours, p * factor * k, p * factor * k * k, k)
 
 
+class Assignment(StrEnum):
+    """How rows are dealt to the parts of a black-box release. The rows of one unit always share a part."""
+
+    POSITION = "position"  # row i goes to part i modulo the number of parts
+    KEYED = "keyed"  # a hash of a declared id under a fresh secret key
+    RANDOM = "random"  # a fresh secret number for every row
+
+    def changed_parts(self, neighbours: Neighbours) -> int:
+        """How many parts can differ between neighbouring tables, the secret randomness being the same in both.
+
+        replace-one by position or by random numbers per row: the row keeps its place: one. Keyed: the row that comes
+        in may carry another id and fall into another part: two. add-remove: the unit's part: one; but positions of
+        all later rows shift, so position is not allowed there, nor with units, whose number of rows may differ.
+        """
+        if self is not Assignment.KEYED and neighbours.unit is not None:
+            raise InternalError("rows of one unit must be dealt together, by a hash of the unit")
+        if self is Assignment.POSITION and not neighbours.rows_public:
+            raise InternalError("rows can be dealt by position only when their number is public")
+        return 2 if self is Assignment.KEYED and neighbours.relation is Relation.REPLACE_ONE else 1
+
+
 @dataclass(frozen=True)
 class ScoreRange:
     """How far the scores of public candidates can move between neighbours: every change lies in [low, high].

@@ -1,0 +1,40 @@
+# Two commands for everybody: `make demo` and `make test`. Both set up what they need in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    ?= demo-output
+
+.PHONY: demo test check coverage docs clean
+
+demo: $(VENV)/demo.stamp
+	$(BIN)/dpexplain demo --out $(OUT)
+
+test: $(VENV)/test.stamp check
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: $(VENV)/test.stamp
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/unit/test_architecture.py -p no:xdist
+
+coverage: $(VENV)/test.stamp
+	$(BIN)/python -m pytest --cov=dpexplain.core --cov=dpexplain.ledger --cov-branch --cov-report=term-missing tests/unit tests/privacy tests/property tests/e2e
+
+docs: $(VENV)/test.stamp
+	$(BIN)/python -m docs.pictures
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpexplain needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/demo.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	touch $@
+
+$(VENV)/test.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	touch $@ $(VENV)/demo.stamp
+
+clean:
+	rm -rf $(VENV) $(OUT) build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,214 @@
+"""What is declared about the data before anybody looks at it, and the clipping that makes every row obey.
+
+A declared value is public: bounds, categories, the value that stands for a missing one. No method here can raise
+because of a row: what lies outside is clipped, what is missing, unseen or not a number becomes the declared default.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.errors import DomainError, InputError
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class PublicRange:
+    """An interval that outputs are clipped to, and the integers {0..levels} that they become before they are summed."""
+
+    low: float
+    high: float
+    levels: int = 2**20  # even, so that the middle is an integer; fine enough that rounding never shows
+
+    def __post_init__(self) -> None:
+        low, high = _bounds(self.low, self.high, "the output range", InputError)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    @property
+    def middle(self) -> float:
+        return self.low + self.width / 2
+
+    def quantize(self, values: Floats) -> NDArray[np.int64]:
+        """Each value clipped (NaN becomes the middle) and rounded to the nearest of levels + 1 equally spaced points."""
+        unit = (np.clip(values, self.low, self.high) - self.low) / self.width
+        return np.rint(np.nan_to_num(unit, nan=0.5) * self.levels).astype(np.int64)
+
+    def to_json(self) -> JsonObject:
+        return {"low": self.low, "high": self.high, "levels": self.levels}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> PublicRange:
+        return cls(value["low"], value["high"], value["levels"])
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number between declared bounds. Missing values become `missing` (the middle of the bounds if not given)."""
+
+    low: float
+    high: float
+    integer: bool = False
+    missing: float | None = None
+
+    def __post_init__(self) -> None:
+        low, high = _bounds(self.low, self.high, "a numeric column", DomainError)
+        if self.integer and not (low.is_integer() and high.is_integer()):
+            raise DomainError(f"the bounds of an integer column must be whole numbers; got {low:g} and {high:g}.")
+        missing = (low + high) / 2 if self.missing is None else _number(self.missing, "missing", DomainError)
+        if not low <= missing <= high:
+            raise DomainError(f"missing={missing:g} lies outside the bounds {low:g} to {high:g}.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        object.__setattr__(self, "missing", float(math.floor(missing)) if self.integer else missing)
+
+    @property
+    def values(self) -> int:
+        """How many values an integer column can take."""
+        return int(self.high - self.low) + 1
+
+    def clean(self, values: Floats) -> Floats:
+        """Every value inside the bounds; missing ones replaced; whole numbers for an integer column."""
+        inside = np.clip(np.where(np.isnan(values), self.missing, values), self.low, self.high)
+        return np.rint(inside) if self.integer else inside
+
+    def to_json(self) -> JsonObject:
+        return {"type": "numeric", "low": self.low, "high": self.high, "integer": self.integer, "missing": self.missing}
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of the declared values. Missing and unseen ones become `missing` (the first value if not given)."""
+
+    categories: tuple[Any, ...]
+    missing: Any = None
+
+    def __init__(self, categories: Sequence[Any], missing: Any = None) -> None:
+        plain = tuple(c.item() if isinstance(c, np.generic) else c for c in categories)
+        if isinstance(categories, str) or not plain:
+            raise DomainError("a categorical column needs a list of at least one declared value.")
+        for value in plain:
+            if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+                raise DomainError(f"a category must be a text or a finite number; got {value!r}.")
+        if len(set(plain)) < len(plain):
+            raise DomainError("the declared categories contain a value twice.", hint="note that 1, 1.0 and True are equal")
+        if missing is not None and missing not in plain:
+            raise DomainError(f"missing={missing!r} is not one of the declared categories.")
+        object.__setattr__(self, "categories", plain)
+        object.__setattr__(self, "missing", plain[0] if missing is None else missing)
+
+    @property
+    def missing_code(self) -> int:
+        return self.categories.index(self.missing)
+
+    def clean(self, codes: Codes) -> Codes:
+        """Every code a declared one; anything else is the declared default."""
+        known = (codes >= 0) & (codes < len(self.categories))
+        return np.where(known, codes, self.missing_code).astype(np.int32)
+
+    def to_json(self) -> JsonObject:
+        return {"type": "categorical", "values": list(self.categories), "missing": self.missing}
+
+
+Column = Numeric | Categorical
+
+
+class Domain(Mapping[str, Column]):
+    """The declared columns, in order. Written in code it counts as reviewed; drafted in a file, a person must say so."""
+
+    def __init__(
+        self, columns: Mapping[str, Column], *, reviewed_by: str | None = "the code that declares it", peeked: bool = False
+    ) -> None:
+        if not columns:
+            raise DomainError("a domain needs at least one column.")
+        for name, column in columns.items():
+            if not isinstance(name, str) or not isinstance(column, Numeric | Categorical):
+                raise DomainError(
+                    f"column {name!r} is not declared as Numeric or Categorical.",
+                    hint='for example {"age": dpx.Numeric(0, 120, integer=True)}',
+                )
+        self._columns = dict(columns)
+        self.reviewed_by = reviewed_by
+        self.peeked = peeked  # whether some bounds were suggested by looking at the data
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Domain({self._columns!r})"
+
+    def column(self, name: str) -> Column:
+        """The declared column, or an error that lists the names there are."""
+        if name not in self._columns:
+            raise InputError(f"unknown feature {name!r}.", hint="declared columns: " + ", ".join(self._columns))
+        return self._columns[name]
+
+    def require_review(self) -> None:
+        if self.reviewed_by is None:
+            raise DomainError(
+                "this domain was drafted by a program and no person has reviewed it yet.",
+                hint="check every bound and category, then set `reviewed_by: your name` in the file",
+            )
+
+    def to_json(self) -> JsonObject:
+        return {name: column.to_json() for name, column in self._columns.items()}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Domain:
+        return cls({name: column_from_json(name, entry) for name, entry in value.items()})
+
+    @property
+    def digest(self) -> str:
+        """Identifies the declared columns; two tables with one name and version must agree on it."""
+        return digest(self.to_json())
+
+
+def column_from_json(name: str, entry: JsonObject) -> Column:
+    """One declared column from its plain form, as in a domain file."""
+    kind = entry.get("type")
+    known = {"numeric": {"low", "high", "integer", "missing"}, "categorical": {"values", "missing"}}
+    if kind not in known:
+        raise DomainError(f"column {name!r} has type {kind!r}.", hint="write `type: numeric` or `type: categorical`")
+    unknown = set(entry) - known[kind] - {"type"}
+    if unknown:
+        raise DomainError(f"column {name!r} has an unknown setting: {', '.join(sorted(map(str, unknown)))}.")
+    try:
+        if kind == "numeric":
+            return Numeric(entry.get("low"), entry.get("high"), bool(entry.get("integer", False)), entry.get("missing"))  # type: ignore[arg-type]
+        return Categorical(entry.get("values") or [], entry.get("missing"))
+    except DomainError as error:
+        raise DomainError(f"column {name!r}: {error.message}", hint=error.hint) from None
+
+
+def _number(value: Any, name: str, error: type[InputError]) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
+        raise error(f"{name} must be a finite number; got {value!r}.")
+    return float(value)
+
+
+def _bounds(low: Any, high: Any, what: str, error: type[InputError]) -> tuple[float, float]:
+    bounds = _number(low, f"the lower bound of {what}", error), _number(high, f"the upper bound of {what}", error)
+    if not bounds[0] < bounds[1]:
+        raise error(f"the bounds of {what} are reversed or equal: {bounds[0]:g} and {bounds[1]:g}.", hint="low first, then high")
+    if not math.isfinite(bounds[1] - bounds[0]):
+        raise error(f"the bounds of {what} are too far apart for a float.")
+    return bounds

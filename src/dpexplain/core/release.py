@@ -1,0 +1,201 @@
+"""The door: the only way from rows to the outside.
+
+    reserve  ->  compute  ->  noise  ->  commit with the released values
+
+`Door.release` reserves the whole price in the ledger, then calls `body` with a `Gate`. The body may look at rows; what
+it returns is thrown away. What leaves is what passed through the gate's five releases, recorded in the ledger before
+anybody sees it. When the body fails, its error may speak of rows, so it does not leave either: the caller hears only
+that the release was lost and that its price stays spent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.account import Account, Ask, Entry
+from dpexplain.core.budget import Cost
+from dpexplain.core.canonical import JsonObject, digest, freeze
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.mechanisms import best, selection
+from dpexplain.core.samplers import ExactSampler, Sampler
+from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity
+from dpexplain.errors import InternalError, ReleaseLost
+
+IntVector = Sequence[int] | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Released:
+    """What left through the door: named parts, each with its values and the law of its noise."""
+
+    request: JsonObject  # what was paid for, as the ledger has it
+    payload: JsonObject
+    entry: Entry
+    replayed: bool  # an identical request was answered from the ledger, free of charge
+
+
+class Door:
+    """One account's way out. Holds no rows."""
+
+    def __init__(self, account: Account, *, sampler: Sampler | None = None) -> None:
+        self.account = account
+        self.sampler: Sampler = ExactSampler() if sampler is None else sampler
+
+    def release(
+        self, label: str, request: Mapping[str, Any], cost: Cost, body: Callable[[Gate], None]
+    ) -> Released:
+        """Pay `cost` for what `body` sends through the gate; or return the same request's earlier release, free."""
+        identity = freeze({**request, "cost": cost.to_json()})
+        ask = Ask(label, identity, digest(identity), cost)
+        stored = self.account.find(ask.request_id)
+        if stored is not None:
+            return Released(identity, stored.payload, stored.entry, replayed=True)
+        reservation = self.account.reserve(ask)
+        gate = Gate(self, cost)
+        payload = _run(body, gate)
+        if payload is None:  # raised here, outside the handler, so that the original error is not even attached
+            raise ReleaseLost(
+                f'"{label}" failed while it was computed.',
+                hint="the reason is not shown because it may depend on private rows; try it on a synthetic table",
+                spent=f"Its price, {self.account.budget.describe(cost)}, was reserved before the data was read and stays "
+                "spent.",
+            )
+        entry = self.account.commit(reservation, payload, gate.charged)
+        return Released(identity, payload, entry, replayed=False)
+
+
+def _run(body: Callable[[Gate], None], gate: Gate) -> JsonObject | None:
+    """Everything that left through the gate; None when the body failed."""
+    try:
+        body(gate)
+        return gate.close()
+    except Exception:
+        gate.is_open = False
+        return None
+
+
+class Gate:
+    """Open while one reservation is being used. Every release through it is charged against that reservation."""
+
+    def __init__(self, door: Door, cost: Cost) -> None:
+        self.door = door
+        self.neighbours = door.account.neighbours
+        self.cost = cost
+        self.is_open = True
+        self._used = cost * 0
+        self._refundable = False
+        self._parts: dict[str, JsonObject] = {}
+
+    def noisy_sum(
+        self, part: str, values: IntVector, sensitivity: Sensitivity, cost: Cost, *, mechanism: str | None = None
+    ) -> list[int]:
+        """An integer vector with the noise law of the smallest forecast error at this price."""
+        self._admit(sensitivity.neighbours, cost)
+        noise = best(sensitivity, len(values), cost, mechanism)
+        released = self.door.sampler.perturb([int(v) for v in values], noise, sensitivity, cost)
+        self._record(part, {"values": released, "noise": noise.to_json(), "cost": cost.to_json()})
+        return released
+
+    def noisy_counts(
+        self, part: str, counts: IntVector, cost: Cost, *, partitions: int = 1, mechanism: str | None = None
+    ) -> list[int]:
+        """The cell counts of `partitions` public partitions of the rows."""
+        bound = Sensitivity.of_counts(self.neighbours, partitions)
+        return self.noisy_sum(part, counts, bound, cost, mechanism=mechanism)
+
+    def select(
+        self, part: str, scores: IntVector, change: ScoreRange, cost: Cost, *, k: int = 1
+    ) -> list[int]:
+        """The k noisily best of public candidates, best first, by their integer scores."""
+        self._admit(change.neighbours, cost)
+        if not 1 <= k <= len(scores):
+            raise InternalError(f"{k} of {len(scores)} candidates were asked for")
+        law = selection(change, len(scores), cost, k)
+        chosen = self.door.sampler.choose([int(s) for s in scores], law, change, cost)
+        self._record(part, {"values": chosen, "scale": str(law.scale), "cost": cost.to_json()})
+        return chosen
+
+    def aggregate_parts(
+        self, part: str, outputs: NDArray[np.float64], output: PublicRange, *, changed: int, cost: Cost,
+        mechanism: str | None = None,
+    ) -> list[int]:
+        """The sum over parts of a black box's output vector: one line of `outputs` for each part of the rows.
+
+        Each value is clipped to the public box (a failed part, NaN, counts as its middle) and becomes an integer in
+        {0..levels}, so a part that changes moves each coordinate by at most `levels`; one unit changes at most
+        `changed` parts (see `Assignment`). The number of parts is public under both relations.
+        """
+        sums = output.quantize(outputs).sum(axis=0)
+        bound = changed * output.levels
+        size = len(sums)
+        sensitivity = Sensitivity(self.neighbours, size * bound, size * bound * bound, bound)
+        return self.noisy_sum(part, sums, sensitivity, cost, mechanism=mechanism)
+
+    def query_loop(self, part: str) -> QueryLoop:
+        """Ask again and again, each question chosen from earlier answers; what is not used is given back at the end."""
+        self._refundable = True
+        return QueryLoop(self, part)
+
+    @property
+    def left(self) -> Cost:
+        """What is left of the reservation."""
+        return self.cost - self._used
+
+    @property
+    def charged(self) -> Cost:
+        """Only a query loop gives back: whether it went on was decided from released answers alone.
+
+        Any other body might have skipped a release because of the rows, and a smaller charge would tell.
+        """
+        return self._used if self._refundable else self.cost
+
+    def close(self) -> JsonObject:
+        """No more releases; everything that left."""
+        self.is_open = False
+        if not self._parts:
+            raise InternalError("nothing was released through the gate")
+        return {"parts": self._parts}
+
+    def _admit(self, neighbours: Neighbours, cost: Cost) -> None:
+        if not self.is_open:
+            raise InternalError("the gate is closed")
+        if neighbours != self.neighbours:
+            raise InternalError(f"a bound proven for '{neighbours.describe()}' was used for '{self.neighbours.describe()}'")
+        if not self._used + cost <= self.cost:
+            raise InternalError("a release would cost more than was reserved for it")
+        self._used = self._used + cost
+
+    def _record(self, part: str, values: JsonObject) -> None:
+        if part in self._parts:
+            raise InternalError(f"the part {part!r} was released twice")
+        self._parts[part] = values
+
+
+class QueryLoop:
+    """Questions to one gate, numbered in the order they were asked."""
+
+    def __init__(self, gate: Gate, part: str) -> None:
+        self._gate, self._part, self.asked = gate, part, 0
+
+    def ask(
+        self, values: IntVector, sensitivity: Sensitivity, cost: Cost, *, mechanism: str | None = None
+    ) -> list[int]:
+        """One more noisy answer, charged against the reservation."""
+        self.asked += 1
+        return self._gate.noisy_sum(f"{self._part}-{self.asked}", values, sensitivity, cost, mechanism=mechanism)
+
+    def affords(self, cost: Cost) -> bool:
+        """Whether one more question of this price fits."""
+        return cost <= self._gate.left
+
+
+def split(cost: Cost, share: Fraction) -> tuple[Cost, Cost]:
+    """`cost` in two parts that add up to it exactly."""
+    return cost * share, cost * (1 - share)
+

@@ -1,0 +1,50 @@
+"""Dealing rows to parts, for releases that treat a part of the rows as a black box (see `core.sensitivity.Assignment`).
+
+Position is used only when the number of rows is public and the source is ordered. Otherwise a declared id is hashed
+under a fresh secret key, or, without an id, each row draws its own secret number. Row *content* is never hashed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.rng import secret_bytes
+from dpexplain.core.sensitivity import Assignment, Neighbours
+
+
+def assignment_for(neighbours: Neighbours, row_id: str | None) -> Assignment:
+    """The rule that moves the fewest parts between neighbours, given what was declared."""
+    if neighbours.unit is not None:
+        return Assignment.KEYED
+    if neighbours.rows_public:
+        return Assignment.POSITION
+    return Assignment.RANDOM if row_id is None else Assignment.KEYED
+
+
+class Dealer:
+    """Deals batch after batch of one pass over a table. Its key is secret and used for this pass only."""
+
+    def __init__(self, rule: Assignment, parts: int) -> None:
+        self.rule, self.parts = rule, parts
+        self._key = secret_bytes(32)
+        self._position = 0
+
+    def deal(self, size: int, ids: tuple[NDArray[np.int64], Sequence[str]] | None) -> NDArray[np.int64]:
+        """The part of each of `size` rows; `ids` are codes into distinct ids, for the keyed rule."""
+        if self.rule is Assignment.POSITION:
+            start, self._position = self._position, self._position + size
+            return np.arange(start, start + size, dtype=np.int64) % self.parts
+        if self.rule is Assignment.RANDOM:
+            draws = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64)
+            return (draws % np.uint64(self.parts)).astype(np.int64)
+        assert ids is not None
+        codes, distinct = ids
+        return np.array([self._hash(value) for value in distinct], dtype=np.int64)[codes]
+
+    def _hash(self, value: str) -> int:
+        text = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), key=self._key, digest_size=8).digest()
+        return int.from_bytes(text, "little") % self.parts

@@ -1,0 +1,254 @@
+"""Where rows come from: pandas, polars, Arrow, factories of record batch readers, Parquet and CSV files.
+
+A source tells its column names and types (public) and yields raw batches of the columns asked for. It can be read any
+number of times, always in the same order, and never holds more than a batch in memory beyond what it was given.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from dpexplain.data.encode import RawColumn
+from dpexplain.errors import TableError
+
+Batch = tuple[int, Mapping[str, RawColumn]]
+
+
+class Source(Protocol):
+    @property
+    def types(self) -> Mapping[str, pa.DataType | None]:
+        """Column names and Arrow types; None for a pandas column of Python objects."""
+
+    def count(self) -> int:
+        """The number of rows. Asked for only where it is public."""
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
+        """(number of rows, raw columns), at most `rows` rows at a time."""
+
+
+def open_source(source: Any) -> Source:
+    """The source behind what a user hands over."""
+    if isinstance(source, pd.DataFrame):
+        return PandasSource(source)
+    if isinstance(source, str | Path):
+        return _file_source([Path(source)])
+    if isinstance(source, list | tuple) and source and all(isinstance(p, str | Path) for p in source):
+        return _file_source([Path(p) for p in source])
+    if isinstance(source, pa.RecordBatchReader):
+        raise TableError(
+            "a RecordBatchReader can be read only once, and an account answers many requests.",
+            hint="pass a function that opens a new reader each time: PrivateTable(lambda: open_reader(), ...)",
+        )
+    if isinstance(source, pa.RecordBatch):
+        return ArrowSource(pa.Table.from_batches([source]))
+    if isinstance(source, pa.Table):
+        return ArrowSource(source)
+    if hasattr(source, "__arrow_c_stream__"):  # polars DataFrame, and others that speak the Arrow C stream protocol
+        return ArrowSource(pa.table(source))
+    if callable(source):
+        return ReaderSource(source)
+    raise TableError(
+        f"rows cannot be read from a {type(source).__name__}.",
+        hint="pass a pandas or polars DataFrame, an Arrow table, a function that opens a RecordBatchReader, "
+        "or the path of Parquet or CSV files",
+    )
+
+
+class PandasSource:
+    def __init__(self, frame: pd.DataFrame) -> None:
+        if not frame.columns.is_unique:
+            raise TableError("the table has two columns of the same name.")
+        self._frame = frame
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType | None]:
+        return {str(name): self._type(self._frame[name]) for name in self._frame.columns}
+
+    @staticmethod
+    def _type(column: pd.Series[Any]) -> pa.DataType | None:
+        if column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype):
+            return None
+        return pa.Array.from_pandas(column.iloc[:0]).type
+
+    def count(self) -> int:
+        return len(self._frame)
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
+        for start in range(0, len(self._frame), rows):
+            part = self._frame.iloc[start : start + rows]
+            yield len(part), {name: self._raw(part[name]) for name in columns}
+
+    @staticmethod
+    def _raw(column: pd.Series[Any]) -> RawColumn:
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            categories = column.cat.categories
+            if categories.dtype == object:
+                return column.astype(object)
+            return pa.DictionaryArray.from_arrays(
+                pa.array(column.cat.codes.to_numpy(), mask=column.cat.codes.to_numpy() < 0), pa.array(categories)
+            )
+        if column.dtype == object:
+            return column
+        raw = pa.Array.from_pandas(column)
+        return raw.combine_chunks() if isinstance(raw, pa.ChunkedArray) else raw
+
+
+class ArrowSource:
+    def __init__(self, table: pa.Table) -> None:
+        _unique(table.schema.names)
+        self._table = table
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType | None]:
+        return _schema_types(self._table.schema)
+
+    def count(self) -> int:
+        return int(self._table.num_rows)
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
+        for batch in self._table.select(list(columns)).to_batches(max_chunksize=rows):
+            yield _arrow_batch(batch)
+
+
+class ReaderSource:
+    """A function that opens a new RecordBatchReader, with the same rows in the same order, each time."""
+
+    def __init__(self, factory: Callable[[], Any]) -> None:
+        self._factory = factory
+        with self._open() as reader:
+            _unique(reader.schema.names)
+            self._types = _schema_types(reader.schema)
+
+    def _open(self) -> Any:
+        reader = self._factory()
+        if not isinstance(reader, pa.RecordBatchReader):
+            raise TableError("the function given as a source must return a pyarrow.RecordBatchReader.")
+        return reader
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType | None]:
+        return self._types
+
+    def count(self) -> int:
+        with self._open() as reader:
+            return sum(batch.num_rows for batch in reader)
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
+        with self._open() as reader:
+            for batch in reader:
+                yield from _sliced(batch.select(list(columns)), rows)
+
+
+class ParquetSource:
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = list(paths)
+        schemas = [self._schema(path) for path in self._paths]
+        _unique(schemas[0].names)
+        for path, schema in zip(self._paths, schemas, strict=True):
+            if not schema.equals(schemas[0]):
+                raise TableError(f"{path.name} has other columns or types than {self._paths[0].name}.")
+        self._types = _schema_types(schemas[0])
+
+    @staticmethod
+    def _schema(path: Path) -> Any:
+        try:
+            return pq.read_schema(path)
+        except (pa.ArrowInvalid, OSError):
+            raise TableError(f"{path.name} is not a readable Parquet file.") from None
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType | None]:
+        return self._types
+
+    def count(self) -> int:
+        return sum(int(pq.read_metadata(path).num_rows) for path in self._paths)
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
+        for path in self._paths:
+            # buffered reading: a row group of any size passes through page by page
+            with pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
+                for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
+                    yield _arrow_batch(batch)
+
+
+class CsvSource:
+    """Every column is read as text and parsed value by value; a line with too many or too few fields is skipped."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = list(paths)
+        headers = [self._header(path) for path in self._paths]
+        _unique(headers[0])
+        if any(header != headers[0] for header in headers):
+            raise TableError("the CSV files have different header lines.")
+        self._names = headers[0]
+
+    @staticmethod
+    def _header(path: Path) -> list[str]:
+        try:
+            with path.open(newline="", encoding="utf-8", errors="replace") as file:
+                return next(csv.reader(file), [])
+        except OSError:
+            raise TableError(f"{path.name} cannot be read.") from None
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType | None]:
+        return dict.fromkeys(self._names, pa.binary())
+
+    def count(self) -> int:
+        return sum(size for size, _ in self.batches(self._names[:1], 2**16))
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
+        convert = pa.csv.ConvertOptions(
+            include_columns=list(columns),
+            column_types=dict.fromkeys(columns, pa.binary()),
+            strings_can_be_null=True,
+            null_values=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"],
+        )
+        parse = pa.csv.ParseOptions(invalid_row_handler=lambda _: "skip")
+        for path in self._paths:
+            with pa.csv.open_csv(path, convert_options=convert, parse_options=parse) as reader:
+                for batch in reader:
+                    yield from _sliced(batch, rows)
+
+
+def _file_source(paths: Sequence[Path]) -> Source:
+    files: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise TableError(f"there is no file {path}.")
+        found = sorted(p for p in path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not found:
+            raise TableError(f"the folder {path} holds no Parquet files.")
+        files += found
+    kinds = {path.suffix.lower() for path in files}
+    if kinds <= {".parquet", ".pq"}:
+        return ParquetSource(files)
+    if kinds == {".csv"}:
+        return CsvSource(files)
+    raise TableError("only Parquet and CSV files can be read, and not both together.", hint="name them *.parquet or *.csv")
+
+
+def _unique(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise TableError("the table has two columns of the same name.")
+
+
+def _schema_types(schema: Any) -> dict[str, pa.DataType | None]:
+    return {field.name: field.type for field in schema}
+
+
+def _arrow_batch(batch: Any) -> Batch:
+    return batch.num_rows, {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+
+
+def _sliced(batch: Any, rows: int) -> Iterator[Batch]:
+    for start in range(0, batch.num_rows, rows):
+        yield _arrow_batch(batch.slice(start, rows))

@@ -1,0 +1,220 @@
+"""`PrivateTable`: rows behind a door.
+
+It knows the declared domain, who is protected and how (relation, unit), and the account that pays. Rows can be read
+only through an open gate of this table's own door, that is, after a reservation in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain
+from dpexplain.core.release import Door, Gate
+from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
+from dpexplain.data.assignment import Dealer, assignment_for
+from dpexplain.data.encode import check_type, encode, identifiers
+from dpexplain.data.rows import Rows
+from dpexplain.data.sources import Source, open_source
+from dpexplain.engine import map_sum
+from dpexplain.errors import InputError, InternalError, TableError
+from dpexplain.ledger import Ledger, open_ledger
+
+BATCH_ROWS = 2**14
+
+
+class PrivateTable:
+    """A sensitive table, its declared domain and its privacy account.
+
+    source    pandas or polars DataFrame, Arrow table, a function that opens a RecordBatchReader, Parquet or CSV path(s)
+    domain    what is declared about its columns; must have been reviewed by a person
+    budget    `Budget(epsilon=2)` for a pure account, `Budget(epsilon=2, delta=1e-6)` for zCDP
+    relation  "replace-one" (the number of rows is public) or "add-remove" (it is not)
+    ledger    where the account is kept: "sqlite:///budget.db" or "postgresql://..."
+    name      of the account: one for each protected population, whatever the version of the data
+    version   of the data; the same request on the same version is answered from the ledger, free
+    unit      `Unit("patient_id", max_rows=4)` when a person may have several rows
+    row_id    a declared id column, for dealing rows to parts where the order of rows may not be used
+    analyst   who asks; the account may hold a limit for this analyst
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        domain: Domain,
+        budget: Budget,
+        relation: str | Relation,
+        ledger: str | Ledger,
+        name: str,
+        version: str = "1",
+        unit: Unit | None = None,
+        row_id: str | None = None,
+        analyst: str | None = None,
+    ) -> None:
+        if not isinstance(domain, Domain):
+            raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})')
+        if not isinstance(budget, Budget):
+            raise InputError("budget must be a dpx.Budget.", hint="dpx.Budget(epsilon=2.0, delta=1e-6)")
+        domain.require_review()
+        self.domain, self.budget = domain, budget
+        self.name, self.version, self.analyst = _text(name, "name"), _text(version, "version"), analyst
+        self.neighbours = Neighbours(_relation(relation), unit)
+        self.row_id = row_id
+        self._source: Source = open_source(source)
+        self._check_columns()
+        self.size: int | None = self._source.count() if self.neighbours.rows_public else None
+        self._require_two_units()
+        self.ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
+        account = self.ledger.account(
+            self.name,
+            budget=budget,
+            neighbours=self.neighbours,
+            table_version=self.version,
+            domain_digest=domain.digest,
+            analyst=analyst,
+        )
+        self.door = Door(account)
+
+    def __repr__(self) -> str:
+        size = "a private number of rows" if self.size is None else f"{self.size} rows"
+        return f"PrivateTable({self.name!r}, version {self.version!r}, {size}, {self.neighbours.describe()})"
+
+    @property
+    def identity(self) -> JsonObject:
+        """What identifies this table in a request."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "domain": self.domain.digest,
+            "neighbours": self.neighbours.to_json(),
+            "rows": self.size,
+        }
+
+    def cost(self, *, epsilon: Any = None, rho: Any = None) -> Cost:
+        """The price of one release in this account's definition."""
+        return self.budget.cost(epsilon=epsilon, rho=rho)
+
+    def map_sum(
+        self,
+        gate: Gate,
+        kernel: Callable[[Rows], NDArray[np.int64]],
+        columns: Sequence[str],
+        *,
+        size: int,
+        label: str,
+        parallel: bool = True,
+    ) -> NDArray[np.int64]:
+        """The exact sum over all rows of a kernel that gives `size` integers for a batch. The gate must be open."""
+        return map_sum(kernel, self.rows(gate, columns), size=size, label=label, total=self.size, parallel=parallel)
+
+    def rows(self, gate: Gate, columns: Sequence[str]) -> Iterator[Rows]:
+        """Clean batches of the columns asked for. Under a unit, the first `max_rows` rows of each."""
+        if gate.door is not self.door or not gate.is_open:
+            raise InternalError("rows were asked for without an open reservation in this table's account")
+        return self._batches(list(columns))
+
+    def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+        """Batches with the part of each row, dealt by the rule that `assignment` names."""
+        dealer = Dealer(self.assignment, parts)
+        unit, key = self.neighbours.unit, self.row_id
+        id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
+        if gate.door is not self.door or not gate.is_open:
+            raise InternalError("rows were asked for without an open reservation in this table's account")
+        for rows, ids in self._batches_with_ids(list(columns), id_column):
+            yield rows, dealer.deal(rows.size, ids)
+
+    @property
+    def assignment(self) -> Assignment:
+        return assignment_for(self.neighbours, self.row_id)
+
+    def _batches(self, columns: list[str]) -> Iterator[Rows]:
+        for rows, _ in self._batches_with_ids(columns, None):
+            yield rows
+
+    def _batches_with_ids(
+        self, columns: list[str], id_column: str | None
+    ) -> Iterator[tuple[Rows, tuple[NDArray[np.int64], list[str]] | None]]:
+        unit = self.neighbours.unit
+        wanted = list(dict.fromkeys(chain(columns, [unit.column] if unit else [], [id_column] if id_column else [])))
+        seen: dict[str, int] = {}  # rows used so far of each unit; grows with the number of units
+        batch_rows = max(256, min(BATCH_ROWS, 2**22 // len(wanted)))
+        for size, raw in self._source.batches(wanted, batch_rows):
+            rows = Rows(self.domain, {name: encode(self.domain[name], raw[name]) for name in columns}, size)
+            ids = None if id_column is None else identifiers(raw[id_column])
+            if unit is not None:
+                keep = _first_of_each(identifiers(raw[unit.column]), seen, unit.max_rows)
+                rows = rows.take(keep)
+                ids = None if ids is None else (ids[0][keep], ids[1])
+            yield rows, ids
+
+    def _check_columns(self) -> None:
+        types = self._source.types
+        extra = [] if self.neighbours.unit is None else [self.neighbours.unit.column]
+        extra += [] if self.row_id is None else [self.row_id]
+        missing = [name for name in chain(self.domain, extra) if name not in types]
+        if missing:
+            raise TableError(
+                f"the table has no column {', '.join(map(repr, missing))}.",
+                hint="its columns are: " + ", ".join(types),
+            )
+        for name, column in self.domain.items():
+            check_type(name, column, types[name])
+
+    def _require_two_units(self) -> None:
+        """Under replace-one the number of units is public, and a guarantee about one unit of one says nothing."""
+        if self.neighbours.relation is not Relation.REPLACE_ONE:
+            return
+        unit = self.neighbours.unit
+        if unit is None:
+            enough = self.size is not None and self.size >= 2
+        else:
+            ids: set[str] = set()
+            for _, raw in self._source.batches([unit.column], BATCH_ROWS):
+                codes, distinct = identifiers(raw[unit.column])
+                ids.update(distinct[code] for code in np.unique(codes))
+                if len(ids) >= 2:
+                    break
+            enough = len(ids) >= 2
+        if not enough:
+            raise TableError(
+                "replace-one protects one unit among others, but the table has fewer than two.",
+                hint='use relation="add-remove", where an empty table is a table like any other',
+            )
+
+
+def _first_of_each(
+    ids: tuple[NDArray[np.int64], list[str]], seen: dict[str, int], max_rows: int
+) -> NDArray[np.bool_]:
+    """Which rows are among the first `max_rows` of their unit, counting earlier batches.
+
+    The choice for one unit depends on its own rows alone, so replacing a unit changes no other unit's rows.
+    """
+    codes, distinct = ids
+    earlier = np.array([seen.get(value, 0) for value in distinct], dtype=np.int64)
+    rank = pd.Series(codes).groupby(codes).cumcount().to_numpy() + earlier[codes]
+    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+        value = distinct[code]
+        seen[value] = seen.get(value, 0) + int(count)
+    keep: NDArray[np.bool_] = rank < max_rows
+    return keep
+
+
+def _relation(value: str | Relation) -> Relation:
+    try:
+        return Relation(value)
+    except ValueError:
+        raise InputError(f"unknown relation {value!r}.", hint='use "replace-one" or "add-remove"') from None
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{what} must be a text that is not empty; got {value!r}.")
+    return value

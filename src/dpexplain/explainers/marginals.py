@@ -1,0 +1,122 @@
+"""Differentially private histograms of several features in one release.
+
+Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the declared
+             domain, and the number of rows under replace-one without units.
+Statistic    for each feature, the number of rows in each public cell.
+Sensitivity  a row is in one cell of each feature: `Sensitivity.of_counts(neighbours, number of features)`.
+Release      one vector of counts with the noise law of the smallest forecast error. Non-negative counts with a common
+             total are post-processing.
+References   Dwork, McSherry, Nissim, Smith 2006.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain
+from dpexplain.core.mechanisms import best
+from dpexplain.core.noise import Noise
+from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Neighbours, Sensitivity
+from dpexplain.data.rows import Rows
+from dpexplain.data.table import PrivateTable
+from dpexplain.errors import InputError
+from dpexplain.grids import WHOLE_NUMBERS, Partition, partition_of
+from dpexplain.results import Marginals
+from dpexplain.results.base import receipt_for
+
+CELLS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalsRequest:
+    """The request: which features (all declared ones by default), and how many cells for a continuous one."""
+
+    features: Sequence[str] | None = None
+    cells: int = CELLS
+    mechanism: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cells, bool) or not isinstance(self.cells, int) or self.cells < 1:
+            raise InputError(f"cells must be a whole number of at least 1; got {self.cells!r}.")
+        if isinstance(self.features, str) or (self.features is not None and not list(self.features)):
+            raise InputError("features must be a list of names.", hint='features=["age", "sex"], or leave it out for all')
+
+    @property
+    def label(self) -> str:
+        return "marginals of " + ("all features" if self.features is None else ", ".join(self.features))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The concrete cells, public and hashed into the ledger."""
+
+    partitions: tuple[Partition, ...]
+    mechanism: str | None
+
+    @property
+    def size(self) -> int:
+        return sum(p.size for p in self.partitions)
+
+    def to_json(self) -> JsonObject:
+        return {"partitions": [p.to_json() for p in self.partitions], "mechanism": self.mechanism}
+
+
+def statistic(rows: Rows, spec: Spec) -> NDArray[np.int64]:
+    """The exact counts of one batch."""
+    return np.concatenate([p.counts(rows[p.feature]) for p in spec.partitions])
+
+
+def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
+    return Sensitivity.of_counts(neighbours, len(spec.partitions))
+
+
+def resolve(request: MarginalsRequest, domain: Domain) -> Spec:
+    features = list(domain) if request.features is None else list(dict.fromkeys(request.features))
+    partitions = []
+    for feature in features:
+        column = domain.column(feature)
+        whole = getattr(column, "integer", False) and column.values <= WHOLE_NUMBERS  # type: ignore[union-attr]
+        partitions.append(partition_of(feature, column, WHOLE_NUMBERS if whole else request.cells))
+    return Spec(tuple(partitions), request.mechanism)
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of the counts at this price. Costs nothing, touches no data."""
+    return {"counts": best(sensitivity(spec, neighbours), spec.size, cost, spec.mechanism)}
+
+
+def explain(table: PrivateTable, request: MarginalsRequest, *, cost: Cost) -> Marginals:
+    """Release the histograms of `request` for `cost`."""
+    spec = resolve(request, table.domain)
+    forecast(spec, table.neighbours, cost)
+
+    def body(gate: Gate) -> None:
+        columns = [p.feature for p in spec.partitions]
+        counts = table.map_sum(gate, partial(statistic, spec=spec), columns, size=spec.size, label=request.label)
+        gate.noisy_sum("counts", counts, sensitivity(spec, gate.neighbours), cost, mechanism=spec.mechanism)
+
+    identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json()}
+    released = table.door.release(request.label, identity, cost, body)
+    public: tuple[str, ...] = ("the cells", "the declared domain")
+    public += ("the number of rows",) if table.neighbours.rows_public else ()
+    return Marginals(receipt_for(request.label, table.budget, table.neighbours, public, released), released.payload)
+
+
+def marginals(
+    table: PrivateTable, features: Sequence[str] | None = None, *, epsilon: Any = None, rho: Any = None, **options: Any
+) -> Marginals:
+    """Differentially private histograms of `features` (all declared ones by default) for one price.
+
+    Paid once: hand the result to whatever needs to know where the rows are. Options: see `requests.Marginals`.
+    """
+    request = MarginalsRequest(features=features, **options)
+    return explain(table, request, cost=table.cost(epsilon=epsilon, rho=rho))

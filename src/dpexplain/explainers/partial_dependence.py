@@ -1,0 +1,247 @@
+"""Differentially private partial dependence of one feature, several features, or pairs of features.
+
+Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed.
+             Public: the grid, the output range, the model, the declared domain, and the number of rows under
+             replace-one without units. Nothing is promised about the data the model was trained on.
+Statistic    s_g = sum_i q(f(x_i with x_j := g)) for every grid point g; q clips to [low, high] and rounds to {0..K}.
+             Where the number of rows is private, q is centred to {-K/2..K/2} and one more coordinate counts rows.
+             The rug: counts of public cells of each feature.
+Sensitivity  one row moves every s_g by at most K (replace-one) or K/2 (add-remove): a bound in L-inf, so the cube
+             mechanism fits; k rows of a unit move it k times as far. docs/methods/partial-dependence.md has the proof.
+Release      curve and rug share one price. Means, smoothing, intervals are post-processing.
+References   Friedman 2001; "Differentially Private Global Explanations", supplement, Algorithm 8 (method="paper").
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.mechanisms import best
+from dpexplain.core.noise import Law, Noise
+from dpexplain.core.release import Gate, split
+from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.data.rows import Rows
+from dpexplain.data.table import PrivateTable
+from dpexplain.errors import InputError
+from dpexplain.grids import Axis, Partition, axis_of, partition_of
+from dpexplain.models import Model, Predictor
+from dpexplain.results import Curve, Curves
+from dpexplain.results.base import receipt_for
+
+Feature = str | tuple[str, str]
+RUG_CELLS = 30
+RUG_SHARE = Fraction(1, 10)  # of the price, for the rug
+PAPER_RUG_SHARE, PAPER_RESOLUTION = Fraction(1, 9), 20
+RESOLUTIONS = (20, 25, 32, 40, 50, 64, 80, 100)
+PAIR_RESOLUTION = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartialDependence:
+    """The request: everything about the release that a caller decides.
+
+    feature    a name; a list of names (or pairs) for several curves of one price; a pair of names for a surface
+    grid       a number of points, or {feature: points}; by default the declared domain and the forecast decide
+    rug        also release where the rows are
+    method     "default", or "paper" for the published design: 20 equidistant points, Laplace noise, no smoothing
+    smooth     smooth the released values (free; intervals stay those of the unsmoothed ones)
+    mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
+    """
+
+    feature: Feature | Sequence[Feature]
+    grid: int | Mapping[str, int | Sequence[float]] | None = None
+    rug: bool = True
+    method: str = "default"
+    smooth: bool = True
+    mechanism: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in ("default", "paper"):
+            raise InputError(f"unknown method {self.method!r}.", hint='use "default" or "paper"')
+        if not self.views:
+            raise InputError("name at least one feature.")
+        for view in self.views:
+            if not 1 <= len(view) <= 2 or not all(isinstance(name, str) for name in view) or len(set(view)) < len(view):
+                raise InputError("a feature is a name, or a pair of two different names.")
+
+    @property
+    def single(self) -> bool:
+        """Whether one curve was asked for, and not a list of them."""
+        return isinstance(self.feature, str | tuple)
+
+    @property
+    def views(self) -> list[tuple[str, ...]]:
+        asked = [self.feature] if isinstance(self.feature, str | tuple) else list(self.feature)
+        return [(view,) if isinstance(view, str) else tuple(view) for view in asked]
+
+    @property
+    def features(self) -> list[str]:
+        """Every feature once, in the order asked."""
+        return list(dict.fromkeys(itertools.chain.from_iterable(self.views)))
+
+    @property
+    def label(self) -> str:
+        return "partial dependence of " + ", ".join(" x ".join(view) for view in self.views)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+
+    views: tuple[tuple[Axis, ...], ...]
+    output: PublicRange
+    count_weight: int  # what each row adds to the count coordinate; 0 where the number of rows is public
+    rug: tuple[Partition, ...]
+    rug_share: Fraction
+    mechanism: str | None
+
+    @property
+    def curve_size(self) -> int:
+        points = sum(int(np.prod([len(axis.points) for axis in view])) for view in self.views)
+        return points + (1 if self.count_weight else 0)
+
+    @property
+    def size(self) -> int:
+        return self.curve_size + sum(p.size for p in self.rug)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "views": [[axis.to_json() for axis in view] for view in self.views],
+            "output": self.output.to_json(),
+            "count_weight": self.count_weight,
+            "rug": [p.to_json() for p in self.rug],
+            "rug_share": str(self.rug_share),
+            "mechanism": self.mechanism,
+        }
+
+
+def statistic(rows: Rows, predictor: Predictor, spec: Spec) -> NDArray[np.int64]:
+    """Exact integer sums of one batch: no noise, no budget, no randomness."""
+    inputs = predictor.inputs(rows)
+    shift = spec.output.levels // 2 if spec.count_weight else 0
+    sums = []
+    for view in spec.views:
+        for point in itertools.product(*(axis.settings for axis in view)):
+            fixed = dict(zip((axis.feature for axis in view), point, strict=True))
+            sums.append(int((spec.output.quantize(predictor.predict_at(inputs, fixed)) - shift).sum()))
+    if spec.count_weight:
+        sums.append(spec.count_weight * rows.size)
+    counts = [p.counts(rows[p.feature]) for p in spec.rug]
+    return np.concatenate([np.array(sums, dtype=np.int64), *counts])
+
+
+def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
+    """Of the curve part: from the public request alone, so it cannot depend on the data."""
+    K, points = spec.output.levels, spec.curve_size - (1 if spec.count_weight else 0)
+    if not spec.count_weight:
+        return Sensitivity.of_boxes([(0, K)] * points, neighbours)
+    return Sensitivity.of_boxes([(-K // 2, K // 2)] * points + [(spec.count_weight,) * 2], neighbours)
+
+
+def resolve(
+    request: PartialDependence, domain: Domain, output: PublicRange, neighbours: Neighbours, rows: int | None, cost: Cost
+) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things."""
+    for feature in request.features:
+        domain.column(feature)
+    paper = request.method == "paper"
+    K = output.levels
+    # One row counts as much as its largest move of a sum, so the count fits under the same L-inf bound.
+    weight = 0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K
+    share = (PAPER_RUG_SHARE if paper else RUG_SHARE) if request.rug else Fraction(0)
+    rug = tuple(partition_of(f, domain[f], RUG_CELLS) for f in request.features) if request.rug else ()
+    mechanism = Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism
+
+    def spec(resolution: int) -> Spec:
+        views = tuple(tuple(_axis(request, domain, f, view, resolution) for f in view) for view in request.views)
+        return Spec(views, output, weight, rug, share, mechanism)
+
+    if paper:
+        return spec(PAPER_RESOLUTION)
+    if rows is None:
+        return spec(50)
+    return min((spec(m) for m in RESOLUTIONS), key=partial(_expected_loss, neighbours=neighbours, rows=rows, cost=cost))
+
+
+def _axis(request: PartialDependence, domain: Domain, feature: str, view: tuple[str, ...], resolution: int) -> Axis:
+    grid = request.grid.get(feature) if isinstance(request.grid, Mapping) else request.grid
+    column = domain[feature]
+    if len(view) == 2 and grid is None and getattr(column, "integer", True) is False:
+        grid = PAIR_RESOLUTION
+    if request.method == "paper" and not isinstance(grid, Sequence) and hasattr(column, "low"):
+        m = PAPER_RESOLUTION if grid is None else grid  # the published grid does not know about whole numbers
+        return Axis(feature, tuple(float(x) for x in np.linspace(column.low, column.high, m)), ordered=True)
+    return axis_of(domain, feature, grid, resolution)
+
+
+def _expected_loss(spec: Spec, neighbours: Neighbours, rows: int, cost: Cost) -> float:
+    """Forecast of the squared error, in units of the output range: noise plus interpolation between grid points."""
+    noise = forecast(spec, neighbours, cost)["curve"]
+    points = [len(axis.points) for view in spec.views for axis in view if axis.ordered]
+    return (noise.std / (spec.output.levels * rows)) ** 2 + 1e-3 * sum(1 / m for m in points) / max(1, len(points))
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of each part at this price. Costs nothing, touches no data."""
+    rug_cost, curve_cost = split(cost, spec.rug_share)
+    parts = {"curve": best(sensitivity(spec, neighbours), spec.curve_size, curve_cost, spec.mechanism)}
+    if spec.rug:
+        cells = spec.size - spec.curve_size
+        parts["rug"] = best(Sensitivity.of_counts(neighbours, len(spec.rug)), cells, rug_cost)
+    return parts
+
+
+def explain(table: PrivateTable, model: Model, request: PartialDependence, *, cost: Cost) -> Curves:
+    """Release the curves of `request` for `cost`, rug included."""
+    spec = resolve(request, table.domain, model.output, table.neighbours, table.size, cost)
+    forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
+    predictor = model.checked(table.domain)
+    columns = list(dict.fromkeys([*predictor.features, *request.features]))
+
+    def body(gate: Gate) -> None:
+        kernel = partial(statistic, predictor=predictor, spec=spec)
+        sums = table.map_sum(
+            gate, kernel, columns, size=spec.size, label=request.label, parallel=model.thread_safe
+        )
+        rug_cost, curve_cost = split(cost, spec.rug_share)
+        curve, rug = sums[: spec.curve_size], sums[spec.curve_size :]
+        gate.noisy_sum("curve", curve, sensitivity(spec, gate.neighbours), curve_cost, mechanism=spec.mechanism)
+        if spec.rug:
+            gate.noisy_counts("rug", rug, rug_cost, partitions=len(spec.rug))
+
+    identity = {
+        "explainer": "partial-dependence",
+        "table": table.identity,
+        "model": model.identity,
+        "spec": spec.to_json(),
+    }
+    released = table.door.release(request.label, identity, cost, body)
+    public = ("the grid", "the output range", "the model", "the declared domain")
+    public += ("the number of rows",) if table.neighbours.rows_public else ()
+    receipt = receipt_for(request.label, table.budget, table.neighbours, public, released)
+    smooth = request.smooth and request.method != "paper"
+    return Curves([Curve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])
+
+
+def partial_dependence(
+    table: PrivateTable, model: Model, feature: Feature | Sequence[Feature], *, epsilon: Any = None, rho: Any = None,
+    **options: Any,
+) -> Curve | Curves:
+    """Differentially private partial dependence: a `Curve` for a name or a pair, `Curves` for a list.
+
+    `epsilon` (or `rho`) is the whole price, rug and all features included. Options: see `requests.PartialDependence`.
+    """
+    request = PartialDependence(feature=feature, **options)
+    curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
+    return curves[0] if request.single else curves

@@ -1,0 +1,112 @@
+"""Public grids and partitions, made from the declared domain and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Categorical, Column, Domain, Numeric
+from dpexplain.errors import InputError
+
+WHOLE_NUMBERS = 101  # an integer column with at most this many values gets a point (or a cell) for each of them
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The public points of one feature at which something is evaluated."""
+
+    feature: str
+    points: tuple[Any, ...]  # numbers, or declared categories
+    ordered: bool
+
+    @property
+    def settings(self) -> list[Any]:
+        """What a model's column is set to: numbers, or codes of categories."""
+        return list(self.points) if self.ordered else list(range(len(self.points)))
+
+    def to_json(self) -> JsonObject:
+        return {"feature": self.feature, "points": list(self.points), "ordered": self.ordered}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Axis:
+        return cls(value["feature"], tuple(value["points"]), value["ordered"])
+
+
+def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, resolution: int) -> Axis:
+    """The grid of one feature: every category; every whole number of a small integer column; else `resolution`
+    equally spaced points. `grid` overrides it with a number of points or with the points themselves.
+    """
+    column = domain.column(feature)
+    if isinstance(column, Categorical):
+        if grid is not None and not isinstance(grid, int):
+            raise InputError(f"{feature!r} is categorical: its grid is its declared categories.")
+        return Axis(feature, column.categories, ordered=False)
+    if grid is None or isinstance(grid, int):
+        return Axis(feature, _points(column, grid, resolution), ordered=True)
+    points = tuple(float(x) for x in grid)
+    if len(points) < 2 or any(b <= a for a, b in zip(points, points[1:], strict=False)):
+        raise InputError(f"the grid of {feature!r} must have at least two points in increasing order.")
+    if not column.low <= points[0] <= points[-1] <= column.high:
+        raise InputError(f"the grid of {feature!r} leaves its declared bounds {column.low:g} to {column.high:g}.")
+    return Axis(feature, points, ordered=True)
+
+
+def _points(column: Numeric, asked: int | None, resolution: int) -> tuple[float, ...]:
+    if asked is not None and (isinstance(asked, bool) or asked < 2):
+        raise InputError(f"a grid needs at least 2 points; got {asked!r}.")
+    if column.integer and asked is None and column.values <= WHOLE_NUMBERS:
+        return tuple(column.low + i for i in range(column.values))
+    points = np.linspace(column.low, column.high, resolution if asked is None else asked)
+    if column.integer:
+        points = np.unique(np.rint(points))
+    return tuple(float(x) for x in points)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Public cells of one feature: its categories, its whole numbers, or equal intervals between `edges`."""
+
+    feature: str
+    labels: tuple[Any, ...]  # categories, or the middles of the cells
+    edges: tuple[float, ...] | None  # one more than cells; None for a categorical feature
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    def counts(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """How many clean values lie in each cell."""
+        if self.edges is None:
+            return np.bincount(values, minlength=self.size).astype(np.int64)
+        inner = np.asarray(self.edges[1:-1])
+        return np.bincount(np.searchsorted(inner, values, side="right"), minlength=self.size).astype(np.int64)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "feature": self.feature,
+            "labels": list(self.labels),
+            "edges": None if self.edges is None else list(self.edges),
+        }
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Partition:
+        edges = value["edges"]
+        return cls(value["feature"], tuple(value["labels"]), None if edges is None else tuple(edges))
+
+
+def partition_of(feature: str, column: Column, cells: int) -> Partition:
+    """At most `cells` equal cells; one for each value of an integer column that has no more values than that."""
+    if isinstance(column, Categorical):
+        return Partition(feature, column.categories, None)
+    if column.integer:
+        cells = min(cells, column.values)
+        edges = np.rint(np.linspace(column.low, column.high + 1, cells + 1)) - 0.5
+    else:
+        edges = np.linspace(column.low, column.high, cells + 1)
+    middles = (edges[:-1] + edges[1:]) / 2
+    return Partition(feature, tuple(map(float, middles)), tuple(map(float, edges)))

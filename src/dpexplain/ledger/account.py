@@ -1,0 +1,172 @@
+"""One account of a ledger: what the door spends from (the protocol `core.account.Account`).
+
+    reserve   in one transaction: add up exactly, refuse what does not fit, write the price down
+    commit    in one transaction: the released values, and their digest in the chain
+
+What is reserved counts in full until it is committed. A process that dies in between leaves it spent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
+from fractions import Fraction
+
+import sqlalchemy as sa
+
+from dpexplain.core.account import Ask, Entry, Stored
+from dpexplain.core.budget import Budget, Cost, Definition
+from dpexplain.core.canonical import JsonObject, canonical_json, digest
+from dpexplain.core.sensitivity import Neighbours
+from dpexplain.errors import BudgetError, InternalError, LedgerError, LedgerUnavailable, ReleaseLost
+from dpexplain.ledger.chain import Chain, Record, records
+from dpexplain.ledger.database import Database, events, releases
+from dpexplain.ledger.events import Committed, Reserved, damaged
+from dpexplain.ledger.state import AccountState, replay
+
+BACKOFF = (0.1, 0.3, 1.0, 3.0)  # seconds between the tries to record a release that is already paid for
+
+
+@dataclass(frozen=True)
+class LedgerAccount:
+    """One budget for one protected population. Made by `Ledger.account`."""
+
+    name: str
+    budget: Budget
+    neighbours: Neighbours
+    table_version: str
+    analyst: str | None
+    database: Database = field(repr=False)
+
+    def find(self, request_id: str) -> Stored | None:
+        """The latest committed release of an identical request, if there is one. Costs nothing."""
+        with self.database.read() as connection:
+            reserved, committed = self._about(connection, request_id)
+            same = [
+                (record, event)
+                for record, event in committed
+                if event.request_id == request_id and event.reservation in reserved
+            ]
+            if not same:
+                return None
+            return Stored(entry_of(*same[-1]), load_payload(connection, same[-1][1]))
+
+    def reserve(self, ask: Ask) -> str:
+        """Take `ask.cost` from the budget, durably, and return the reservation's id; or raise BudgetError."""
+        with self.database.write() as connection:
+            chain = Chain(connection)
+            state = replay(connection, self.name)
+            state.check_open()
+            if not ask.cost <= state.left(self.analyst):
+                raise too_dear(ask, state, self.analyst)
+            # the head never repeats, so neither does this id
+            reservation = digest({"after": chain.head.hash, "request_id": ask.request_id})[:32]
+            event = Reserved(
+                reservation=reservation,
+                request_id=ask.request_id,
+                label=ask.label,
+                request=ask.request,
+                cost=ask.cost,
+                analyst=self.analyst,
+                table_version=self.table_version,
+            )
+            chain.append(self.name, event)
+        return reservation
+
+    def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
+        """Record the released values. `charged` is at most what was reserved; the rest is given back.
+
+        It is tried again while the database is away: the price is paid, and asking twice is harmless, because
+        the same values for the same reservation are the same commit.
+        """
+        text = canonical_json(payload)
+        pauses = list(BACKOFF)
+        while True:
+            try:
+                return self._commit(reservation, text, charged)
+            except LedgerError as error:
+                if not pauses or not isinstance(error, LedgerUnavailable):
+                    raise ReleaseLost(
+                        f"the release could not be recorded: {error.message}",
+                        hint=error.hint,
+                        spent="What was reserved stays spent, and no value was released.",
+                    ) from None
+            time.sleep(pauses.pop(0))
+
+    def _commit(self, reservation: str, text: str, charged: Cost) -> Entry:
+        payload_hash = hashlib.sha256(text.encode("ascii")).hexdigest()
+        with self.database.write() as connection:
+            chain = Chain(connection)
+            reserved, committed = self._about(connection, reservation)
+            for record, event in committed:
+                if event.reservation == reservation:
+                    if (event.payload_hash, event.charged) != (payload_hash, charged):
+                        raise InternalError("a reservation was used for a second release")
+                    return entry_of(record, event)
+            if reservation not in reserved:
+                raise InternalError("a release was made without a reservation")
+            if not charged <= reserved[reservation].cost:
+                raise InternalError("a release was charged more than was reserved for it")
+            event = Committed(reservation, reserved[reservation].request_id, payload_hash, charged)
+            connection.execute(releases.insert().values(reservation=reservation, payload=text))
+            return entry_of(chain.append(self.name, event), event)
+
+    def _about(
+        self, connection: sa.Connection, identifier: str
+    ) -> tuple[dict[str, Reserved], list[tuple[Record, Committed]]]:
+        """The events of this account that mention `identifier`, found without decoding the others."""
+        mentions = events.c.body.contains(canonical_json(identifier), autoescape=True)
+        found = [(r, r.event()) for r in records(connection, events.c.account == self.name, mentions)]
+        reserved = {event.reservation: event for _, event in found if isinstance(event, Reserved)}
+        return reserved, [(record, event) for record, event in found if isinstance(event, Committed)]
+
+
+def load_payload(connection: sa.Connection, event: Committed) -> JsonObject:
+    """The released values of a commit, checked against its digest."""
+    text = connection.scalar(sa.select(releases.c.payload).where(releases.c.reservation == event.reservation))
+    payload: JsonObject = json.loads(check_payload(text, event))
+    return payload
+
+
+def check_payload(text: object, event: Committed) -> str:
+    if not isinstance(text, str) or hashlib.sha256(text.encode()).hexdigest() != event.payload_hash:
+        raise damaged(f"the values of reservation {event.reservation} are not those that were committed")
+    return text
+
+
+def entry_of(record: Record, event: Committed) -> Entry:
+    return Entry(
+        account=record.account,
+        reservation=event.reservation,
+        sequence=record.seq,
+        event_hash=record.hash,
+        payload_hash=event.payload_hash,
+        committed_at=record.at,
+        charged=event.charged,
+    )
+
+
+def too_dear(ask: Ask, state: AccountState, analyst: str | None) -> BudgetError:
+    """The price, what is left, and the most that would go through; rounded so that it stays true."""
+    opening, left = state.opening(), state.left(analyst)
+    budget, amount, place = opening.budget, opening.total.amount, f'in account "{state.name}"'
+    if left != state.left():
+        amount, place = state.limits[analyst].amount, f'for analyst "{analyst}" {place}'
+    rest, whole, alone = _digits(left.amount, ROUND_FLOOR), _digits(amount, ROUND_FLOOR), ""
+    most = f"epsilon={rest}"
+    if budget.definition is Definition.ZCDP:
+        alone = f" (epsilon={_digits(Fraction(budget.epsilon_of(ask.cost)), ROUND_CEILING)} on its own)"
+        most = f"epsilon={_digits(Fraction(budget.epsilon_of(left)), ROUND_FLOOR)} (rho={rest})"
+    price = f"{ask.cost.symbol}={_digits(ask.cost.amount, ROUND_CEILING)}{alone}"
+    return BudgetError(
+        f'"{ask.label}" costs {price} but only {rest} of {whole} is left {place}.',
+        hint=f"use at most {most}, or ask for fewer things" if left.amount else "nothing is left to spend",
+    )
+
+
+def _digits(value: Fraction, rounding: str) -> str:
+    with localcontext(prec=4, rounding=rounding):
+        return f"{float(Decimal(value.numerator) / Decimal(value.denominator)):.4g}"

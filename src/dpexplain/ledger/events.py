@@ -1,0 +1,144 @@
+"""The facts a ledger remembers, for ever.
+
+Each event is a frozen dataclass with a kind and a version, whose meaning never changes: a new meaning is a
+new version or a new kind. Reading goes through the table `KINDS`, never by importing what the file says. What
+this dpexplain does not know becomes `Unknown`: it makes the account's total unknown and stops spending.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.canonical import JsonObject, canonical_json
+from dpexplain.core.sensitivity import Neighbours
+from dpexplain.errors import InternalError, LedgerCorrupt
+
+
+class Event:
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class AccountOpened(Event):
+    """A budget for one protected population; the first event of an account."""
+
+    kind: ClassVar[str] = "account-opened"
+    budget: Budget
+    neighbours: Neighbours
+    total: Cost  # written down, because the float search for rho may end a hair apart on another machine
+
+
+@dataclass(frozen=True)
+class TableDeclared(Event):
+    """A version of the table, and the digest of its declared domain."""
+
+    kind: ClassVar[str] = "table-declared"
+    table_version: str
+    domain_digest: str
+
+
+@dataclass(frozen=True)
+class AnalystLimited(Event):
+    """How much one analyst may spend of the account; the latest one counts."""
+
+    kind: ClassVar[str] = "analyst-limited"
+    analyst: str
+    limit: Cost
+
+
+@dataclass(frozen=True)
+class Reserved(Event):
+    """A price, taken before the data is read. Without a Committed it stays spent in full."""
+
+    kind: ClassVar[str] = "reserved"
+    reservation: str
+    request_id: str
+    label: str
+    request: JsonObject
+    cost: Cost
+    analyst: str | None
+    table_version: str
+
+
+@dataclass(frozen=True)
+class Committed(Event):
+    """The digest of the released values, and what they cost in the end."""
+
+    kind: ClassVar[str] = "committed"
+    reservation: str
+    request_id: str
+    payload_hash: str
+    charged: Cost
+
+
+@dataclass(frozen=True)
+class NonPrivate(Event):
+    """Something was published without privacy: the total is infinite."""
+
+    kind: ClassVar[str] = "non-private"
+    note: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An event of a later dpexplain. It is read, never written."""
+
+    kind: str
+    version: int
+
+
+Known = AccountOpened | TableDeclared | AnalystLimited | Reserved | Committed | NonPrivate
+_CLASSES = (AccountOpened, TableDeclared, AnalystLimited, Reserved, Committed, NonPrivate)
+KINDS: Mapping[tuple[str, int], type[Known]] = {(cls.kind, cls.version): cls for cls in _CLASSES}
+
+
+def _only(*kinds: type) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise TypeError
+        return value
+
+    return check
+
+
+# how to read a field, by its name; the others are text
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "budget": Budget.from_json,
+    "neighbours": Neighbours.from_json,
+    **dict.fromkeys(("total", "limit", "cost", "charged"), Cost.from_json),
+    "request": _only(dict),
+    "analyst": _only(str, type(None)),
+}
+
+
+def to_body(event: Known) -> str:
+    """The event as canonical JSON; amounts are fractions in text, so nothing is rounded."""
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
+    return canonical_json({k: v.to_json() if hasattr(v, "to_json") else v for k, v in values.items()})
+
+
+def from_body(kind: str, version: int, body: str) -> Known | Unknown:
+    """The event that `to_body` wrote. A known kind that cannot be read means that the ledger is damaged."""
+    cls = KINDS.get((kind, version))
+    if cls is None:
+        return Unknown(kind, version)
+    try:
+        values = json.loads(body)
+        if set(values) != {field.name for field in fields(cls)}:
+            raise KeyError
+        return cls(**{name: _READERS.get(name, _only(str))(value) for name, value in values.items()})
+    except (KeyError, TypeError, ValueError, ArithmeticError, InternalError):
+        # whatever the wrong text makes of our constructors, it is the text that is wrong
+        raise damaged(f'an event "{kind}" cannot be read') from None
+
+
+def damaged(what: str) -> LedgerCorrupt:
+    return LedgerCorrupt(
+        f"the ledger was changed or is damaged: {what}.",
+        hint="restore the newest backup, and verify it with an anchor you kept (dpexplain budget --anchor)",
+    )

@@ -1,0 +1,203 @@
+"""What the events of one account add up to, applied in the order in which they were written.
+
+`reserve`, statements and verification share this one replay, so they cannot disagree. It raises LedgerCorrupt
+when events contradict each other: a commit without its reservation, more charged than was reserved, more
+reserved than was left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import sqlalchemy as sa
+
+from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.sensitivity import Neighbours
+from dpexplain.errors import BudgetError, InputError, LedgerTooNew
+from dpexplain.ledger.chain import Record, records
+from dpexplain.ledger.database import events
+from dpexplain.ledger.events import (
+    AccountOpened,
+    AnalystLimited,
+    Committed,
+    Known,
+    Reserved,
+    TableDeclared,
+    Unknown,
+    damaged,
+)
+
+RELEASED, LOST = "released", "spent, nothing released"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reservation, and what came of it."""
+
+    sequence: int  # of the commit; of the reservation while nothing is released
+    at: str
+    status: str  # RELEASED or LOST
+    cost: Cost  # what counts: what was charged, or all that was reserved
+    label: str
+    analyst: str | None
+    table_version: str
+    reservation: str
+    request_id: str
+
+
+@dataclass(frozen=True)
+class AnalystLine:
+    analyst: str
+    spent: Cost
+    limit: Cost | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An account as its owner reads it.
+
+    Nothing is left, and `notes` say why, when the total is unknown (`spent` and `spent_epsilon` are None) or
+    infinite (`spent` is None, `spent_epsilon` is inf).
+    """
+
+    name: str
+    budget: Budget
+    neighbours: Neighbours
+    total: Cost
+    spent: Cost | None
+    left: Cost
+    spent_epsilon: float | None  # at the account's delta, if it has one
+    analysts: tuple[AnalystLine, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+class AccountState:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.opened: AccountOpened | None = None
+        self.tables: dict[str, str] = {}  # version -> digest of the domain
+        self.limits: dict[str | None, Cost] = {}
+        self.rows: dict[str, Row] = {}  # by reservation
+        self.amounts: dict[str | None, Fraction] = {}  # spent, by analyst
+        self.unknown: list[str] = []
+        self.non_private: list[str] = []
+
+    def apply(self, record: Record) -> None:
+        event = record.event()
+        if isinstance(event, Unknown):
+            self.unknown.append(f'event {record.seq} is an unknown "{event.kind}" of version {event.version}')
+            return
+        wrong = self._apply(event, record)
+        # what follows an unknown event cannot be judged; spending has stopped there anyway
+        if wrong and not self.unknown:
+            raise damaged(f'event {record.seq} of account "{self.name}" {wrong}')
+
+    def _apply(self, event: Known, record: Record) -> str:
+        """Add one event to the sums; say what is wrong with it, if anything."""
+        if isinstance(event, AccountOpened):
+            first, self.opened = self.opened is None, self.opened or event
+            fits = event.budget.epsilon_of(event.total) <= float(event.budget.epsilon) * (1 + 1e-9)
+            return "" if first and fits else "opens the account wrongly"
+        if self.opened is None:
+            return "comes before the opening of its account"
+        match event:
+            case TableDeclared():
+                known = self.tables.setdefault(event.table_version, event.domain_digest)
+                return "" if known == event.domain_digest else "gives a table a second domain"
+            case AnalystLimited():
+                self.limits[event.analyst] = event.limit
+                return ""
+            case Reserved():
+                fits = event.reservation not in self.rows and event.cost <= self.left(event.analyst)
+                self.rows[event.reservation] = Row(
+                    sequence=record.seq,
+                    at=record.at,
+                    status=LOST,
+                    cost=event.cost,
+                    label=event.label,
+                    analyst=event.analyst,
+                    table_version=event.table_version,
+                    reservation=event.reservation,
+                    request_id=event.request_id,
+                )
+                self._spend(event.analyst, event.cost.amount)
+                return "" if fits else "reserves more than is left"
+            case Committed():
+                row = self.rows.get(event.reservation)
+                if row is None or (row.status, row.request_id) != (LOST, event.request_id):
+                    return "releases what was not reserved"
+                self.rows[event.reservation] = replace(
+                    row, sequence=record.seq, at=record.at, status=RELEASED, cost=event.charged
+                )
+                self._spend(row.analyst, event.charged.amount - row.cost.amount)
+                return "" if event.charged <= row.cost else "charges more than was reserved"
+            case _:
+                self.non_private.append(f"event {record.seq} was published without privacy: {event.note}")
+                return ""
+
+    def _spend(self, analyst: str | None, amount: Fraction) -> None:
+        self.amounts[analyst] = self.amounts.get(analyst, Fraction(0)) + amount
+
+    def opening(self) -> AccountOpened:
+        if self.opened is None:
+            self.check_open()
+            raise InputError(
+                f'the ledger has no account "{self.name}".', hint="`dpexplain budget` lists the accounts"
+            )
+        return self.opened
+
+    def check_open(self) -> None:
+        """Raise unless the total is known and finite."""
+        if self.unknown:
+            raise LedgerTooNew(
+                f'account "{self.name}": {self.unknown[0]}, so its total is unknown.', hint="update dpexplain"
+            )
+        if self.non_private:
+            raise BudgetError(
+                f'account "{self.name}" is closed: {self.non_private[0]}.',
+                hint="no budget makes up for it; other people's data belong in another account",
+            )
+
+    def left(self, analyst: str | None = None) -> Cost:
+        """What is left in the account, and, with an analyst, within the analyst's own limit."""
+        total = self.opening().total
+        left = total.amount - sum(self.amounts.values())
+        if analyst in self.limits:
+            left = min(left, self.limits[analyst].amount - self.amounts.get(analyst, 0))
+        return Cost(total.definition, max(left, Fraction(0)))
+
+    def statement(self) -> Statement:
+        opening = self.opening()
+        definition = opening.total.definition
+        spent = Cost(definition, sum(self.amounts.values(), Fraction(0)))
+        stopped = bool(self.unknown or self.non_private)
+        people = sorted({who for who in (*self.amounts, *self.limits) if who is not None})
+        return Statement(
+            name=self.name,
+            budget=opening.budget,
+            neighbours=opening.neighbours,
+            total=opening.total,
+            spent=None if stopped else spent,
+            left=Cost(definition, Fraction(0)) if stopped else self.left(),
+            spent_epsilon=None if self.unknown else math.inf if stopped else opening.budget.epsilon_of(spent),
+            analysts=tuple(
+                AnalystLine(who, Cost(definition, self.amounts.get(who, Fraction(0))), self.limits.get(who))
+                for who in people
+            ),
+            rows=tuple(self.rows.values()),
+            notes=self.notes(),
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        return (*self.unknown, *self.non_private)
+
+
+def replay(connection: sa.Connection, name: str) -> AccountState:
+    """The state of an account; an empty one when there is no such account."""
+    state = AccountState(name)
+    for record in records(connection, events.c.account == name):
+        state.apply(record)
+    return state

@@ -1,0 +1,234 @@
+"""A ledger: append-only, hash-chained accounts in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from dpexplain.core.account import Entry
+from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.core.sensitivity import Neighbours
+from dpexplain.errors import InputError, VerificationError
+from dpexplain.ledger.account import LedgerAccount, check_payload, entry_of, load_payload
+from dpexplain.ledger.chain import GENESIS, Chain, Head, read_head, records
+from dpexplain.ledger.database import Database, events, open_database, releases
+from dpexplain.ledger.events import (
+    AccountOpened,
+    AnalystLimited,
+    Committed,
+    NonPrivate,
+    TableDeclared,
+    damaged,
+)
+from dpexplain.ledger.state import AccountState, Statement, replay
+
+
+def open_ledger(url: str | Path, *, timeout: float = 30.0, create: bool = True) -> Ledger:
+    """The ledger at `url`; made if it does not exist, unless `create` is false.
+
+    sqlite:///budget.db, or just budget.db    a file (sqlite:////absolute/path/budget.db; ?mode=ro: only look)
+    sqlite:///:memory:                        gone when the program ends: for trying things out
+    postgresql://user@host/database           when several hosts share one account
+
+    `timeout` is how many seconds to wait for another process that writes.
+    """
+    return Ledger(open_database(url, timeout=timeout, create=create))
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a successful verification covered."""
+
+    events: int
+    accounts: int
+    releases: int
+    anchor: str
+    notes: tuple[str, ...]  # what could not be judged, or closed an account
+
+
+class Ledger:
+    """Made by `open_ledger`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def name(self) -> str:
+        """For people; holds no password."""
+        return self._database.name
+
+    def close(self) -> None:
+        """Only an in-memory ledger has something to close, and is lost then."""
+        self._database.close()
+
+    def account(
+        self,
+        name: str,
+        *,
+        budget: Budget,
+        neighbours: Neighbours,
+        table_version: str,
+        domain_digest: str,
+        analyst: str | None = None,
+    ) -> LedgerAccount:
+        """The account `name`, opened by the first call. Later calls must agree with it."""
+        for what, text in (("account", name), ("version", table_version), ("analyst", analyst)):
+            _check_name(what, text)
+        wanted = budget, neighbours, table_version, domain_digest
+        with self._database.read() as connection:
+            complete = _agrees(replay(connection, name), *wanted)
+        if not complete:
+            total = budget.total  # takes a moment; nobody should wait for it
+            with self._database.write() as connection:
+                chain = Chain(connection)
+                state = replay(connection, name)
+                complete = _agrees(state, *wanted)  # another process may have been quicker
+                if state.opened is None:
+                    chain.append(name, AccountOpened(budget, neighbours, total))
+                if not complete:
+                    chain.append(name, TableDeclared(table_version, domain_digest))
+        return LedgerAccount(name, budget, neighbours, table_version, analyst, self._database)
+
+    def accounts(self) -> list[str]:
+        """The names of all accounts."""
+        with self._database.read() as connection:
+            return sorted(connection.scalars(sa.select(events.c.account).distinct()))
+
+    def statement(self, account: str) -> Statement:
+        """What was spent, on what, and what is left."""
+        with self._database.read() as connection:
+            return replay(connection, account).statement()
+
+    def set_limit(self, account: str, analyst: str, limit: Cost) -> None:
+        """From now on `analyst` may spend at most `limit` of the account, earlier spending included."""
+        _check_name("analyst", analyst)
+        with self._database.write() as connection:
+            chain, total = Chain(connection), replay(connection, account).opening().total
+            if limit.definition is not total.definition:
+                raise InputError(f'account "{account}" counts {total.symbol}, not {limit.symbol}.')
+            chain.append(account, AnalystLimited(analyst, limit))
+
+    def record_non_private(self, account: str, note: str) -> None:
+        """Own up that something was published without privacy. The total is infinite then: spending stops."""
+        with self._database.write() as connection:
+            chain = Chain(connection)
+            replay(connection, account).opening()
+            chain.append(account, NonPrivate(note))
+
+    def anchor(self) -> str:
+        """`seq:hash` of the last event. Keep it elsewhere, and give it to `verify` later."""
+        with self._database.read() as connection:
+            last = read_head(connection)
+        return f"{last.seq}:{last.hash}"
+
+    def verify(self, anchor: str | None = None) -> Verification:
+        """Recompute the chain, every account and all digests of released values; or raise LedgerCorrupt.
+
+        With an `anchor` that was kept elsewhere, a cut tail and a restored old backup are noticed too.
+        """
+        kept = GENESIS if anchor is None else _parse_anchor(anchor)
+        states: dict[str, AccountState] = {}
+        commits: dict[str, Committed] = {}
+        with self._database.read() as connection:
+            if self._database.dialect == "sqlite":
+                if connection.scalar(sa.text("PRAGMA integrity_check")) != "ok":
+                    raise damaged(f"{self.name} fails SQLite's own check")
+            last = GENESIS
+            for record in records(connection):
+                here = Head(record.seq, record.true_hash())
+                if (record.prev_hash, record.hash, record.seq) != (last.hash, here.hash, last.seq + 1):
+                    raise damaged(f"the chain breaks at event {record.seq}")
+                if here.seq == kept.seq and here != kept:
+                    raise damaged(f"event {here.seq} is not that of the anchor, so history was rewritten")
+                last = here
+                states.setdefault(record.account, AccountState(record.account)).apply(record)
+                event = record.event()
+                if isinstance(event, Committed):
+                    commits[event.reservation] = event
+            if last.seq < kept.seq:
+                raise damaged(f"it ends at event {last.seq}, before event {kept.seq} of the anchor")
+            read_head(connection)
+            judged = not any(state.unknown for state in states.values())
+            _verify_payloads(connection, commits, strict=judged)
+        return Verification(
+            events=last.seq,
+            accounts=len(states),
+            releases=len(commits),
+            anchor=f"{last.seq}:{last.hash}",
+            notes=tuple(f'account "{s.name}": {note}' for s in states.values() for note in s.notes()),
+        )
+
+    def check_entry(self, entry: Entry, payload: JsonObject, *, request_id: str | None = None) -> None:
+        """Raise VerificationError unless this ledger released `payload` (for this request) as `entry`."""
+        with self._database.read() as connection:
+            record = next(records(connection, events.c.seq == entry.sequence), None)
+            event = None if record is None else record.event()
+            if record is None or not isinstance(event, Committed) or entry_of(record, event) != entry:
+                raise VerificationError(
+                    f'entry {entry.sequence} of account "{entry.account}" is not in this ledger like this.',
+                    hint="check that this is the ledger that the explanation was made with",
+                )
+            if record.true_hash() != record.hash:
+                raise damaged(f"event {record.seq} does not have the hash it carries")
+            load_payload(connection, event)
+        if digest(payload) != event.payload_hash:
+            raise VerificationError("the published values are not those that the ledger recorded.")
+        if request_id not in (None, event.request_id):
+            raise VerificationError("the published values were released for another request.")
+
+
+def _verify_payloads(connection: sa.Connection, commits: dict[str, Committed], *, strict: bool) -> None:
+    """Check all released values, a few at a time, because they may be large."""
+    missing = dict(commits)
+    for reservation, text in connection.execute(sa.select(releases), execution_options={"yield_per": 16}):
+        event = missing.pop(reservation, None)
+        if event is not None:
+            check_payload(text, event)
+        elif strict:  # else an event of a later dpexplain may explain them
+            raise damaged("it holds released values that were never committed")
+    if missing:
+        raise damaged(f"the values of reservation {min(missing)} are missing")
+
+
+def _agrees(
+    state: AccountState, budget: Budget, neighbours: Neighbours, version: str, domain_digest: str
+) -> bool:
+    """Whether everything is in the ledger already; an error when the ledger says something else."""
+    if state.opened is None and not state.unknown:
+        return False
+    opened = state.opening()
+    if (opened.budget, opened.neighbours) != (budget, neighbours):
+        raise InputError(
+            f'account "{state.name}" was opened with {_words(opened.budget, opened.neighbours)}; '
+            f"it was now asked for with {_words(budget, neighbours)}.",
+            hint="use the same budget, relation and unit, or another name if these are other people's data",
+        )
+    known = state.tables.get(version)
+    if known not in (None, domain_digest):
+        raise InputError(
+            f'two tables under one name and version with different domains: "{state.name}" "{version}".',
+            hint="give the changed table a new version",
+        )
+    return known is not None
+
+
+def _words(budget: Budget, neighbours: Neighbours) -> str:
+    delta = "" if budget.delta is None else f", delta={float(budget.delta):g}"
+    return f"epsilon={float(budget.epsilon):.12g}{delta} and {neighbours.describe()}"
+
+
+def _check_name(what: str, text: str | None) -> None:
+    if text is None and what == "analyst":
+        return
+    if not isinstance(text, str) or not text.strip() or not text.isprintable() or len(text) > 200:
+        raise InputError(f"the name of the {what} must be 1 to 200 printable characters.")
+
+
+def _parse_anchor(text: str) -> Head:
+    seq, _, value = text.strip().partition(":")
+    if not seq.isdecimal() or len(value) != 64 or set(value) - set("0123456789abcdef"):
+        raise InputError("this is not an anchor.", hint="copy what `dpexplain budget --anchor` printed")
+    return Head(int(seq), value)

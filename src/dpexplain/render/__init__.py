@@ -1,0 +1,1 @@
+"""Pictures, pages and tables. This layer sees results, never data."""

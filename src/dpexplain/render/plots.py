@@ -1,0 +1,163 @@
+"""Plots of results with matplotlib. Each carries its guarantee in words and its noise band."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from dpexplain.core.domain import PublicRange
+from dpexplain.results import Curve, Marginals, Result
+from dpexplain.results.curve import Rug
+
+INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
+LEVEL = 0.95
+
+
+def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
+    """One feature: a line or bars with the noise band. Two features: a map."""
+    ax = _axes(ax)
+    if len(curve.axes) == 2:
+        return _plot_surface(curve, ax)
+    axis = curve.axes[0]
+    low, high = curve.interval(LEVEL)
+    if axis.ordered:
+        x = np.asarray(axis.points, dtype=np.float64)
+        ax.fill_between(x, low, high, color=BAND, alpha=0.45, linewidth=0, label=f"{LEVEL:.0%} noise interval of each point")
+        ax.plot(x, curve.values, color=INK, linewidth=1.8, label="smoothed" if curve.smoothed else "released")
+        if curve.smoothed:
+            ax.plot(x, curve.raw, ".", color=INK, markersize=3, alpha=0.5, label="released values")
+        ax.set_xlim(x[0], x[-1])
+        ax.set_xlabel(axis.feature)
+        _frame_y(ax, low, high, curve.output)
+        if curve.rug:
+            _draw_rug(ax, curve.rug[0])
+    else:
+        _dots(ax, curve, low, high)
+    ax.set_title(f"Partial dependence of {curve.feature}", fontsize=11, loc="left")
+    _note(ax, curve)
+    return ax
+
+
+def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
+    """Categories top to bottom, a dot and its interval each; the share of rows behind the name."""
+    names = [str(point) for point in curve.axes[0].points]
+    if curve.rug:
+        names = [f"{name}  ({share:.0%})" for name, share in zip(names, curve.rug[0].shares, strict=True)]
+    places = np.arange(len(names))[::-1]
+    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each point")
+    ax.plot(curve.values, places, "o", color=INK, markersize=5, label="released")
+    ax.set_yticks(places, names, fontsize=8)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.set_ylabel(curve.axes[0].feature + ("  (share of rows)" if curve.rug else ""))
+    ax.set_xlabel("mean prediction")
+    ax.grid(axis="x", alpha=0.25)
+    ax.legend(fontsize=7, frameon=False, loc="best")
+
+
+def _plot_surface(curve: Curve, ax: Axes) -> Axes:
+    """The mean prediction over two features; the width of the interval is in the note."""
+    first, second = curve.axes
+    grid = curve.values.reshape(curve.shape).T
+    image = ax.imshow(grid, origin="lower", aspect="auto", cmap="viridis", interpolation="nearest")
+    for axis, set_ticks in ((first, ax.set_xticks), (second, ax.set_yticks)):
+        step = max(1, len(axis.points) // 8) if axis.ordered else 1
+        places = np.arange(0, len(axis.points), step)
+        set_ticks(places, [f"{axis.points[i]:g}" if axis.ordered else str(axis.points[i]) for i in places], fontsize=8)
+    ax.set_xlabel(first.feature)
+    ax.set_ylabel(second.feature)
+    ax.figure.colorbar(image, ax=ax, label="mean prediction")
+    low, high = curve.interval(LEVEL)
+    ax.set_title(f"Partial dependence of {curve.feature}", fontsize=11, loc="left")
+    _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ")
+    return ax
+
+
+def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
+    """The share of rows in each cell, one band of bars a feature."""
+    ax = _axes(ax)
+    for line, feature in enumerate(reversed(marginals.features)):
+        shares = marginals.shares(feature)
+        x = (np.arange(len(shares)) + 0.5) / len(shares)
+        ax.bar(x, 0.85 * shares / shares.max(), width=0.9 / len(shares), bottom=line, color=INK, linewidth=0)
+    ax.set_yticks(np.arange(len(marginals.features)) + 0.4, list(reversed(marginals.features)), fontsize=8)
+    ax.set_xticks([0, 1], ["first cell", "last cell"], fontsize=8)
+    ax.set_ylim(-0.1, len(marginals.features))
+    ax.set_title("Released histograms (each scaled to its largest cell)", fontsize=11, loc="left")
+    half = marginals.part("counts")[1].halfwidth(LEVEL)
+    _note(ax, marginals, f"{LEVEL:.0%} noise interval of each count: ±{half:.3g} rows. ")
+    return ax
+
+
+def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
+    """A figure of its own, free of pyplot's global state."""
+    lines = len(result.axes[0].points) if isinstance(result, Curve) and len(result.axes) == 1 else 0
+    if isinstance(result, Curve) and not result.axes[0].ordered and lines > 12:
+        size = (size[0], 1.6 + 0.26 * lines)
+    if isinstance(result, Marginals):
+        size = (size[0], 1.6 + 0.5 * len(result.features))
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    result.plot(figure.add_subplot())
+    return figure
+
+
+def save_png(result: Result, path: str | Path, dpi: int = 150) -> None:
+    figure_of(result).savefig(path, dpi=dpi)
+
+
+def svg_of(result: Result) -> str:
+    """The figure as SVG for a page: text stays text, no outside reference."""
+    import matplotlib as mpl
+
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpexplain"}):
+        figure_of(result).savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
+    return ax
+
+
+def _frame_y(ax: Axes, low: Any, high: Any, output: PublicRange) -> None:
+    """Room for the band, and a seventh of the height below it for the rug."""
+    bottom, top = float(np.min(low)), float(np.max(high))
+    span = max(top - bottom, 0.02 * output.width)
+    ax.set_ylim(bottom - 0.22 * span, top + 0.08 * span)
+    ax.set_ylabel("mean prediction")
+    ax.grid(alpha=0.2)
+    ax.legend(fontsize=7, frameon=False, loc="best")
+
+
+def _draw_rug(ax: Axes, rug: Rug) -> None:
+    """The histogram of the rows along the bottom of the plot."""
+    if rug.partition.edges is None or rug.counts.max() <= 0:
+        return
+    edges = np.asarray(rug.partition.edges)
+    heights = 0.14 * rug.counts / rug.counts.max()
+    ax.bar(
+        edges[:-1], heights, width=np.diff(edges), align="edge", color=RUG, linewidth=0.3, edgecolor="white",
+        transform=ax.get_xaxis_transform(), zorder=0,
+    )  # fmt: skip
+
+
+def _note(ax: Axes, result: Result, before: str = "") -> None:
+    """The guarantee under the plot, in words."""
+    text = textwrap.fill(before + result.receipt.guarantee, 104)
+    ax.annotate(
+        text, (0, 0), xycoords="axes fraction", xytext=(0, -40), textcoords="offset points", va="top", fontsize=6.5,
+        color=NOTE, annotation_clip=False,
+    )  # fmt: skip

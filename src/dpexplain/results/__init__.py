@@ -1,0 +1,7 @@
+"""What a user holds after a release: frozen, serialisable, built from released values and public inputs only."""
+
+from dpexplain.results.base import Receipt, Result, from_json
+from dpexplain.results.curve import Curve, Curves
+from dpexplain.results.marginals import Marginals
+
+__all__ = ["Curve", "Curves", "Marginals", "Receipt", "Result", "from_json"]

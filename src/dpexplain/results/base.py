@@ -1,0 +1,207 @@
+"""Results in general: the receipt, and the way to a file and back.
+
+A result stores the integers that left through the door and the public request they answer. Everything else, curves,
+intervals, pictures, is computed from these, so a file can be checked against the ledger to the last bit.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.account import Entry
+from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.noise import Noise
+from dpexplain.core.release import Released
+from dpexplain.core.sensitivity import Neighbours
+from dpexplain.errors import InputError, VerificationError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+FORMAT = 1
+
+
+def package_version() -> str:
+    try:
+        return version("dpexplain")
+    except PackageNotFoundError:  # running from a source tree that was not installed
+        return "unknown"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was paid for, what it protects, and where it stands in the ledger."""
+
+    label: str
+    request: JsonObject
+    budget: Budget
+    neighbours: Neighbours
+    public: tuple[str, ...]  # what the guarantee takes as known to everybody
+    entry: Entry
+    software: str
+    replayed: bool = False  # answered from the ledger: nothing was spent this time
+
+    @property
+    def cost(self) -> Cost:
+        return self.entry.charged
+
+    @property
+    def guarantee(self) -> str:
+        """The promise in words: definition, price, relation, unit, what is public, what is outside."""
+        return (
+            f"Differentially private with {self.budget.describe(self.cost)}, for {self.neighbours.describe()}. "
+            f"Public: {', '.join(self.public)}. Outside the guarantee: what the model itself reveals about the data it "
+            "was trained on."
+        )
+
+    @property
+    def short_guarantee(self) -> str:
+        """One line for the margin of a plot."""
+        return f"DP: {self.budget.describe(self.cost)}; {self.neighbours.describe()}"
+
+    def to_json(self) -> JsonObject:
+        entry = {**self.entry.__dict__, "charged": self.entry.charged.to_json()}
+        return {
+            "label": self.label,
+            "request": self.request,
+            "budget": self.budget.to_json(),
+            "neighbours": self.neighbours.to_json(),
+            "public": list(self.public),
+            "entry": entry,
+            "software": self.software,
+        }
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Receipt:
+        entry = Entry(**{**value["entry"], "charged": Cost.from_json(value["entry"]["charged"])})
+        return cls(
+            value["label"],
+            value["request"],
+            Budget.from_json(value["budget"]),
+            Neighbours.from_json(value["neighbours"]),
+            tuple(value["public"]),
+            entry,
+            value["software"],
+        )
+
+
+@dataclass(frozen=True)
+class Result(ABC):
+    """Base of all results. `released` is exactly what the ledger holds for `receipt`."""
+
+    receipt: Receipt
+    released: JsonObject
+
+    kind: ClassVar[str]
+    kinds: ClassVar[dict[str, type[Result]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            Result.kinds[cls.kind] = cls
+
+    @property
+    @abstractmethod
+    def values(self) -> Floats:
+        """The estimates, in the order of the lines of `to_frame()`."""
+
+    @abstractmethod
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) around the exact statistic of the table, each covering it with probability `level`."""
+
+    @abstractmethod
+    def to_frame(self) -> pd.DataFrame:
+        """A table for people: where, estimate, interval."""
+
+    @abstractmethod
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw it, with its guarantee in words and its noise band."""
+
+    @abstractmethod
+    def view(self) -> JsonObject:
+        """The public settings of the post-processing, which `rebuild` takes back."""
+
+    @classmethod
+    @abstractmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Result:
+        """The same result again from its stored parts."""
+
+    def part(self, name: str) -> tuple[NDArray[np.int64], Noise]:
+        """The released integers of one part and the law of their noise."""
+        stored = self.released["parts"][name]
+        return np.array(stored["values"], dtype=np.int64), Noise.from_json(stored["noise"])
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The result as JSON text, also written to `path` if one is given."""
+        document = {
+            "dpexplain": FORMAT,
+            "kind": self.kind,
+            "guarantee": self.receipt.guarantee,
+            "receipt": self.receipt.to_json(),
+            "released": self.released,
+            "view": self.view(),
+            "values": [float(v) for v in self.values],
+        }
+        text = json.dumps(document, indent=1)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @staticmethod
+    def from_json(source: str | Path) -> Result:
+        """A result from JSON text or from the path of a file. It must say what follows from its released values."""
+        return from_json(source)
+
+    def _repr_html_(self) -> str:
+        from dpexplain.render.html import result_html
+
+        return result_html(self)
+
+
+def from_json(source: str | Path) -> Result:
+    """A result from JSON text or from the path of a file."""
+    text = str(source)
+    if isinstance(source, Path) or not text.lstrip().startswith("{"):
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise InputError(f"{source} cannot be read.", hint="give the path of a file written by to_json", spent="") from None
+    try:
+        document = json.loads(text)
+        if document["dpexplain"] != FORMAT:
+            raise InputError(f"this result has format {document['dpexplain']!r}; this dpexplain reads {FORMAT}.", spent="")
+        result = Result.kinds[document["kind"]].rebuild(
+            Receipt.from_json(document["receipt"]), document["released"], document["view"]
+        )
+        written = np.array(document["values"], dtype=np.float64)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("this is not a result written by dpexplain, or it is damaged.", spent="") from None
+    if written.shape != result.values.shape or not np.allclose(written, result.values, rtol=1e-9, atol=1e-12):
+        raise VerificationError(
+            "the values in this file are not those that follow from its released integers.",
+            hint="it was altered, or written by another version of dpexplain",
+        )
+    return result
+
+
+def receipt_for(
+    label: str, budget: Budget, neighbours: Neighbours, public: tuple[str, ...], released: Released
+) -> Receipt:
+    """The receipt of a release that just came through the door."""
+    return Receipt(
+        label, released.request, budget, neighbours, public, released.entry, package_version(), released.replayed
+    )

@@ -1,0 +1,188 @@
+"""A curve (or a surface) over a public grid, with its noise band and the rug of its feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, overload
+
+import numpy as np
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.noise import checked_level
+from dpexplain.grids import Axis, Partition
+from dpexplain.results.base import Floats, Receipt, Result
+from dpexplain.smoothing import smooth
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Rug:
+    """The noisy histogram of a feature: where the rows are, so that a reader knows where a curve means something."""
+
+    partition: Partition
+    counts: Floats  # never negative
+    std: float
+
+    @property
+    def shares(self) -> Floats:
+        total = self.counts.sum()
+        return self.counts / total if total > 0 else np.full(len(self.counts), 1 / len(self.counts))
+
+
+@dataclass(frozen=True)
+class Curve(Result):
+    """Partial dependence of one feature, or of a pair of them.
+
+    `values` are smoothed unless switched off; `raw` never are. Intervals belong to the raw values, whose noise law is
+    exactly known: they cover the exact statistic of the (cleaned) table, not a population.
+    """
+
+    index: int = 0  # which curve of the release
+    smoothed: bool = True
+
+    kind: ClassVar[str] = "curve"
+
+    @property
+    def spec(self) -> JsonObject:
+        spec: JsonObject = self.receipt.request["spec"]
+        return spec
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(Axis.from_json(axis) for axis in self.spec["views"][self.index])
+
+    @property
+    def feature(self) -> str:
+        return " x ".join(axis.feature for axis in self.axes)
+
+    @property
+    def output(self) -> PublicRange:
+        return PublicRange.from_json(self.spec["output"])
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.points) for axis in self.axes)
+
+    @cached_property
+    def _sums(self) -> Floats:
+        sizes = [int(np.prod([len(axis["points"]) for axis in view])) for view in self.spec["views"]]
+        start = sum(sizes[: self.index])
+        return self.part("curve")[0][start : start + sizes[self.index]].astype(np.float64)
+
+    @cached_property
+    def _count(self) -> float:
+        """The number of rows: public, or the released one."""
+        weight = self.spec["count_weight"]
+        rows = self.receipt.request["table"]["rows"]
+        return float(self.part("curve")[0][-1]) / weight if weight else float(rows)
+
+    @cached_property
+    def raw(self) -> Floats:
+        """The released values before smoothing, in output units."""
+        output = self.output
+        origin = output.middle if self.spec["count_weight"] else output.low
+        return np.clip(origin + output.width * self._sums / (output.levels * max(self._count, 1.0)), output.low, output.high)
+
+    @cached_property
+    def std(self) -> float:
+        """Standard deviation of the noise of one raw value (of the sums alone where the row count is noisy too)."""
+        return self.part("curve")[1].std * self.output.width / (self.output.levels * max(self._count, 1.0))
+
+    @cached_property
+    def values(self) -> Floats:
+        if not self.smoothed:
+            return self.raw
+        axes = [axis.points if axis.ordered else len(axis.points) for axis in self.axes]
+        return np.clip(smooth(self.raw, self.std**2, axes), self.output.low, self.output.high)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) around the exact curve: for each point by itself, or for all points of the release at once."""
+        checked_level(level)
+        noise, output, weight = self.part("curve")[1], self.output, self.spec["count_weight"]
+        if not weight:
+            half = noise.band(level) if simultaneous else noise.halfwidth(level)
+            ends = [output.low + output.width * (self._sums + sign * half) / (output.levels * self._count) for sign in (-1, 1)]
+        else:
+            # Both the sum and the count are noisy: each misses with half the probability, unless a band covers all.
+            half = noise.band(level) if simultaneous else noise.halfwidth((1 + level) / 2)
+            few, many = self._count - half / weight, self._count + half / weight
+            if few <= 0:
+                whole = np.ones(len(self._sums))
+                return output.low * whole, output.high * whole
+            ends = []
+            for sign in (-1, 1):
+                edge = (self._sums + sign * half) * output.width / output.levels
+                # the ratio is extreme at the smaller count where it moves away from the middle
+                ends.append(output.middle + edge / np.where(sign * edge > 0, few, many))
+        return np.clip(ends[0], output.low, output.high), np.clip(ends[1], output.low, output.high)
+
+    @cached_property
+    def rug(self) -> tuple[Rug, ...]:
+        """The noisy histogram of each axis; empty if none was asked for."""
+        partitions = [Partition.from_json(p) for p in self.spec["rug"]]
+        found = []
+        for axis in self.axes if partitions else ():
+            position = next(i for i, p in enumerate(partitions) if p.feature == axis.feature)
+            counts, noise = self.part("rug")
+            start = sum(p.size for p in partitions[:position])
+            mine = counts[start : start + partitions[position].size]
+            found.append(Rug(partitions[position], np.maximum(mine, 0).astype(np.float64), noise.std))
+        return tuple(found)
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        low, high = self.interval()
+        mesh = np.meshgrid(*[np.arange(n) for n in self.shape], indexing="ij")
+        where = {
+            axis.feature: [axis.points[i] for i in index.ravel()] for axis, index in zip(self.axes, mesh, strict=True)
+        }
+        return pd.DataFrame({**where, "value": self.values, "low": low, "high": high})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        from dpexplain.render.plots import plot_curve
+
+        return plot_curve(self, ax)
+
+    def view(self) -> JsonObject:
+        return {"index": self.index, "smoothed": self.smoothed}
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Curve:
+        return cls(receipt, released, int(view["index"]), bool(view["smoothed"]))
+
+
+class Curves(Sequence[Curve]):
+    """Several curves of one release: one price, one receipt."""
+
+    def __init__(self, curves: Sequence[Curve]) -> None:
+        self._curves = tuple(curves)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Curve: ...
+    @overload
+    def __getitem__(self, key: slice) -> Curves: ...
+    def __getitem__(self, key: int | str | slice) -> Curve | Curves:
+        """By position or by feature name."""
+        if isinstance(key, str):
+            return {curve.feature: curve for curve in self._curves}[key]
+        return Curves(self._curves[key]) if isinstance(key, slice) else self._curves[key]
+
+    def __len__(self) -> int:
+        return len(self._curves)
+
+    @property
+    def receipt(self) -> Receipt:
+        return self._curves[0].receipt
+
+    def __repr__(self) -> str:
+        return f"Curves({', '.join(curve.feature for curve in self._curves)})"
+
+    def _repr_html_(self) -> str:
+        return "".join(curve._repr_html_() for curve in self._curves)
