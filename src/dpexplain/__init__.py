@@ -1,7 +1,76 @@
-"""dpexplain: explain machine-learning models and clusterings with differential privacy."""
+"""dpexplain: explain machine-learning models and clusterings with differential privacy.
+
+    core/        trusted: budgets, sensitivities, noise, the door
+    ledger/      trusted: what was spent and released, hash-chained, in SQLite or PostgreSQL
+    data/        rows and what is declared about them          models/   any model, row by row
+    engine/      sums over batches on all cores                grids     public grids and cells
+    explainers/  one file each: request, statistic, sensitivity, explain
+    planning     price and error before anything is paid       results/  released values and their receipts
+    render/      pictures and pages                            audit/    attacks on our own releases
+    cli/         the command `dpexplain`
+
+An explanation is a pure statistic with a proven sensitivity, released once through one door; everything after the door
+is post-processing.
+"""
+
+from dpexplain import audit, requests
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.core.sensitivity import Unit
 from dpexplain.data import PrivateTable
-from dpexplain.explainers import marginals, partial_dependence
+from dpexplain.engine import progress
+from dpexplain.errors import (
+    BudgetError,
+    DomainError,
+    DpexplainError,
+    InputError,
+    InternalError,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerTooNew,
+    LedgerUnavailable,
+    ModelError,
+    ReleaseLost,
+    TableError,
+    VerificationError,
+)
+from dpexplain.explainers.marginals import marginals
+from dpexplain.explainers.partial_dependence import partial_dependence
+from dpexplain.ledger import open_ledger
 from dpexplain.models import Model
+from dpexplain.planning import plan
+from dpexplain.results import Curve, Curves, Marginals, from_json
+
+__all__ = [
+    "Budget",
+    "BudgetError",
+    "Categorical",
+    "Curve",
+    "Curves",
+    "Domain",
+    "DomainError",
+    "DpexplainError",
+    "InputError",
+    "InternalError",
+    "LedgerCorrupt",
+    "LedgerError",
+    "LedgerTooNew",
+    "LedgerUnavailable",
+    "Marginals",
+    "Model",
+    "ModelError",
+    "Numeric",
+    "PrivateTable",
+    "ReleaseLost",
+    "TableError",
+    "Unit",
+    "VerificationError",
+    "audit",
+    "from_json",
+    "marginals",
+    "open_ledger",
+    "partial_dependence",
+    "plan",
+    "progress",
+    "requests",
+]

@@ -104,8 +104,8 @@ def partition_of(feature: str, column: Column, cells: int) -> Partition:
     if isinstance(column, Categorical):
         return Partition(feature, column.categories, None)
     if column.integer:
-        cells = min(cells, column.values)
-        edges = np.rint(np.linspace(column.low, column.high + 1, cells + 1)) - 0.5
+        width = -(-column.values // cells)  # whole numbers to a cell; the last cell may have fewer
+        edges = np.append(np.arange(column.low, column.high + 1, width), column.high + 1) - 0.5
     else:
         edges = np.linspace(column.low, column.high, cells + 1)
     middles = (edges[:-1] + edges[1:]) / 2

@@ -62,7 +62,7 @@ def _record(row: sa.Row[Any]) -> Record:
 
 
 def read_head(connection: sa.Connection, *, lock: bool = False) -> Head:
-    """The head, checked against the last event. With `lock`, other writers wait for the transaction to end."""
+    """The head, checked against the last event. With `lock`, other writers wait until we end."""
     query = sa.select(head.c.seq, head.c.hash)
     heads = connection.execute(query.with_for_update() if lock else query).all()
     last = connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(1)).one_or_none()

@@ -96,7 +96,8 @@ _TROUBLE: dict[tuple[str, str], set[int | str]] = {
         sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, "53", "58",
     },
     _DAMAGED: {  # SQLITE_ERROR: our statements are fixed, so it is a table or a column that is missing
-        sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, "42P01", "42703", "XX001", "XX002",
+        sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR,
+        "42P01", "42703", "XX001", "XX002",
     },
 }  # fmt: skip
 

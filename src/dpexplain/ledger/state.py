@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.sensitivity import Neighbours
-from dpexplain.errors import BudgetError, InputError, LedgerTooNew
+from dpexplain.errors import BudgetError, InputError, InternalError, LedgerTooNew
 from dpexplain.ledger.chain import Record, records
 from dpexplain.ledger.database import events
 from dpexplain.ledger.events import (
@@ -90,7 +90,10 @@ class AccountState:
         if isinstance(event, Unknown):
             self.unknown.append(f'event {record.seq} is an unknown "{event.kind}" of version {event.version}')
             return
-        wrong = self._apply(event, record)
+        try:
+            wrong = self._apply(event, record)
+        except InternalError:
+            wrong = "counts in another definition than its account"
         # what follows an unknown event cannot be judged; spending has stopped there anyway
         if wrong and not self.unknown:
             raise damaged(f'event {record.seq} of account "{self.name}" {wrong}')
@@ -108,7 +111,7 @@ class AccountState:
                 known = self.tables.setdefault(event.table_version, event.domain_digest)
                 return "" if known == event.domain_digest else "gives a table a second domain"
             case AnalystLimited():
-                self.limits[event.analyst] = event.limit
+                self.limits[event.analyst] = event.limit + Cost(self.opened.total.definition, Fraction(0))
                 return ""
             case Reserved():
                 fits = event.reservation not in self.rows and event.cost <= self.left(event.analyst)

@@ -133,9 +133,11 @@ class Ledger:
         states: dict[str, AccountState] = {}
         commits: dict[str, Committed] = {}
         with self._database.read() as connection:
+            checked = "ok"
             if self._database.dialect == "sqlite":
-                if connection.scalar(sa.text("PRAGMA integrity_check")) != "ok":
-                    raise damaged(f"{self.name} fails SQLite's own check")
+                checked = connection.scalar(sa.text("PRAGMA integrity_check"))
+            if checked != "ok":
+                raise damaged(f"{self.name} fails SQLite's own check")
             last = GENESIS
             for record in records(connection):
                 here = Head(record.seq, record.true_hash())

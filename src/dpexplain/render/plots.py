@@ -147,7 +147,8 @@ def _draw_rug(ax: Axes, rug: Rug) -> None:
     if rug.partition.edges is None or rug.counts.max() <= 0:
         return
     edges = np.asarray(rug.partition.edges)
-    heights = 0.14 * rug.counts / rug.counts.max()
+    density = rug.counts / np.diff(edges)
+    heights = 0.14 * density / density.max()
     ax.bar(
         edges[:-1], heights, width=np.diff(edges), align="edge", color=RUG, linewidth=0.3, edgecolor="white",
         transform=ax.get_xaxis_transform(), zorder=0,

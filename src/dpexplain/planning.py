@@ -1,0 +1,180 @@
+"""What will it cost, how good will it be? Answered before anything is paid, from public things alone.
+
+A forecast puts a pure account and a zCDP account side by side, because the choice is made once, when the account is
+opened: pure epsilon is better for a few small releases, zCDP for many or for long vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpexplain.core.budget import Budget, Cost, exact
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.sensitivity import Neighbours, Relation, Unit
+from dpexplain.errors import InputError
+from dpexplain.explainers import marginals as marginals_module
+from dpexplain.explainers import partial_dependence as pdp
+from dpexplain.explainers.marginals import MarginalsRequest
+from dpexplain.explainers.partial_dependence import PartialDependence
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.95
+Request = PartialDependence | MarginalsRequest
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to pay: the price in one definition and the error it buys.
+
+    error   half-width of the 95 % interval of each value, in the result's units, before smoothing
+    band    the same for all values at once
+    rug_error   half-width of the 95 % interval of a rug count, in rows; None without a rug
+    """
+
+    definition: str
+    epsilon: float
+    delta: float | None
+    rho: float | None
+    law: str
+    points: int
+    std: float
+    error: float
+    band: float
+    rug_error: float | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The options for one request, the better one first in `best`."""
+
+    label: str
+    rows: int
+    neighbours: Neighbours
+    options: tuple[Option, ...]
+
+    @property
+    def best(self) -> Option:
+        return min(self.options, key=lambda option: (option.epsilon, option.error))
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame([asdict(option) for option in self.options])
+
+    def to_json(self) -> JsonObject:
+        return {
+            "label": self.label,
+            "rows": self.rows,
+            "neighbours": self.neighbours.to_json(),
+            "options": [asdict(option) for option in self.options],
+        }
+
+    def __str__(self) -> str:
+        from dpexplain.render.text import forecast_text
+
+        return forecast_text(self)
+
+
+def plan(
+    request: Request,
+    *,
+    domain: Domain,
+    n: int,
+    relation: str | Relation,
+    output: tuple[float, float] | PublicRange = (0.0, 1.0),
+    unit: Unit | None = None,
+    epsilon: Any = None,
+    max_error: Any = None,
+    delta: Any = 1e-6,
+) -> Forecast:
+    """The error at a given epsilon, or the epsilon for a wanted error, for a table of about n rows.
+
+    Touches no data and no ledger. `max_error` is the half-width of the 95 % interval of each value, before smoothing.
+    """
+    if (epsilon is None) == (max_error is None):
+        raise InputError("give exactly one of epsilon and max_error.", spent="")
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
+        raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
+    span = output if isinstance(output, PublicRange) else PublicRange(*output)
+    neighbours = Neighbours(Relation(relation), unit)
+    options = []
+    for budget in (Budget(1), Budget(1, delta)):
+
+        def at(price: Any, budget: Budget = budget) -> Option:
+            return _option(request, domain, span, neighbours, int(n), budget, budget.cost(epsilon=price))
+
+        options.append(at(epsilon) if max_error is None else _cheapest(at, float(exact(max_error, "max_error"))))
+    return Forecast(request.label, int(n), neighbours, tuple(options))
+
+
+def _option(
+    request: Request, domain: Domain, output: PublicRange, neighbours: Neighbours, n: int, budget: Budget, cost: Cost
+) -> Option:
+    """The forecast of one request at one price."""
+    rug_error = None
+    if isinstance(request, MarginalsRequest):
+        spec = marginals_module.resolve(request, domain)
+        noise = marginals_module.forecast(spec, neighbours, cost)["counts"]
+        std, error, band = noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL)
+    else:
+        rows = n if neighbours.rows_public else None
+        curve = pdp.resolve(request, domain, output, neighbours, rows, cost)
+        parts = pdp.forecast(curve, neighbours, cost)
+        noise = parts["curve"]
+        unit = output.width / (output.levels * n)
+        # A noisy number of rows adds to the error, most for a curve at the edge of the output range; and both the sum
+        # and the count have to be right, so each may miss half as often.
+        weight = curve.count_weight
+        factor = 1 + output.levels / (2 * weight) if weight else 1.0
+        std = noise.std * unit
+        error = noise.halfwidth((1 + LEVEL) / 2 if weight else LEVEL) * unit * factor
+        band = noise.band(LEVEL) * unit * factor
+        rug_error = parts["rug"].halfwidth(LEVEL) if "rug" in parts else None
+    return Option(
+        definition=budget.definition.value,
+        epsilon=budget.epsilon_of(cost),
+        delta=None if budget.delta is None else float(budget.delta),
+        rho=None if budget.delta is None else float(cost.amount),
+        law=noise.law.value,
+        points=noise.size,
+        std=std,
+        error=error,
+        band=band,
+        rug_error=rug_error,
+    )
+
+
+def _cheapest(at: Callable[[Fraction], Option], wanted: float) -> Option:
+    """The smallest epsilon of three digits whose error is at most `wanted`.
+
+    The grid may grow with epsilon, so the error is not quite monotone: walk up coarsely, then refine the last step.
+    """
+    steps = [Fraction(digit, 100) * Fraction(10) ** power for power in range(-4, 4) for digit in (100, 178, 316, 562)]
+    for low, high in zip(steps, steps[1:], strict=False):
+        if at(high).error <= wanted:
+            break
+    else:
+        raise InputError(
+            f"an error of {wanted:g} needs an epsilon above {float(steps[-1]):g}.", hint="use more rows or a coarser grid", spent=""
+        )
+    while high / low > Fraction(1005, 1000):
+        middle = _three_digits((low + high) / 2)
+        if at(middle).error <= wanted:
+            high = middle
+        else:
+            low = middle
+    return at(high)
+
+
+def _three_digits(value: Fraction) -> Fraction:
+    exponent = int(np.floor(np.log10(float(value)))) - 3
+    step = Fraction(10) ** exponent
+    return Fraction(-(-value // step)) * step
