@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Column, Domain, Numeric
 from dpexplain.errors import InputError
 
-WHOLE_NUMBERS = 101  # an integer column with at most this many values gets a point (or a cell) for each of them
+WHOLE_NUMBERS = 101  # an integer column with at most this many values can have a point (or a cell) for each of them
+FEW_NUMBERS = 32  # and with at most this many it always has: a grid that misses hours or school years misleads
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Axis:
 
 def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, resolution: int) -> Axis:
     """The grid of one feature: every category; every whole number of a small integer column; else `resolution`
-    equally spaced points. `grid` overrides it with a number of points or with the points themselves.
+    equally spaced points (whole ones for an integer column). `grid` overrides it with a number of points or with the
+    points themselves.
     """
     column = domain.column(feature)
     if isinstance(column, Categorical):
@@ -49,7 +52,7 @@ def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, re
     if grid is None or isinstance(grid, int):
         return Axis(feature, _points(column, grid, resolution), ordered=True)
     points = tuple(float(x) for x in grid)
-    if len(points) < 2 or any(b <= a for a, b in zip(points, points[1:], strict=False)):
+    if len(points) < 2 or any(b <= a for a, b in itertools.pairwise(points)):
         raise InputError(f"the grid of {feature!r} must have at least two points in increasing order.")
     if not column.low <= points[0] <= points[-1] <= column.high:
         raise InputError(f"the grid of {feature!r} leaves its declared bounds {column.low:g} to {column.high:g}.")
@@ -59,12 +62,19 @@ def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, re
 def _points(column: Numeric, asked: int | None, resolution: int) -> tuple[float, ...]:
     if asked is not None and (isinstance(asked, bool) or asked < 2):
         raise InputError(f"a grid needs at least 2 points; got {asked!r}.")
-    if column.integer and asked is None and column.values <= WHOLE_NUMBERS:
-        return tuple(column.low + i for i in range(column.values))
+    if column.integer and asked is None and column.values <= FEW_NUMBERS:
+        resolution = column.values
     points = np.linspace(column.low, column.high, resolution if asked is None else asked)
     if column.integer:
         points = np.unique(np.rint(points))
     return tuple(float(x) for x in points)
+
+
+def is_complete(axis: Axis, column: Column) -> bool:
+    """Whether the grid has every value that the feature can take, so that nothing is interpolated."""
+    if isinstance(column, Categorical):
+        return True
+    return column.integer and len(axis.points) == column.values
 
 
 @dataclass(frozen=True)

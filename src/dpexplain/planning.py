@@ -6,6 +6,7 @@ opened: pure epsilon is better for a few small releases, zCDP for many or for lo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -125,8 +126,7 @@ def _option(
         noise = marginals_module.forecast(spec, neighbours, cost)["counts"]
         std, error, band = noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL)
     else:
-        rows = n if neighbours.rows_public else None
-        curve = pdp.resolve(request, domain, output, neighbours, rows, cost)
+        curve = pdp.resolve(request, domain, output, neighbours, n, cost)
         parts = pdp.forecast(curve, neighbours, cost)
         noise = parts["curve"]
         unit = output.width / (output.levels * n)
@@ -158,13 +158,14 @@ def _cheapest(at: Callable[[Fraction], Option], wanted: float) -> Option:
     The grid may grow with epsilon, so the error is not quite monotone: walk up coarsely, then refine the last step.
     """
     steps = [Fraction(digit, 100) * Fraction(10) ** power for power in range(-4, 4) for digit in (100, 178, 316, 562)]
-    for low, high in zip(steps, steps[1:], strict=False):
-        if at(high).error <= wanted:
-            break
-    else:
+    found = [(low, high) for low, high in itertools.pairwise(steps) if at(high).error <= wanted]
+    if not found:
         raise InputError(
-            f"an error of {wanted:g} needs an epsilon above {float(steps[-1]):g}.", hint="use more rows or a coarser grid", spent=""
+            f"an error of {wanted:g} needs an epsilon above {float(steps[-1]):g}.",
+            hint="use more rows or a coarser grid",
+            spent="",
         )
+    low, high = found[0]
     while high / low > Fraction(1005, 1000):
         middle = _three_digits((low + high) / 2)
         if at(middle).error <= wanted:

@@ -7,8 +7,8 @@ H = (I + lambda P)^-1, and lambda minimises an estimate of the squared error tha
     |y - H y|^2 + 2 v tr(H) - m v.
 
 Ordered axes are penalised by squared second differences (divided differences on an uneven grid), unordered ones by the
-distance from the mean; a pair of axes by both. A smoothed curve is a better guess, not a guarantee: intervals are always
-those of the unsmoothed values.
+distance from the mean; a pair of axes by both. A smoothed curve is a better guess, not a guarantee: intervals are
+always those of the unsmoothed values.
 """
 
 from __future__ import annotations

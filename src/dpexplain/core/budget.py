@@ -113,7 +113,8 @@ class Budget:
             delta = exact(self.delta, "delta")
             if delta >= 1:
                 raise InputError(
-                    f"delta must be below 1; got {float(delta):g}.", hint="a usual delta is 1e-6, below 1 / number of rows"
+                    f"delta must be below 1; got {float(delta):g}.",
+                    hint="a usual delta is 1e-6, below 1 / number of rows",
                 )
             object.__setattr__(self, "delta", delta)
 
@@ -164,7 +165,8 @@ class Budget:
         """`cost` in words, for statements, plots and errors."""
         if self.delta is None:
             return f"epsilon = {float(cost.amount):.4g} (pure)"
-        return f"rho = {float(cost.amount):.4g} (zCDP), i.e. epsilon = {self.epsilon_of(cost):.4g} at delta = {float(self.delta):g}"
+        epsilon = f"epsilon = {self.epsilon_of(cost):.4g} at delta = {float(self.delta):g}"
+        return f"rho = {float(cost.amount):.4g} (zCDP), i.e. {epsilon}"
 
     def to_json(self) -> JsonObject:
         return {

@@ -43,7 +43,7 @@ class PublicRange:
         return self.low + self.width / 2
 
     def quantize(self, values: Floats) -> NDArray[np.int64]:
-        """Each value clipped (NaN becomes the middle) and rounded to the nearest of levels + 1 equally spaced points."""
+        """Each value clipped (NaN becomes the middle) and rounded to the nearest of levels + 1 equal steps."""
         unit = (np.clip(values, self.low, self.high) - self.low) / self.width
         return np.rint(np.nan_to_num(unit, nan=0.5) * self.levels).astype(np.int64)
 
@@ -82,7 +82,7 @@ class Numeric:
 
     def clean(self, values: Floats) -> Floats:
         """Every value inside the bounds; missing ones replaced; whole numbers for an integer column."""
-        inside = np.clip(np.where(np.isnan(values), self.missing, values), self.low, self.high)
+        inside = np.clip(np.where(np.isnan(values), np.float64(self.missing or 0.0), values), self.low, self.high)
         return np.rint(inside) if self.integer else inside
 
     def to_json(self) -> JsonObject:
@@ -104,7 +104,9 @@ class Categorical:
             if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
                 raise DomainError(f"a category must be a text or a finite number; got {value!r}.")
         if len(set(plain)) < len(plain):
-            raise DomainError("the declared categories contain a value twice.", hint="note that 1, 1.0 and True are equal")
+            raise DomainError(
+                "the declared categories contain a value twice.", hint="note that 1, 1.0 and True are equal"
+            )
         if missing is not None and missing not in plain:
             raise DomainError(f"missing={missing!r} is not one of the declared categories.")
         object.__setattr__(self, "categories", plain)
@@ -127,10 +129,14 @@ Column = Numeric | Categorical
 
 
 class Domain(Mapping[str, Column]):
-    """The declared columns, in order. Written in code it counts as reviewed; drafted in a file, a person must say so."""
+    """The declared columns, in order. Written in code it counts as reviewed; in a file, a person must say so."""
 
     def __init__(
-        self, columns: Mapping[str, Column], *, reviewed_by: str | None = "the code that declares it", peeked: bool = False
+        self,
+        columns: Mapping[str, Column],
+        *,
+        reviewed_by: str | None = "the code that declares it",
+        peeked: bool = False,
     ) -> None:
         if not columns:
             raise DomainError("a domain needs at least one column.")
@@ -208,7 +214,9 @@ def _number(value: Any, name: str, error: type[InputError]) -> float:
 def _bounds(low: Any, high: Any, what: str, error: type[InputError]) -> tuple[float, float]:
     bounds = _number(low, f"the lower bound of {what}", error), _number(high, f"the upper bound of {what}", error)
     if not bounds[0] < bounds[1]:
-        raise error(f"the bounds of {what} are reversed or equal: {bounds[0]:g} and {bounds[1]:g}.", hint="low first, then high")
+        raise error(
+            f"the bounds of {what} are reversed or equal: {bounds[0]:g} and {bounds[1]:g}.", hint="low first, then high"
+        )
     if not math.isfinite(bounds[1] - bounds[0]):
         raise error(f"the bounds of {what} are too far apart for a float.")
     return bounds

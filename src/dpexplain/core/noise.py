@@ -53,13 +53,13 @@ class Noise:
             return math.ceil(b * _cube_quantile(self.size, tail))
         if self.law is Law.LAPLACE:
             return max(0, math.ceil(b * math.log(2 / (tail * (1 + math.exp(-1 / b)))) - 1))
-        return math.ceil(b * ndtri(1 - tail / 2))
+        return math.ceil(b * float(ndtri(1 - tail / 2)))
 
     def band(self, level: float) -> float:
         """h with P(max_i |z_i| <= h) >= level: a simultaneous band over all coordinates."""
         tail, b = 1 - checked_level(level), float(self.scale)
         if self.law is Law.CUBE:
-            return math.ceil(b * gammainccinv(self.size, tail))
+            return math.ceil(b * float(gammainccinv(self.size, tail)))
         return self.halfwidth((1 - tail) ** (1 / self.size))  # the coordinates are independent
 
     def to_json(self) -> JsonObject:
@@ -72,7 +72,9 @@ class Noise:
 
 def checked_level(level: float) -> float:
     if not isinstance(level, int | float) or not 0 < level < 1:
-        raise InputError(f"a confidence level lies between 0 and 1; got {level!r}.", hint="for example interval(0.95)", spent="")
+        raise InputError(
+            f"a confidence level lies between 0 and 1; got {level!r}.", hint="for example interval(0.95)", spent=""
+        )
     return float(level)
 
 

@@ -47,9 +47,7 @@ class Door:
         self.account = account
         self.sampler: Sampler = ExactSampler() if sampler is None else sampler
 
-    def release(
-        self, label: str, request: Mapping[str, Any], cost: Cost, body: Callable[[Gate], None]
-    ) -> Released:
+    def release(self, label: str, request: Mapping[str, Any], cost: Cost, body: Callable[[Gate], None]) -> Released:
         """Pay `cost` for what `body` sends through the gate; or return the same request's earlier release, free."""
         identity = freeze({**request, "cost": cost.to_json()})
         ask = Ask(label, identity, digest(identity), cost)
@@ -63,8 +61,8 @@ class Door:
             raise ReleaseLost(
                 f'"{label}" failed while it was computed.',
                 hint="the reason is not shown because it may depend on private rows; try it on a synthetic table",
-                spent=f"Its price, {self.account.budget.describe(cost)}, was reserved before the data was read and stays "
-                "spent.",
+                spent=f"Its price, {self.account.budget.describe(cost)}, was reserved before the data was read "
+                "and stays spent.",
             )
         entry = self.account.commit(reservation, payload, gate.charged)
         return Released(identity, payload, entry, replayed=False)
@@ -109,9 +107,7 @@ class Gate:
         bound = Sensitivity.of_counts(self.neighbours, partitions)
         return self.noisy_sum(part, counts, bound, cost, mechanism=mechanism)
 
-    def select(
-        self, part: str, scores: IntVector, change: ScoreRange, cost: Cost, *, k: int = 1
-    ) -> list[int]:
+    def select(self, part: str, scores: IntVector, change: ScoreRange, cost: Cost, *, k: int = 1) -> list[int]:
         """The k noisily best of public candidates, best first, by their integer scores."""
         self._admit(change.neighbours, cost)
         if not 1 <= k <= len(scores):
@@ -122,7 +118,13 @@ class Gate:
         return chosen
 
     def aggregate_parts(
-        self, part: str, outputs: NDArray[np.float64], output: PublicRange, *, changed: int, cost: Cost,
+        self,
+        part: str,
+        outputs: NDArray[np.float64],
+        output: PublicRange,
+        *,
+        changed: int,
+        cost: Cost,
         mechanism: str | None = None,
     ) -> list[int]:
         """The sum over parts of a black box's output vector: one line of `outputs` for each part of the rows.
@@ -166,7 +168,9 @@ class Gate:
         if not self.is_open:
             raise InternalError("the gate is closed")
         if neighbours != self.neighbours:
-            raise InternalError(f"a bound proven for '{neighbours.describe()}' was used for '{self.neighbours.describe()}'")
+            raise InternalError(
+                f"a bound proven for '{neighbours.describe()}' was used for '{self.neighbours.describe()}'"
+            )
         if not self._used + cost <= self.cost:
             raise InternalError("a release would cost more than was reserved for it")
         self._used = self._used + cost
@@ -198,4 +202,3 @@ class QueryLoop:
 def split(cost: Cost, share: Fraction) -> tuple[Cost, Cost]:
     """`cost` in two parts that add up to it exactly."""
     return cost * share, cost * (1 - share)
-

@@ -233,7 +233,9 @@ def _file_source(paths: Sequence[Path]) -> Source:
         return ParquetSource(files)
     if kinds == {".csv"}:
         return CsvSource(files)
-    raise TableError("only Parquet and CSV files can be read, and not both together.", hint="name them *.parquet or *.csv")
+    raise TableError(
+        "only Parquet and CSV files can be read, and not both together.", hint="name them *.parquet or *.csv"
+    )
 
 
 def _unique(names: Sequence[str]) -> None:

@@ -43,6 +43,7 @@ class PrivateTable:
     unit      `Unit("patient_id", max_rows=4)` when a person may have several rows
     row_id    a declared id column, for dealing rows to parts where the order of rows may not be used
     analyst   who asks; the account may hold a limit for this analyst
+    rows_hint a public guess of the number of rows where that is private; only grids are chosen by it
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class PrivateTable:
         unit: Unit | None = None,
         row_id: str | None = None,
         analyst: str | None = None,
+        rows_hint: int | None = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})')
@@ -71,6 +73,7 @@ class PrivateTable:
         self._source: Source = open_source(source)
         self._check_columns()
         self.size: int | None = self._source.count() if self.neighbours.rows_public else None
+        self.rows_hint = rows_hint if self.size is None else self.size
         self._require_two_units()
         self.ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
         account = self.ledger.account(
@@ -190,9 +193,7 @@ class PrivateTable:
             )
 
 
-def _first_of_each(
-    ids: tuple[NDArray[np.int64], list[str]], seen: dict[str, int], max_rows: int
-) -> NDArray[np.bool_]:
+def _first_of_each(ids: tuple[NDArray[np.int64], list[str]], seen: dict[str, int], max_rows: int) -> NDArray[np.bool_]:
     """Which rows are among the first `max_rows` of their unit, counting earlier batches.
 
     The choice for one unit depends on its own rows alone, so replacing a unit changes no other unit's rows.

@@ -1,1 +1,1 @@
-"""One file an explainer: request, `statistic`, `sensitivity`, `explain`. Believing one means believing two functions."""
+"""One file each: request, `statistic`, `sensitivity`, `explain`. Believing one means believing two functions."""

@@ -1,7 +1,7 @@
 """Differentially private histograms of several features in one release.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the declared
-             domain, and the number of rows under replace-one without units.
+Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the
+             declared domain, and the number of rows under replace-one without units.
 Statistic    for each feature, the number of rows in each public cell.
 Sensitivity  a row is in one cell of each feature: `Sensitivity.of_counts(neighbours, number of features)`.
 Release      one vector of counts with the noise law of the smallest forecast error. Non-negative counts with a common
@@ -48,7 +48,9 @@ class MarginalsRequest:
         if isinstance(self.cells, bool) or not isinstance(self.cells, int) or self.cells < 1:
             raise InputError(f"cells must be a whole number of at least 1; got {self.cells!r}.")
         if isinstance(self.features, str) or (self.features is not None and not list(self.features)):
-            raise InputError("features must be a list of names.", hint='features=["age", "sex"], or leave it out for all')
+            raise InputError(
+                "features must be a list of names.", hint='features=["age", "sex"], or leave it out for all'
+            )
 
     @property
     def label(self) -> str:

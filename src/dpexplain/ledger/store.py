@@ -185,12 +185,13 @@ class Ledger:
 def _verify_payloads(connection: sa.Connection, commits: dict[str, Committed], *, strict: bool) -> None:
     """Check all released values, a few at a time, because they may be large."""
     missing = dict(commits)
-    for reservation, text in connection.execute(sa.select(releases), execution_options={"yield_per": 16}):
-        event = missing.pop(reservation, None)
-        if event is not None:
-            check_payload(text, event)
-        elif strict:  # else an event of a later dpexplain may explain them
-            raise damaged("it holds released values that were never committed")
+    with connection.execute(sa.select(releases), execution_options={"yield_per": 16}) as rows:
+        for reservation, text in rows:
+            event = missing.pop(reservation, None)
+            if event is not None:
+                check_payload(text, event)
+            elif strict:  # else an event of a later dpexplain may explain them
+                raise damaged("it holds released values that were never committed")
     if missing:
         raise damaged(f"the values of reservation {min(missing)} are missing")
 

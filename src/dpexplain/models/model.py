@@ -1,8 +1,9 @@
 """`Model`: any callable, any scikit-learn estimator or pipeline, made safe to run on private rows.
 
-What may be said about a model is found out on synthetic rows, before anything is paid for: that it answers, in the right
-shape, with finite numbers, each row for itself. On private rows it can then only do one of two things for a row: give
-a number, which is clipped to the public range, or fail, which counts as the middle of the range and is told to nobody.
+What may be said about a model is found out on synthetic rows, before anything is paid for: that it answers, in the
+right shape, with finite numbers, each row for itself. On private rows it can then only do one of two things for a row:
+give a number, which is clipped to the public range, or fail, which counts as the middle of the range and is told to
+nobody.
 """
 
 from __future__ import annotations
@@ -206,7 +207,9 @@ def _check(predictor: Predictor, domain: Domain, output: PublicRange, size: int 
             hint="check the declared columns, their order and their types against what the model was fitted with",
         ) from None
     if answer.shape != (size,) and answer.shape != (size, 1):
-        raise ModelError(f"the model must return one number for each row; for {size} rows it returned shape {answer.shape}.")
+        raise ModelError(
+            f"the model must return one number for each row; for {size} rows it returned shape {answer.shape}."
+        )
     answer = answer.reshape(size)
     if not np.isfinite(answer).all():
         raise ModelError(

@@ -68,7 +68,10 @@ def card(result: Result) -> str:
         [
             ["request", receipt.label],
             ["price", receipt.budget.describe(receipt.cost)],
-            ["ledger", f"account {receipt.entry.account}, entry {receipt.entry.sequence}, {receipt.entry.committed_at}"],
+            [
+                "ledger",
+                f"account {receipt.entry.account}, entry {receipt.entry.sequence}, {receipt.entry.committed_at}",
+            ],
             ["released values", f"SHA-256 {receipt.entry.payload_hash[:16]}…"],
         ],
     )

@@ -29,7 +29,9 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     low, high = curve.interval(LEVEL)
     if axis.ordered:
         x = np.asarray(axis.points, dtype=np.float64)
-        ax.fill_between(x, low, high, color=BAND, alpha=0.45, linewidth=0, label=f"{LEVEL:.0%} noise interval of each point")
+        ax.fill_between(
+            x, low, high, color=BAND, alpha=0.45, linewidth=0, label=f"{LEVEL:.0%} noise interval of each point"
+        )
         ax.plot(x, curve.values, color=INK, linewidth=1.8, label="smoothed" if curve.smoothed else "released")
         if curve.smoothed:
             ax.plot(x, curve.raw, ".", color=INK, markersize=3, alpha=0.5, label="released values")

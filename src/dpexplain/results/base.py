@@ -177,11 +177,15 @@ def from_json(source: str | Path) -> Result:
         try:
             text = Path(source).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            raise InputError(f"{source} cannot be read.", hint="give the path of a file written by to_json", spent="") from None
+            raise InputError(
+                f"{source} cannot be read.", hint="give the path of a file written by to_json", spent=""
+            ) from None
     try:
         document = json.loads(text)
         if document["dpexplain"] != FORMAT:
-            raise InputError(f"this result has format {document['dpexplain']!r}; this dpexplain reads {FORMAT}.", spent="")
+            raise InputError(
+                f"this result has format {document['dpexplain']!r}; this dpexplain reads {FORMAT}.", spent=""
+            )
         result = Result.kinds[document["kind"]].rebuild(
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )

