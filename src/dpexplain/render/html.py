@@ -1,4 +1,4 @@
-"""One self-contained HTML page, and the small card of a result in a notebook. No scripts, nothing loaded from outside."""
+"""One self-contained HTML page, and the card of a result in a notebook. No scripts, nothing loaded from outside."""
 
 from __future__ import annotations
 

@@ -1,0 +1,30 @@
+"""`python -m bench NAME [--quick] [--data DIR]`: run a benchmark, print it, write results/NAME.json and .png."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+NAMES = {
+    "effects": "accuracy of partial dependence against the published design and our own faithful form",
+    "speed": "time of the private PDP against bare predictions and scikit-learn",
+    "memory": "peak memory of a PDP over a large Parquet table",
+    "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
+}
+
+
+def main() -> None:
+    shared = Path(__file__).resolve().parents[2] / "shared" / "data"
+    epilog = "benchmarks: " + "; ".join(f"{name}: {what}" for name, what in NAMES.items())
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=epilog)
+    parser.add_argument("name", choices=list(NAMES))
+    parser.add_argument("--quick", action="store_true", help="a small form that shows that it runs; writes no results")
+    parser.add_argument("--data", type=Path, default=shared, help="folder with the Parquet tables")
+    parser.add_argument("--explainer", default="pdp", choices=["pdp"], help="for effects")
+    options = parser.parse_args()
+    importlib.import_module(f"bench.{options.name}").run(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Writing results down: what was measured, on what, with which versions, by which command."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from argparse import Namespace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def write(name: str, options: Namespace, content: dict[str, Any], figure: Figure | None = None) -> None:
+    """Print the headline and, unless quick, write NAME.json and NAME.png."""
+    print(json.dumps(content.get("summary", content), indent=1))
+    if options.quick:
+        print("(quick form: nothing written)")
+        return
+    RESULTS.mkdir(exist_ok=True)
+    document = {"about": about(options), **content}
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if figure is not None:
+        FigureCanvasAgg(figure)
+        figure.savefig(RESULTS / f"{name}.png", dpi=110)
+    print(f"written: bench/results/{name}.json")
+
+
+def about(options: Namespace) -> dict[str, Any]:
+    flags = f" --explainer {options.explainer}" if options.name == "effects" else ""
+    packages = ("dpexplain", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "opendp", "sqlalchemy")
+    return {
+        "command": f"python -m bench {options.name}{flags}",
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "python": sys.version.split()[0],
+        "versions": {name: version(name) for name in packages},
+        "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "seeds": "models and data: fixed in bench/tables.py; noise: operating-system entropy, so a repetition differs",
+    }
+
+
+def _commit() -> str:
+    try:
+        return subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parent,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"

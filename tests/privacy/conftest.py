@@ -1,0 +1,6 @@
+"""Puts `tests/` on the path, for `stubs`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))

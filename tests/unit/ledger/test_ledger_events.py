@@ -1,0 +1,101 @@
+"""Events: exact in both directions, strict when read."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from dpexplain.core.budget import Budget, Cost, Definition, pure, zcdp
+from dpexplain.core.sensitivity import Neighbours, Relation, Unit
+from dpexplain.errors import LedgerCorrupt
+from dpexplain.ledger.events import (
+    KINDS,
+    AccountOpened,
+    AnalystLimited,
+    Committed,
+    NonPrivate,
+    Reserved,
+    TableDeclared,
+    Unknown,
+    from_body,
+    to_body,
+)
+
+THIRD = Cost(Definition.PURE, Fraction(1, 3))
+UNIT = Neighbours(Relation.ADD_REMOVE, Unit("id", 4))
+EVENTS: list[Any] = [
+    AccountOpened(Budget(0.1), Neighbours(Relation.REPLACE_ONE), pure(0.1)),
+    AccountOpened(Budget(1, 1e-6), UNIT, zcdp(Fraction(24345678901234, 10**15))),
+    TableDeclared("2026-11", "d0"),
+    AnalystLimited("ann", THIRD),
+    Reserved("r", "q", "é", {"a": [1, None, {"b": 0.1}]}, THIRD, None, "1"),
+    Reserved("r", "q", "label", {}, Cost(Definition.ZCDP, Fraction(0)), "ann", "1"),
+    Committed("r", "q", "0" * 64, THIRD),
+    NonPrivate("mailed"),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_round_trip_is_exact(event: Any) -> None:
+    body = to_body(event)
+    assert body.isascii()
+    assert from_body(event.kind, event.version, body) == event
+    assert to_body(from_body(event.kind, event.version, body)) == body  # type: ignore[arg-type]
+
+
+def test_the_spelling_is_fixed_for_ever() -> None:
+    """If this fails, old ledgers cannot be read any more: write a new version of the event instead."""
+    spelled = {(event.kind, event.version): to_body(event) for event in EVENTS}
+    assert set(spelled) == set(KINDS)
+    assert spelled["account-opened", 1] == (
+        '{"budget":{"delta":"1/1000000","epsilon":"1/1"},'
+        '"neighbours":{"relation":"add-remove","unit":{"column":"id","max_rows":4}},'
+        '"total":{"amount":"12172839450617/500000000000000","definition":"zcdp"}}'
+    )
+    assert spelled["table-declared", 1] == '{"domain_digest":"d0","table_version":"2026-11"}'
+    assert spelled["analyst-limited", 1] == (
+        '{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}'
+    )
+    assert spelled["reserved", 1] == (
+        '{"analyst":"ann","cost":{"amount":"0/1","definition":"zcdp"},"label":"label","request":{},'
+        '"request_id":"q","reservation":"r","table_version":"1"}'
+    )
+    assert spelled["committed", 1] == (
+        '{"charged":{"amount":"1/3","definition":"pure"},"payload_hash":"' + "0" * 64 + '",'
+        '"request_id":"q","reservation":"r"}'
+    )
+    assert spelled["non-private", 1] == '{"note":"mailed"}'
+
+
+@pytest.mark.parametrize(("kind", "version"), [("os.system", 1), ("reserved", 2), ("reserved", 0), ("", 1)])
+def test_what_we_do_not_know_is_not_guessed(kind: str, version: int) -> None:
+    assert from_body(kind, version, "not even JSON") == Unknown(kind, version)
+
+
+GOOD = json.loads(to_body(EVENTS[5]))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "not JSON",
+        "[]",
+        "7",
+        "null",
+        json.dumps({**GOOD, "more": 1}),
+        json.dumps({key: GOOD[key] for key in list(GOOD)[1:]}),
+        json.dumps({**GOOD, "cost": None}),
+        json.dumps({**GOOD, "cost": {"amount": "1/0", "definition": "pure"}}),
+        json.dumps({**GOOD, "cost": {"amount": "-1/2", "definition": "pure"}}),
+        json.dumps({**GOOD, "cost": {"amount": "1/2", "definition": "magic"}}),
+        json.dumps({**GOOD, "request": "text"}),
+        json.dumps({**GOOD, "analyst": 7}),
+        json.dumps({**GOOD, "label": None}),
+    ],
+)
+def test_a_known_event_that_cannot_be_read(body: str) -> None:
+    with pytest.raises(LedgerCorrupt, match='an event "reserved" cannot be read'):
+        from_body("reserved", 1, body)
