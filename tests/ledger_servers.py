@@ -1,7 +1,8 @@
-"""Databases for tests of the ledger: a private PostgreSQL server from PyPI, and raw access behind the ledger's back."""
+"""For tests of the ledger: a PostgreSQL server from PyPI, raw access behind the ledger's back, an account to use."""
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 import tempfile
 import warnings
@@ -10,6 +11,12 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
+
+from dpexplain.core.account import Ask
+from dpexplain.core.budget import Budget, Cost, pure
+from dpexplain.core.canonical import digest
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.ledger import Ledger, LedgerAccount
 
 
 class Server:
@@ -41,6 +48,11 @@ class Server:
         self._server.ensure_postgres_running()
 
     def cleanup(self) -> None:
+        """Stop at once: a clean shutdown would first write out what is deleted next."""
+        postmaster = self._server.get_postmaster_info().process
+        if postmaster is not None and postmaster.is_running():
+            postmaster.send_signal(signal.SIGQUIT)
+            postmaster.wait(30)
         self._server.cleanup()
 
 
@@ -75,3 +87,19 @@ def drop_triggers(url: str) -> None:
         execute(url, *(f"DROP TRIGGER {name}" for (name,) in names))
     else:
         execute(url, *(f"DROP TRIGGER {t}_append_only ON {t}" for t in ("events", "releases")))
+
+
+def open_adult(ledger: Ledger, **changes: Any) -> LedgerAccount:
+    """The account "adult" with epsilon 2, or with `changes`."""
+    wanted: dict[str, Any] = {
+        "budget": Budget(2),
+        "neighbours": Neighbours(Relation.REPLACE_ONE),
+        "table_version": "2026-11",
+        "domain_digest": "d0",
+    }
+    return ledger.account("adult", **wanted | changes)
+
+
+def make_ask(cost: Cost | float, label: str = "partial dependence of age") -> Ask:
+    request = {"label": label}
+    return Ask(label, request, digest(request), cost if isinstance(cost, Cost) else pure(cost))

@@ -18,6 +18,7 @@ from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.core.sensitivity import Unit
 from dpexplain.data import PrivateTable
+from dpexplain.data.domain_file import load_domain, save_domain
 from dpexplain.engine import progress
 from dpexplain.errors import (
     BudgetError,
@@ -67,10 +68,12 @@ __all__ = [
     "VerificationError",
     "audit",
     "from_json",
+    "load_domain",
     "marginals",
     "open_ledger",
     "partial_dependence",
     "plan",
     "progress",
     "requests",
+    "save_domain",
 ]

@@ -105,7 +105,7 @@ def plan(
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
     span = output if isinstance(output, PublicRange) else PublicRange(*output)
-    neighbours = Neighbours(Relation(relation), unit)
+    neighbours = Neighbours(Relation.parse(relation), unit)
     options = []
     for budget in (Budget(1), Budget(1, delta)):
 

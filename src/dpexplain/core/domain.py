@@ -175,6 +175,12 @@ class Domain(Mapping[str, Column]):
                 hint="check every bound and category, then set `reviewed_by: your name` in the file",
             )
 
+    def describe(self) -> str:
+        """The domain as a public fact in a guarantee; bounds that were peeked at are named as such."""
+        if not self.peeked:
+            return "the declared domain"
+        return f"the declared domain (drafted by looking at the data, reviewed by {self.reviewed_by})"
+
     def to_json(self) -> JsonObject:
         return {name: column.to_json() for name, column in self._columns.items()}
 

@@ -23,6 +23,13 @@ class Relation(StrEnum):
     REPLACE_ONE = "replace-one"
     ADD_REMOVE = "add-remove"
 
+    @classmethod
+    def parse(cls, value: str | Relation) -> Relation:
+        try:
+            return cls(value)
+        except ValueError:
+            raise InputError(f"unknown relation {value!r}.", hint='use "replace-one" or "add-remove"') from None
+
 
 @dataclass(frozen=True)
 class Unit:

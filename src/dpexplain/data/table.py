@@ -68,7 +68,7 @@ class PrivateTable:
         domain.require_review()
         self.domain, self.budget = domain, budget
         self.name, self.version, self.analyst = _text(name, "name"), _text(version, "version"), analyst
-        self.neighbours = Neighbours(_relation(relation), unit)
+        self.neighbours = Neighbours(Relation.parse(relation), unit)
         self.row_id = row_id
         self._source: Source = open_source(source)
         self._check_columns()
@@ -206,13 +206,6 @@ def _first_of_each(ids: tuple[NDArray[np.int64], list[str]], seen: dict[str, int
         seen[value] = seen.get(value, 0) + int(count)
     keep: NDArray[np.bool_] = rank < max_rows
     return keep
-
-
-def _relation(value: str | Relation) -> Relation:
-    try:
-        return Relation(value)
-    except ValueError:
-        raise InputError(f"unknown relation {value!r}.", hint='use "replace-one" or "add-remove"') from None
 
 
 def _text(value: Any, what: str) -> str:

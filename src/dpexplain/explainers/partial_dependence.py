@@ -72,6 +72,8 @@ class PartialDependence:
             raise InputError(f"unknown method {self.method!r}.", hint='use "default" or "paper"')
         if not self.views:
             raise InputError("name at least one feature.")
+        if isinstance(self.grid, Mapping) and (unknown := set(self.grid) - set(self.features)):
+            raise InputError(f"the grid names {', '.join(map(repr, sorted(unknown)))}, which is not asked for.")
         for view in self.views:
             if not 1 <= len(view) <= 2 or not all(isinstance(name, str) for name in view) or len(set(view)) < len(view):
                 raise InputError("a feature is a name, or a pair of two different names.")
@@ -84,7 +86,7 @@ class PartialDependence:
     @property
     def views(self) -> list[tuple[str, ...]]:
         asked = [self.feature] if isinstance(self.feature, str | tuple) else list(self.feature)
-        return [(view,) if isinstance(view, str) else tuple(view) for view in asked]
+        return [tuple(view) if isinstance(view, tuple | list) else (view,) for view in asked]
 
     @property
     def features(self) -> list[str]:
@@ -188,7 +190,8 @@ def resolve(
         kept = min(1.0, (20 / longest) ** 1.2) if request.smooth else 1.0
         return kept * (noise.std / (K * rows)) ** 2 + 3e-4 * sum(gaps) / len(gaps)
 
-    return min((spec(m) for m in RESOLUTIONS), key=expected_loss)
+    candidates = {candidate.views: candidate for candidate in map(spec, RESOLUTIONS)}  # often all the same
+    return min(candidates.values(), key=expected_loss)
 
 
 def _rug_share(rug: tuple[Partition, ...], neighbours: Neighbours, rows: int | None, cost: Cost) -> Fraction:
@@ -245,7 +248,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
         "spec": spec.to_json(),
     }
     released = table.door.release(request.label, identity, cost, body)
-    public: tuple[str, ...] = ("the grid", "the output range", "the model", "the declared domain")
+    public: tuple[str, ...] = ("the grid", "the output range", "the model", table.domain.describe())
     public += ("the number of rows",) if table.neighbours.rows_public else ()
     receipt = receipt_for(request.label, table.budget, table.neighbours, public, released)
     smooth = request.smooth and request.method != "paper"

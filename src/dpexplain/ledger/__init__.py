@@ -1,11 +1,11 @@
 """The ledger: what was spent, on whose behalf, and what was released for it. Trusted, small, append-only.
 
-    database.py   SQLite and PostgreSQL: schema, transactions, errors in our words
-    events.py     the facts that are remembered
-    chain.py      their order, sealed by hashes
-    state.py      what they add up to
-    account.py    reserve, commit, find
-    store.py      a ledger: accounts, statements, limits, verification
+database.py   SQLite and PostgreSQL: schema, transactions, errors in our words
+events.py     the facts that are remembered
+chain.py      their order, sealed by hashes
+state.py      what they add up to
+account.py    reserve, commit, find
+store.py      a ledger: accounts, statements, limits, verification
 """
 
 from dpexplain.ledger.account import LedgerAccount

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
+from time import sleep
 
 import sqlalchemy as sa
 
@@ -94,7 +94,7 @@ class LedgerAccount:
                         hint=error.hint,
                         spent="What was reserved stays spent, and no value was released.",
                     ) from None
-            time.sleep(pauses.pop(0))
+            sleep(pauses.pop(0))
 
     def _commit(self, reservation: str, text: str, charged: Cost) -> Entry:
         payload_hash = hashlib.sha256(text.encode("ascii")).hexdigest()

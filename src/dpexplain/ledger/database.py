@@ -240,7 +240,7 @@ def _open_postgresql(where: sa.URL, timeout: float, create: bool) -> Database:
 
 
 def _open_sqlite(where: sa.URL, timeout: float, create: bool) -> Database:
-    if where.host is not None or not where.database:
+    if where.host is not None or not where.database or Path(where.database).is_dir():
         raise InputError("the URL of the ledger names no file.", hint="write sqlite:/// and then the path")
     if where.query not in ({}, {"mode": "ro"}):
         raise InputError("the only option of a SQLite ledger is ?mode=ro.", hint="leave the others out")

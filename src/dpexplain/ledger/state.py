@@ -147,9 +147,7 @@ class AccountState:
     def opening(self) -> AccountOpened:
         if self.opened is None:
             self.check_open()
-            raise InputError(
-                f'the ledger has no account "{self.name}".', hint="`dpexplain budget` lists the accounts"
-            )
+            raise InputError(f'the ledger has no account "{self.name}".', hint="`dpexplain budget` lists the accounts")
         return self.opened
 
     def check_open(self) -> None:

@@ -196,9 +196,7 @@ def _verify_payloads(connection: sa.Connection, commits: dict[str, Committed], *
         raise damaged(f"the values of reservation {min(missing)} are missing")
 
 
-def _agrees(
-    state: AccountState, budget: Budget, neighbours: Neighbours, version: str, domain_digest: str
-) -> bool:
+def _agrees(state: AccountState, budget: Budget, neighbours: Neighbours, version: str, domain_digest: str) -> bool:
     """Whether everything is in the ledger already; an error when the ledger says something else."""
     if state.opened is None and not state.unknown:
         return False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -33,6 +34,7 @@ Floats = NDArray[np.float64]
 FORMAT = 1
 
 
+@cache
 def package_version() -> str:
     try:
         return version("dpexplain")
@@ -189,12 +191,12 @@ def from_json(source: str | Path) -> Result:
         result = Result.kinds[document["kind"]].rebuild(
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )
-        written = np.array(document["values"], dtype=np.float64)
+        written, derived = np.array(document["values"], dtype=np.float64), result.values
     except (KeyError, TypeError, ValueError, IndexError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError("this is not a result written by dpexplain, or it is damaged.", spent="") from None
-    if written.shape != result.values.shape or not np.allclose(written, result.values, rtol=1e-9, atol=1e-12):
+    if written.shape != derived.shape or not np.allclose(written, derived, rtol=1e-9, atol=1e-12):
         raise VerificationError(
             "the values in this file are not those that follow from its released integers.",
             hint="it was altered, or written by another version of dpexplain",

@@ -56,9 +56,7 @@ def test_the_spelling_is_fixed_for_ever() -> None:
         '"total":{"amount":"12172839450617/500000000000000","definition":"zcdp"}}'
     )
     assert spelled["table-declared", 1] == '{"domain_digest":"d0","table_version":"2026-11"}'
-    assert spelled["analyst-limited", 1] == (
-        '{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}'
-    )
+    assert spelled["analyst-limited", 1] == ('{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}')
     assert spelled["reserved", 1] == (
         '{"analyst":"ann","cost":{"amount":"0/1","definition":"zcdp"},"label":"label","request":{},'
         '"request_id":"q","reservation":"r","table_version":"1"}'

@@ -8,14 +8,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from conftest import make_ask, open_adult
-from ledger_servers import Server, execute, postgresql_server
 from sqlalchemy.exc import DBAPIError
 
 from dpexplain.core.budget import pure
 from dpexplain.errors import InputError, InternalError, LedgerCorrupt, LedgerUnavailable, ReleaseLost
 from dpexplain.ledger import LOST, RELEASED, Ledger, LedgerAccount, account, open_ledger
 from dpexplain.ledger.database import Database, releases
+from ledger_servers import Server, execute, make_ask, open_adult, postgresql_server
 
 NOTHING = "Nothing was spent."
 
@@ -23,6 +22,19 @@ NOTHING = "Nothing was spent."
 @pytest.fixture
 def url(server: Server) -> str:
     return server.new_database()
+
+
+@pytest.fixture(scope="module")
+def private() -> Iterator[Server]:
+    """A server that may be stopped."""
+    with postgresql_server() as running:
+        yield running
+
+
+@pytest.fixture
+def private_url(private: Server) -> str:
+    private.start()
+    return private.new_database()
 
 
 def terminate_others(url: str) -> None:
@@ -204,16 +216,6 @@ class TestLostConnections:
 class TestServerGone:
     """The server stops between two calls, and comes back."""
 
-    @pytest.fixture(scope="class")
-    def private(self) -> Iterator[Server]:
-        with postgresql_server() as running:
-            yield running
-
-    @pytest.fixture
-    def private_url(self, private: Server) -> str:
-        private.start()
-        return private.new_database()
-
     def test_before(self, private: Server, private_url: str) -> None:
         adult = open_adult(open_ledger(private_url))
         private.stop()
@@ -246,7 +248,7 @@ class TestServerGone:
         adult = open_adult(ledger)
         reservation = adult.reserve(make_ask(0.5))
         private.stop()
-        monkeypatch.setattr(account.time, "sleep", lambda _: private.start())
+        monkeypatch.setattr(account, "sleep", lambda _: private.start())
         entry = adult.commit(reservation, {"v": 1}, pure(0.5))
         ledger.check_entry(entry, {"v": 1})
 

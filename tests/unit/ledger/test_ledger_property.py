@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from conftest import make_ask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from dpexplain.core.budget import Budget, Cost, Definition
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.errors import BudgetError
 from dpexplain.ledger import open_ledger
+from ledger_servers import make_ask
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 100), max_value=Fraction(3, 2), max_denominator=100)
 ANALYSTS = st.sampled_from([None, "ann", "bob"])

@@ -6,14 +6,13 @@ import errno
 import os
 import shutil
 import sqlite3
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import make_ask, open_adult
-from ledger_servers import drop_triggers, execute
 from sqlalchemy.exc import DBAPIError
 
 from dpexplain.core.budget import pure
@@ -27,6 +26,7 @@ from dpexplain.errors import (
 )
 from dpexplain.ledger import RELEASED, account, open_ledger
 from dpexplain.ledger.database import releases
+from ledger_servers import drop_triggers, execute, make_ask, open_adult
 
 
 @pytest.fixture
@@ -45,7 +45,6 @@ class TestUrls:
     def test_a_path_is_enough(self, tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         open_ledger(f"some #? %20 name{end}")
-        open_ledger(f"sqlite:///{tmp_path}/some #%3F %2520 name{end}".replace("%3F ", "%3F ", 1).split("?")[0])
         assert (tmp_path / f"some #? %20 name{end}").exists()
         open_ledger(tmp_path / "ledger-without-ending")
         assert (tmp_path / "ledger-without-ending").exists()
@@ -103,7 +102,9 @@ class TestDurability:
     def test_a_forked_child_spends_from_the_same_account(self, path: Path) -> None:
         ledger = open_ledger(path)
         adult = open_adult(ledger)
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn when a thread is running
+            child = os.fork()
         if child == 0:
             try:
                 adult.reserve(make_ask(0.25))
@@ -207,7 +208,7 @@ class TestAway:
         assert "folder" in caught.value.hint
 
     def test_a_folder_is_not_a_file(self, tmp_path: Path) -> None:
-        with pytest.raises(LedgerUnavailable, match="cannot be opened or reached"):
+        with pytest.raises(InputError, match="names no file"):
             open_ledger(tmp_path)
 
     def test_a_disk_that_cannot_make_a_ledger(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +243,7 @@ class TestAway:
             with pytest.raises(LedgerUnavailable, match="is locked by another process") as caught:
                 adult.reserve(make_ask(0.1))
             assert caught.value.spent == "Nothing was spent."
-            with pytest.raises(ReleaseLost, match="could not be recorded: .* is locked") as lost:
+            with pytest.raises(ReleaseLost, match=r"could not be recorded: .* is locked") as lost:
                 adult.commit(reservation, {}, pure(0.5))
             assert lost.value.spent == "What was reserved stays spent, and no value was released."
         assert ledger.statement("adult").left == pure(0.5)
@@ -260,7 +261,7 @@ class TestAway:
                 if len(pauses) == 2:
                     other.execute("ROLLBACK")
 
-            monkeypatch.setattr(account.time, "sleep", sleep)
+            monkeypatch.setattr(account, "sleep", sleep)
             monkeypatch.setattr(account, "BACKOFF", (0.1, 0.2, 0.3))
             adult.commit(reservation, {}, pure(0.5))
         assert pauses == [0.1, 0.2]
@@ -324,7 +325,7 @@ class TestWords:
 
     def test_a_contradiction_of_ours_is_a_bug(self, path: Path) -> None:
         database = open_ledger(path)._database
+        twice = releases.insert().values([{"reservation": "r", "payload": "secret"}] * 2)
         with pytest.raises(InternalError, match="refused a statement") as caught, database.write() as connection:
-            for _ in range(2):
-                connection.execute(releases.insert().values(reservation="r", payload="secret"))
+            connection.execute(twice)
         assert "secret" not in str(caught.value)

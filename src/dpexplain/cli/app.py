@@ -1,0 +1,274 @@
+"""The commands and their help. Each parses its options, calls one function and leaves printing to the reporter."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpexplain.cli.report import Reporter, show_error
+from dpexplain.errors import DpexplainError, InputError, InternalError
+
+UsageError: Any = typer.BadParameter.__mro__[1]  # typer names its exceptions' parents in another place in every version
+RESERVED = "If a release had begun, its price was reserved before the data was read and stays spent: see `dpexplain budget`."
+
+app = typer.Typer(
+    name="dpexplain",
+    help="Explain machine-learning models with differential privacy: every answer has a known price, a known error and an "
+    "entry in a ledger that cannot be overdrawn.\n\n"
+    "Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before "
+    "anything is spent, `pdp` releases, `budget` shows what is left, `verify` checks a published result.\n\n"
+    "Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text; errors too.")]
+ProjectFile = Annotated[Path, typer.Option("--project", help="The project file: table, domain, budget, model.")]
+LedgerUrl = Annotated[
+    str | None,
+    typer.Option("--ledger", help="sqlite:///FILE or postgresql://...; else $DPEXPLAIN_LEDGER, else the project's."),
+]
+Features = Annotated[list[str] | None, typer.Option("--feature", help="A column to explain. May be repeated.")]
+Pairs = Annotated[list[str] | None, typer.Option("--pair", help="Two columns for a surface: age,sex. May be repeated.")]
+Epsilon = Annotated[str | None, typer.Option("--epsilon", help="The whole price, all features and rugs included.")]
+Grid = Annotated[int | None, typer.Option("--grid", help="Number of grid points of numeric columns. Default: the best.")]
+Method = Annotated[str, typer.Option("--method", help="default, or paper for the published design.")]
+Mechanism = Annotated[
+    str | None,
+    typer.Option("--mechanism", help="cube, discrete-laplace or discrete-gaussian. Default: the smallest error."),
+]
+NoRug = Annotated[bool, typer.Option("--no-rug", help="Do not release where the rows are; the curve gets it all.")]
+DEFAULT_PROJECT = Path("dpexplain.toml")
+
+
+@app.callback(invoke_without_command=True)
+def dpexplain(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        from dpexplain.results.base import package_version
+
+        print(f"dpexplain {package_version()}")
+        raise typer.Exit(0)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the page, the pictures and the ledger.")] = Path(
+        "demo-output"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer rows and a smaller model: a few seconds.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a model on a public table, explain it privately, and write a page about it.
+
+    The table is the RAND Health Insurance Experiment (20,190 rows, shipped with statsmodels; nothing is downloaded).
+    Run again, the same explanations come from the ledger, free. The folder is a project of its own to try the other
+    commands on.
+    """
+    from dpexplain.demo import run as run_demo
+
+    reporter = Reporter(as_json=json)
+    reporter.finish(run_demo(out, quick=quick, show=reporter.show))
+
+
+@app.command()
+def init(
+    table: Annotated[Path, typer.Argument(help="A Parquet or CSV file, or a folder of Parquet files.")],
+    peek: Annotated[
+        bool, typer.Option("--peek", help="Also suggest bounds and categories from the rows. This reveals them.")
+    ] = False,
+    out: Annotated[Path, typer.Option("--out", help="The domain file to write.")] = Path("domain.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace a domain file that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Draft domain.yaml (and dpexplain.toml beside it) for a table.
+
+    Reads column names and types only. What has to be declared from public knowledge is written ???, and nothing runs
+    before a person has replaced it and signed the file. With --peek, suggestions from the data are filled in and
+    marked; they reveal the data until a person replaces them.
+    """
+    from dpexplain.cli.start import init as run_init
+
+    run_init(Reporter(as_json=json), table, peek=peek, out=out, force=force)
+
+
+@app.command()
+def plan(
+    feature: Features = None,
+    pair: Pairs = None,
+    epsilon: Epsilon = None,
+    max_error: Annotated[
+        str | None, typer.Option("--max-error", help="Instead of --epsilon: the error you can live with.")
+    ] = None,
+    n: Annotated[int | None, typer.Option("--n", help="About how many rows. Default: 1,000, 10,000 and 100,000.")] = None,
+    delta: Annotated[str, typer.Option("--delta", help="Of the zCDP account that is compared.")] = "1e-6",
+    grid: Grid = None,
+    method: Method = "default",
+    mechanism: Mechanism = None,
+    no_rug: NoRug = False,
+    domain: Annotated[Path | None, typer.Option("--domain", help="A domain file instead of the project's.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", help="LOW,HIGH of the model instead of the project's.")
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option("--relation", help="replace-one or add-remove instead of the project's.")
+    ] = None,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Tell the error of a release at a price, or the price of an error. Free: no row is read, no ledger is opened.
+
+    A pure account and a zCDP account are compared side by side, because the choice is made once: when the account is
+    opened (with or without delta in the project file).
+
+        dpexplain plan --feature age --epsilon 0.5 --n 20000
+
+        dpexplain plan --feature age --max-error 0.01
+    """
+    from dpexplain.cli.explain import plan as run_plan
+
+    run_plan(
+        Reporter(as_json=json),
+        project,
+        features=feature or [],
+        pairs=pair or [],
+        epsilon=epsilon,
+        max_error=max_error,
+        n=n,
+        delta=delta,
+        domain_file=domain,
+        output=output,
+        relation=relation,
+        options={"grid": grid, "method": method, "mechanism": mechanism, "rug": not no_rug},
+    )
+
+
+@app.command()
+def pdp(
+    feature: Features = None,
+    pair: Pairs = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every declared column, for one price.")] = False,
+    epsilon: Epsilon = None,
+    rho: Annotated[str | None, typer.Option("--rho", help="The price in zCDP, for an account with delta.")] = None,
+    grid: Grid = None,
+    method: Method = "default",
+    mechanism: Mechanism = None,
+    no_smooth: Annotated[bool, typer.Option("--no-smooth", help="Show the released values as they are.")] = False,
+    no_rug: NoRug = False,
+    n: Annotated[
+        int | None, typer.Option("--n", help="A guess for the forecast where the number of rows is private.")
+    ] = None,
+    analyst: Annotated[str | None, typer.Option("--analyst", help="Who asks; may have a limit of their own.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the page, the pictures and the receipts.")] = Path(
+        "explanations"
+    ),
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Release the partial dependence of columns: how the mean prediction changes with a column's value.
+
+    Shows the price, the expected error and what is left; then releases, and writes a page, pictures and receipts. The
+    price is taken from the budget for ever. The same request again (same versions of table and model) is free.
+
+    The model is loaded from the project's [model] path, a pickle or joblib file, or imported. Loading either runs the
+    code inside: use only a model you trust.
+
+        dpexplain pdp --feature age --feature sex --pair age,sex --epsilon 0.5
+    """
+    from dpexplain.cli.explain import pdp as run_pdp
+
+    run_pdp(
+        Reporter(as_json=json),
+        project,
+        features=feature or [],
+        pairs=pair or [],
+        everything=everything,
+        epsilon=epsilon,
+        rho=rho,
+        n=n,
+        analyst=analyst,
+        out=out,
+        options={"grid": grid, "method": method, "mechanism": mechanism, "smooth": not no_smooth, "rug": not no_rug},
+    )
+
+
+@app.command()
+def budget(
+    account: Annotated[str | None, typer.Option("--account", help="One account. Default: the project's, or all.")] = None,
+    ledger: LedgerUrl = None,
+    anchor: Annotated[
+        bool, typer.Option("--anchor", help="Print the head of the chain, to be kept outside the ledger.")
+    ] = False,
+    check_anchor: Annotated[
+        str | None, typer.Option("--check-anchor", metavar="SEQ:HASH", help="Compare with an anchor that was kept.")
+    ] = None,
+    limit: Annotated[
+        str | None, typer.Option("--limit", metavar="ANALYST=EPSILON", help="From now on, the most this analyst may spend.")
+    ] = None,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Show what was spent, what is left and every entry, and verify the whole ledger.
+
+    Every entry carries the hash of the one before. An anchor kept elsewhere also shows whether the end was cut off or an
+    old backup was restored.
+    """
+    from dpexplain.cli.books import budget as run_budget
+
+    run_budget(
+        Reporter(as_json=json),
+        project,
+        account=account,
+        ledger=ledger,
+        anchor=anchor,
+        check_anchor=check_anchor,
+        limit=limit,
+    )
+
+
+@app.command()
+def verify(
+    receipt: Annotated[Path, typer.Argument(help="A result file that `pdp` or to_json wrote.")],
+    ledger: LedgerUrl = None,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Check a published explanation against the ledger.
+
+    The values must follow from the released integers in the file, and the ledger must have released exactly these, for
+    this request, at this price and under this guarantee. Exit code 4 if not.
+    """
+    from dpexplain.cli.books import verify as run_verify
+
+    run_verify(Reporter(as_json=json), project, receipt=receipt, ledger=ledger)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code. No error leaves as a traceback, which could show rows."""
+    arguments = list(arguments)
+    as_json = "--json" in arguments
+    try:
+        code = app(args=arguments, prog_name="dpexplain", standalone_mode=False)
+        if code == 130:
+            print(f"Interrupted. {RESERVED}", file=sys.stderr)
+        return code if isinstance(code, int) else 0
+    except DpexplainError as error:
+        return show_error(error, as_json=as_json)
+    except UsageError as error:
+        name = getattr(getattr(error, "ctx", None), "info_name", None)
+        command = f" {name}" if name and name != "dpexplain" else ""
+        wrong = InputError(error.format_message(), hint=f"`dpexplain{command} --help` lists what there is")
+        return show_error(wrong, as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        print(f"Interrupted. {RESERVED}", file=sys.stderr)
+        return 130
+    except Exception as error:
+        # its message and its traceback may quote a row
+        unexpected = InternalError(f"internal error ({type(error).__name__}).")
+        unexpected.spent = RESERVED
+        return show_error(unexpected, as_json=as_json)

@@ -1,0 +1,165 @@
+"""`dpexplain budget` and `dpexplain verify`: what was spent, and whether a published explanation is what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
+from dpexplain.cli.report import Reporter, text
+from dpexplain.core.canonical import digest
+from dpexplain.errors import InputError, VerificationError
+from dpexplain.ledger import Ledger, Statement, open_ledger
+from dpexplain.render import text as words
+from dpexplain.results import Receipt, Result, from_json
+
+
+def budget(
+    reporter: Reporter,
+    project: Path,
+    *,
+    account: str | None,
+    ledger: str | None,
+    anchor: bool,
+    check_anchor: str | None,
+    limit: str | None,
+) -> None:
+    opened = _open(project, ledger)
+    checked = opened.verify(check_anchor)
+    chosen = _account(opened, project, account, use_project=ledger is None)
+    names = opened.accounts() if chosen is None else [chosen]
+    statements = [opened.statement(name) for name in names]
+    if limit is not None:
+        statements = [_limit(opened, statements, limit)]
+        checked = opened.verify(check_anchor)
+    for statement in statements:
+        reporter.show(words.statement_view(statement), "")
+    if not names:
+        reporter.show("The ledger holds no account yet.")
+    against = " and agrees with the anchor" if check_anchor else ""
+    reporter.show(f"Verified: {checked.events} events, {checked.releases} releases; the chain is whole{against}.")
+    for note in checked.notes:
+        reporter.show(f"Note: {text(note)}")
+    if anchor:
+        reporter.show("Anchor, to be kept outside the ledger:", text(checked.anchor))
+    reporter.finish(
+        {
+            "accounts": [statement_json(statement) for statement in statements],
+            "verified": {"events": checked.events, "releases": checked.releases, "notes": list(checked.notes)},
+            "anchor": checked.anchor,
+        }
+    )
+
+
+def verify(reporter: Reporter, project: Path, *, receipt: Path, ledger: str | None) -> None:
+    result = from_json(receipt)
+    _check_words(receipt, result)
+    opened = _open(project, ledger)
+    check_result(opened, result)
+    checked = opened.verify()
+    reporter.show(
+        f"[bold]{text(receipt.name)} is genuine.[/bold]",
+        words.receipt_view(result.receipt),
+        "Checked: the values follow from the released integers; the ledger released exactly these integers for exactly this "
+        f"request, at this price; the ledger's chain of {checked.events} events is whole.",
+        "Not checked: what a person says about the explanation, and whether the ledger was replaced as a whole "
+        "(`dpexplain budget --check-anchor`).",
+    )
+    reporter.finish(
+        {
+            "genuine": True,
+            "label": result.receipt.label,
+            "guarantee": result.receipt.guarantee,
+            "entry": {**result.receipt.entry.__dict__, "charged": result.receipt.cost.to_json()},
+            "events": checked.events,
+        }
+    )
+
+
+def check_result(ledger: Ledger, result: Result) -> None:
+    """Raise VerificationError unless this ledger released this result, in an account with this guarantee."""
+    receipt = result.receipt
+    ledger.check_entry(receipt.entry, result.released, request_id=digest(receipt.request))
+    statement = ledger.statement(receipt.entry.account)
+    label = next(row.label for row in statement.rows if row.reservation == receipt.entry.reservation)
+    said, true = (receipt.budget, receipt.neighbours, receipt.label), (statement.budget, statement.neighbours, label)
+    if said != true or not _public_facts(receipt):
+        raise VerificationError(
+            "the published guarantee is not that of the account.", hint="its budget, relation, unit or label was altered"
+        )
+
+
+def _public_facts(receipt: Receipt) -> bool:
+    """Whether the number of rows is said to be public exactly where it is."""
+    return ("the number of rows" in receipt.public) == receipt.neighbours.rows_public
+
+
+def statement_json(statement: Statement) -> dict[str, Any]:
+    """A statement for programs. Amounts are exact fractions in text; epsilons are rounded up."""
+    spent = statement.spent_epsilon
+    return {
+        "account": statement.name,
+        "budget": statement.budget.to_json(),
+        "neighbours": statement.neighbours.to_json(),
+        "total": statement.total.to_json(),
+        "spent": None if statement.spent is None else statement.spent.to_json(),
+        "spent_epsilon": None if spent is None or spent == float("inf") else spent,
+        "left": statement.left.to_json(),
+        "analysts": [
+            {
+                "analyst": line.analyst,
+                "spent": line.spent.to_json(),
+                "limit": None if line.limit is None else line.limit.to_json(),
+            }
+            for line in statement.analysts
+        ],
+        "entries": [{**row.__dict__, "cost": row.cost.to_json()} for row in statement.rows],
+        "notes": list(statement.notes),
+    }
+
+
+def _open(project: Path, ledger: str | None) -> Ledger:
+    if ledger is None and not project.exists():
+        ledger = os.environ.get(LEDGER_VARIABLE)
+        if not ledger:
+            raise InputError(
+                "which ledger?",
+                hint=f"--ledger sqlite:///budget.db, --project FILE, or the variable {LEDGER_VARIABLE}",
+                spent="",
+            )
+    url = Project.load(project).ledger() if ledger is None else ledger_url(ledger, Path.cwd())
+    return open_ledger(url, create=False)
+
+
+def _account(ledger: Ledger, project: Path, account: str | None, *, use_project: bool) -> str | None:
+    """The account asked for; else the project's, if it was opened already; else None for all."""
+    if account is None and use_project and project.exists():
+        name = Project.load(project).name
+        return name if name in ledger.accounts() else None
+    return account
+
+
+def _limit(ledger: Ledger, statements: list[Statement], limit: str) -> Statement:
+    analyst, _, amount = limit.rpartition("=")
+    try:
+        epsilon = float(amount)
+    except ValueError:
+        epsilon = None  # type: ignore[assignment]
+    if not analyst or epsilon is None:
+        raise InputError(f"--limit takes ANALYST=EPSILON; got {limit!r}.", hint="--limit alice=0.5", spent="")
+    if len(statements) != 1:
+        raise InputError("whose limit in which account?", hint="--account NAME", spent="")
+    name = statements[0].name
+    ledger.set_limit(name, analyst, statements[0].budget.cost(epsilon=epsilon))
+    return ledger.statement(name)
+
+
+def _check_words(path: Path, result: Result) -> None:
+    """The guarantee is written out in the file for its readers; it must be the one that the receipt gives."""
+    if json.loads(path.read_text(encoding="utf-8")).get("guarantee") != result.receipt.guarantee:
+        raise VerificationError(
+            "the guarantee written in this file is not the one that follows from its receipt.",
+            hint="it was altered, or written by another version of dpexplain",
+        )

@@ -1,0 +1,276 @@
+"""`dpexplain plan` and `dpexplain pdp`.
+
+Everything that can be wrong with a request is found out before the table is opened: nothing is spent on bad input.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dpexplain.cli.project import Project
+from dpexplain.cli.report import Reporter, text
+from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.domain import Domain
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.data.domain_file import load_domain
+from dpexplain.data.table import PrivateTable
+from dpexplain.errors import InputError
+from dpexplain.explainers import partial_dependence as pdp_module
+from dpexplain.explainers.partial_dependence import Feature, PartialDependence
+from dpexplain.ledger import Statement
+from dpexplain.planning import Forecast
+from dpexplain.planning import plan as forecast_of
+from dpexplain.render import text as words
+from dpexplain.render.html import Section, page
+from dpexplain.render.plots import save_png
+from dpexplain.results import Curves
+
+SOME_SIZES = (1_000, 10_000, 100_000)
+USUAL_DELTA = 1e-6
+
+
+def plan(
+    reporter: Reporter,
+    project: Path,
+    *,
+    features: Sequence[str],
+    pairs: Sequence[str],
+    epsilon: str | None,
+    max_error: str | None,
+    n: int | None,
+    delta: str,
+    domain_file: Path | None,
+    output: str | None,
+    relation: str | None,
+    options: dict[str, Any],
+) -> None:
+    if (epsilon is None) == (max_error is None):
+        raise InputError("give exactly one of --epsilon and --max-error.", hint="dpexplain plan --feature age --epsilon 0.5")
+    found = None if domain_file and output and relation else Project.load(project)
+    domain = _reviewed(domain_file) if domain_file else _known(found).domain()
+    span = _pair_of_numbers(output) if output else _known(found).output
+    neighbours = Neighbours(_relation(relation)) if relation else _known(found).neighbours
+    request = _request(domain, features, pairs, everything=False, options=options)
+    forecasts = [
+        forecast_of(
+            request,
+            domain=domain,
+            n=size,
+            relation=neighbours.relation,
+            unit=neighbours.unit,
+            output=span,
+            epsilon=_number(epsilon, "epsilon"),
+            max_error=_number(max_error, "max-error"),
+            delta=_number(delta, "delta"),
+        )
+        for size in ([n] if n is not None else SOME_SIZES)
+    ]
+    reporter.show(words.forecast_view(forecasts), "Nothing was read and nothing was spent.")
+    reporter.finish({"forecasts": [forecast.to_json() for forecast in forecasts]})
+
+
+def pdp(
+    reporter: Reporter,
+    project: Path,
+    *,
+    features: Sequence[str],
+    pairs: Sequence[str],
+    everything: bool,
+    epsilon: str | None,
+    rho: str | None,
+    n: int | None,
+    analyst: str | None,
+    out: Path,
+    options: dict[str, Any],
+) -> None:
+    found = Project.load(project)
+    domain, budget = found.domain(), found.budget()
+    request = _request(domain, features, pairs, everything=everything, options=options)
+    if (epsilon is None) == (rho is None):
+        raise InputError("give exactly one of --epsilon and --rho.", hint="--epsilon 0.5 works in every account")
+    cost = budget.cost(epsilon=_number(epsilon, "epsilon"), rho=_number(rho, "rho"))
+    model = found.model()
+    model.checked(domain)
+    _resolvable(request, domain, model.output, found.neighbours, cost)
+    prepare_folder(out)
+
+    table = found.table(domain, analyst=analyst)
+    before = table.ledger.statement(table.name)
+    forecasts = _forecasts(request, table, model.output, cost, n)
+    reporter.show(words.forecast_view(forecasts))
+    if table.size is None and n is None:
+        reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
+    reporter.show(
+        f"Price: {budget.describe(cost)}.",
+        f"Left before: {text(words.left_text(budget, left_for(before, analyst)))}.",
+        "",
+    )
+    curves = pdp_module.explain(table, model, request, cost=cost)
+    after = table.ledger.statement(table.name)
+    files = write_curves(curves, out)
+    title = f"Partial dependence, {table.name}"
+    html = page(title, _lead(curves), [Section("What the model has learned", results=list(curves))])
+    (out / "index.html").write_text(html, encoding="utf-8")
+
+    for curve in curves:
+        reporter.show(words.curve_view(curve), "")
+    free = curves.receipt.replayed
+    reporter.show(
+        "Already released: answered from the ledger, free." if free else f"Spent: {budget.describe(cost)}.",
+        f"Left: {text(words.left_text(budget, left_for(after, analyst)))}.",
+        f"Files: {text(out)}/index.html, and for each plot a .png and a .json with its receipt (`dpexplain verify`).",
+    )
+    reporter.finish(
+        {
+            "account": table.name,
+            "label": request.label,
+            "price": cost.to_json(),
+            "spent_now": not free,
+            "left": after.left.to_json(),
+            "forecasts": [forecast.to_json() for forecast in forecasts],
+            "entry": curves.receipt.entry.sequence,
+            "guarantee": curves.receipt.guarantee,
+            "results": [
+                {
+                    "feature": curve.feature,
+                    "json": str(path),
+                    "png": str(path.with_suffix(".png")),
+                    "table": curve.to_frame().to_dict("records"),
+                }
+                for curve, path in zip(curves, files, strict=True)
+            ],
+            "page": str(out / "index.html"),
+        }
+    )
+
+
+def write_curves(curves: Curves, out: Path) -> list[Path]:
+    """A .json and a .png for each curve; the paths of the .json files."""
+    paths: list[Path] = []
+    for curve in curves:
+        name = re.sub(r"[^\w-]+", "_", curve.feature.replace(" x ", "-x-")).strip("_") or "curve"
+        path, number = out / f"{name}.json", 2
+        while path in paths:
+            path, number = out / f"{name}-{number}.json", number + 1
+        curve.to_json(path)
+        save_png(curve, path.with_suffix(".png"))
+        paths.append(path)
+    return paths
+
+
+def prepare_folder(out: Path) -> None:
+    """Find out that results can be written before anything is paid for them."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InputError(f"nothing can be written to {out}: {error.strerror}.", hint="--out names another folder") from None
+
+
+def left_for(statement: Statement, analyst: str | None) -> Cost:
+    """What is left for this analyst: of the account, and of their own limit."""
+    left = statement.left
+    for line in statement.analysts:
+        if line.analyst == analyst and line.limit is not None:
+            own = max(line.limit.amount - line.spent.amount, 0 * left.amount)
+            left = replace(left, amount=min(left.amount, own))
+    return left
+
+
+def _request(
+    domain: Domain, features: Sequence[str], pairs: Sequence[str], *, everything: bool, options: dict[str, Any]
+) -> PartialDependence:
+    """The request, its names checked against the domain."""
+    if everything and features:
+        raise InputError("give --feature or --all, not both.")
+    views: list[Feature] = list(domain) if everything else list(dict.fromkeys(features))
+    for pair in pairs:
+        names = [name.strip() for name in pair.split(",")]
+        if len(names) != 2:
+            raise InputError(f"--pair takes two names; got {pair!r}.", hint="--pair age,sex")
+        views.append((names[0], names[1]))
+    if not views:
+        raise InputError("name what to explain.", hint="--feature age, --pair age,sex, or --all")
+    request = PartialDependence(feature=views, **options)
+    for name in request.features:
+        domain.column(name)
+    return request
+
+
+def _resolvable(request: PartialDependence, domain: Domain, output: Any, neighbours: Neighbours, cost: Cost) -> None:
+    """Refuse an impossible grid or mechanism here, before an account is opened."""
+    spec = pdp_module.resolve(request, domain, output, neighbours, 1000 if neighbours.rows_public else None, cost)
+    pdp_module.forecast(spec, neighbours, cost)
+
+
+def _forecasts(
+    request: PartialDependence, table: PrivateTable, output: Any, cost: Cost, n: int | None
+) -> list[Forecast]:
+    """The forecast in this account's own definition; the number of rows only where it is public."""
+    budget: Budget = table.budget
+    sizes = [table.size] if table.size is not None else [n] if n is not None else list(SOME_SIZES)
+    found = []
+    for size in sizes:
+        both = forecast_of(
+            request,
+            domain=table.domain,
+            n=size,
+            relation=table.neighbours.relation,
+            unit=table.neighbours.unit,
+            output=output,
+            epsilon=budget.epsilon_of(cost),
+            delta=USUAL_DELTA if budget.delta is None else budget.delta,
+        )
+        mine = tuple(option for option in both.options if option.definition == budget.definition.value)
+        found.append(replace(both, options=mine))
+    return found
+
+
+def _lead(curves: Curves) -> str:
+    receipt = curves.receipt
+    return (
+        "Each plot shows how the model's mean prediction changes when one column is set to a value for everybody. Noise was "
+        "added on purpose, so that nobody can find out what a single one of the protected units looks like; the shaded "
+        f"band says how much. {receipt.guarantee}"
+    )
+
+
+def _known(project: Project | None) -> Project:
+    assert project is not None
+    return project
+
+
+def _reviewed(path: Path) -> Domain:
+    domain = load_domain(path)
+    domain.require_review()
+    return domain
+
+
+def _relation(value: str) -> Relation:
+    if value not in list(Relation):
+        raise InputError(f"unknown relation {value!r}.", hint="use replace-one or add-remove")
+    return Relation(value)
+
+
+def _pair_of_numbers(value: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in value.split(","))
+    except ValueError:
+        raise InputError(f"--output takes two numbers; got {value!r}.", hint="--output 0,1") from None
+    return low, high
+
+
+def _number(value: str | None, name: str) -> float | None:
+    """A number as a person types it; whether it is allowed is for the budget to say."""
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        raise InputError(f"--{name} must be a number; got {value!r}.", hint=f"--{name} 0.5") from None

@@ -1,0 +1,241 @@
+"""The project file `dpexplain.toml`. Paths in it are relative to it; a key that it does not know is an error.
+
+    [table]                                  [budget]
+    path = "patients.parquet"                epsilon = 2.0
+    domain = "domain.yaml"                   delta = 1e-6
+    name = "patients"                        ledger = "sqlite:///budget.db"
+    version = "2026-11"                      [model]
+    relation = "replace-one"                 path = "model.joblib"
+    unit = {column = "id", max_rows = 4}     output = [0.0, 1.0]
+    row_id = "id"                            label = ">50K"
+                                             name = "credit"
+                                             version = "3"
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import pickle
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpexplain.core.budget import Budget
+from dpexplain.core.domain import Domain
+from dpexplain.core.sensitivity import Neighbours, Relation, Unit
+from dpexplain.data.domain_file import load_domain
+from dpexplain.data.table import PrivateTable
+from dpexplain.errors import InputError, ModelError
+from dpexplain.models import Model
+
+LEDGER_VARIABLE = "DPEXPLAIN_LEDGER"
+UNKNOWN = "???"
+KEYS: Mapping[str, frozenset[str]] = {
+    "table": frozenset({"path", "domain", "name", "version", "relation", "unit", "row_id"}),
+    "budget": frozenset({"epsilon", "delta", "ledger"}),
+    "model": frozenset({"path", "import", "output", "label", "features", "name", "version"}),
+}
+EXAMPLES = {
+    ("table", "path"): '"patients.parquet"',
+    ("table", "domain"): '"domain.yaml"',
+    ("table", "name"): '"patients"',
+    ("table", "version"): '"2026-11"; the same request on the same version is answered again, free',
+    ("table", "relation"): '"replace-one" (the number of rows is public) or "add-remove" (it is not)',
+    ("budget", "epsilon"): "2.0; the most that may ever be spent on these people",
+    ("budget", "ledger"): '"sqlite:///budget.db"',
+    ("model", "output"): "[0.0, 1.0], the public range of its predictions",
+    ("model", "name"): '"credit"',
+    ("model", "version"): '"1"; change it whenever the model changes',
+}
+
+
+class Project:
+    """The sections of a project file. What a command needs is checked when it asks for it."""
+
+    def __init__(self, path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
+        self.path, self.folder, self._sections = path, path.absolute().parent, sections
+
+    @classmethod
+    def load(cls, path: Path) -> Project:
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(
+                f"there is no project file {path}.",
+                hint="`dpexplain init TABLE` drafts one; --project names one that is elsewhere",
+            ) from None
+        except (OSError, UnicodeDecodeError):
+            raise InputError(f"the project file {path} cannot be read.") from None
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path.name} is not valid TOML: {error}.", hint="texts need quotes") from None
+        _check_keys(path.name, "section", document, frozenset(KEYS))
+        for section, known in KEYS.items():
+            content = document.get(section, {})
+            if not isinstance(content, dict):
+                raise InputError(f"{path.name}: {section} must be a section.", hint=f"write [{section}]")
+            _check_keys(f"{path.name}: [{section}]", "key", content, known)
+        return cls(path, {section: document.get(section, {}) for section in KEYS})
+
+    def get(self, section: str, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
+        """A value of the right type, or the default where there is none."""
+        value = self._sections[section].get(key)
+        if value is None:
+            return default
+        hint = f"{key} = {EXAMPLES[section, key]}" if (section, key) in EXAMPLES else ""
+        if value == UNKNOWN:
+            raise InputError(f"{self.path.name}: [{section}] {key} is still {UNKNOWN}.", hint=f"write {hint}")
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool) or value == "":
+            raise InputError(f"{self.path.name}: [{section}] {key} has a wrong value.", hint=hint and f"write {hint}")
+        return value
+
+    def need(self, section: str, key: str, kind: type | tuple[type, ...]) -> Any:
+        value = self.get(section, key, kind)
+        if value is None:
+            raise InputError(
+                f"{self.path.name}: [{section}] has no {key}.", hint=f"write {key} = {EXAMPLES[section, key]}"
+            )
+        return value
+
+    @property
+    def name(self) -> str:
+        return str(self.need("table", "name", str))
+
+    @property
+    def neighbours(self) -> Neighbours:
+        relation, unit = self.need("table", "relation", str), self.get("table", "unit", dict)
+        if relation not in list(Relation):
+            raise InputError(
+                f"{self.path.name}: unknown relation {relation!r}.", hint='use "replace-one" or "add-remove"'
+            )
+        if unit is not None and (set(unit) != {"column", "max_rows"} or not isinstance(unit["column"], str)):
+            raise InputError(
+                f"{self.path.name}: [table] unit has a wrong value.",
+                hint='write unit = {column = "patient_id", max_rows = 4}',
+            )
+        return Neighbours(Relation(relation), None if unit is None else Unit(unit["column"], unit["max_rows"]))
+
+    @property
+    def output(self) -> tuple[float, float]:
+        output = self.need("model", "output", list)
+        if len(output) != 2:
+            raise InputError(f"{self.path.name}: [model] output is a pair.", hint="write output = [0.0, 1.0]")
+        return output[0], output[1]
+
+    def domain(self) -> Domain:
+        domain = load_domain(self.folder / self.need("table", "domain", str))
+        domain.require_review()
+        return domain
+
+    def budget(self) -> Budget:
+        epsilon = self.need("budget", "epsilon", (int, float))
+        return Budget(epsilon, self.get("budget", "delta", (int, float)))
+
+    def ledger(self) -> str:
+        """The URL of the ledger: from the environment, or from the file and then relative to it."""
+        found = os.environ.get(LEDGER_VARIABLE)
+        if found:
+            return ledger_url(found, Path.cwd())
+        return ledger_url(self.need("budget", "ledger", str), self.folder)
+
+    def table(self, domain: Domain, *, analyst: str | None = None) -> PrivateTable:
+        """The table behind its account, which is opened if it is new."""
+        paths = self.need("table", "path", (str, list))
+        if isinstance(paths, list) and not (paths and all(isinstance(path, str) for path in paths)):
+            raise InputError(f"{self.path.name}: [table] path has a wrong value.", hint='write path = "patients.parquet"')
+        source = [self.folder / path for path in ([paths] if isinstance(paths, str) else paths)]
+        return PrivateTable(
+            source,
+            domain=domain,
+            budget=self.budget(),
+            relation=self.neighbours.relation,
+            unit=self.neighbours.unit,
+            row_id=self.get("table", "row_id", str),
+            ledger=self.ledger(),
+            name=self.name,
+            version=str(self.need("table", "version", str)),
+            analyst=analyst,
+        )
+
+    def model(self) -> Model:
+        """The model. Loading it runs code: its own module, or whatever a pickle holds."""
+        path, imported = self.get("model", "path", str), self.get("model", "import", str)
+        if (path is None) == (imported is None):
+            raise InputError(
+                f"{self.path.name}: [model] needs either path or import.",
+                hint='write path = "model.joblib" or import = "package.module:object"',
+            )
+        options = {
+            "output": self.output,
+            "label": self.get("model", "label", (str, int, float, bool)),
+            "features": self.get("model", "features", list),
+            "name": self.need("model", "name", str),
+            "version": self.need("model", "version", str),
+        }
+        found = _import_object(imported, self.folder) if path is None else _unpickle(self.folder / path)
+        return Model(found, **options)
+
+
+def ledger_url(url: str, folder: Path) -> str:
+    """The URL with a relative SQLite path made absolute from `folder`."""
+    prefix = "sqlite:///"
+    rest = url.removeprefix(prefix)
+    if rest.split("?")[0] in (":memory:", "") and url != "":
+        raise InputError(
+            "the command line needs a ledger that stays: what was spent must not be forgotten.",
+            hint="write sqlite:///budget.db, or postgresql://user@host/database",
+        )
+    if not url.startswith(prefix) and "://" in url:
+        return url
+    return prefix + str(folder / rest)
+
+
+def _check_keys(where: str, what: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
+    for key in found:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {close[0]}?" if close else "it may have: " + ", ".join(sorted(known))
+            raise InputError(f"{where} has an unknown {what} {key!r}.", hint=hint)
+
+
+def _unpickle(path: Path) -> Any:
+    if not path.is_file():
+        raise ModelError(f"there is no model file {path.name}.", hint="[model] path is relative to the project file")
+    try:
+        if path.suffix == ".joblib":
+            import joblib
+
+            return joblib.load(path)
+        with path.open("rb") as file:
+            return pickle.load(file)
+    except ModuleNotFoundError as error:
+        raise ModelError(
+            f"the model file {path.name} needs the package {error.name!r}.", hint="install it next to dpexplain"
+        ) from None
+    except Exception as error:
+        raise ModelError(
+            f"the model file {path.name} cannot be loaded ({type(error).__name__}).",
+            hint="write it with joblib.dump or pickle.dump, with the same versions of the packages it needs",
+        ) from None
+
+
+def _import_object(spec: str, folder: Path) -> Any:
+    module, _, name = spec.partition(":")
+    if not module or not name:
+        raise ModelError("[model] import names no object.", hint='write import = "package.module:object"')
+    sys.path.insert(0, str(folder))
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise ModelError(
+            f"the model {spec!r} cannot be imported ({type(error).__name__}).",
+            hint="the module must be installed, or lie beside the project file",
+        ) from None
+    finally:
+        sys.path.remove(str(folder))
+    return found

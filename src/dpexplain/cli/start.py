@@ -1,0 +1,76 @@
+"""`dpexplain init`: draft the domain file and the project file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dpexplain.cli.report import Reporter, text
+from dpexplain.data.domain_file import draft_domain
+from dpexplain.errors import InputError
+
+PROJECT = """\
+# A dpexplain project: a table, what is declared about it, its privacy budget, and a model. Replace every ???.
+# Paths are relative to this file.
+
+[table]
+path = {table}
+domain = {domain}
+name = {name}               # of the account: one for each protected population
+version = "1"               # of the data; the same request on the same version is answered again, free
+relation = "???"            # "replace-one": the number of rows is public; "add-remove": it is not
+# unit = {{column = "person_id", max_rows = 4}}   # when a person may have several rows
+# row_id = "id"
+
+[budget]
+epsilon = "???"             # the most that may ever be spent on these people, e.g. 2.0; compare with `dpexplain plan`
+# delta = 1e-6              # with it the account counts zCDP, which is better for many releases; without it pure epsilon
+ledger = "sqlite:///budget.db"   # keep it and back it up; or postgresql://user@host/database
+
+[model]
+path = "model.joblib"       # loading it runs the code inside: use only a file you trust; or import = "module:object"
+output = "???"              # the public range of its predictions, e.g. [0.0, 1.0]
+# label = ">50K"            # for a classifier: the class whose probability is explained
+name = "model"
+version = "1"               # change it whenever the model changes
+"""
+
+
+def init(reporter: Reporter, table: Path, *, peek: bool, out: Path, force: bool) -> None:
+    if out.exists() and not force:
+        raise InputError(f"{out} exists already.", hint="--force replaces it, and with it what was reviewed")
+    draft = draft_domain(table, peek=peek)
+    project = out.parent / "dpexplain.toml"
+    write_file(out, draft)
+    drafted = not project.exists()
+    if drafted:
+        paths = {"table": os.path.relpath(table, project.parent), "domain": out.name, "name": table.stem or "table"}
+        write_file(project, PROJECT.format(**{key: toml_text(value) for key, value in paths.items()}))
+    reporter.show(f"Drafted {text(out)}" + (f" and {text(project)}." if drafted else "."))
+    if peek:
+        reporter.show(
+            "The suggestions in it reveal the data: do not show the file around before you have replaced them "
+            "by what is publicly known."
+        )
+    else:
+        reporter.show("Only column names and types were read; no row was looked at.")
+    reporter.show(
+        "Next:",
+        f"  1. In {text(out)}: replace every ???, delete what is not needed, and write your name behind reviewed_by.",
+        f"  2. In {text(project)}: say who is protected (relation), the budget, and the model.",
+        "  3. `dpexplain plan --feature NAME --epsilon 0.5` tells the error before anything is spent.",
+        "  4. `dpexplain pdp --feature NAME --epsilon 0.5` releases the first explanation.",
+    )
+    reporter.finish({"domain": str(out), "project": str(project), "project_drafted": drafted, "peeked": peek})
+
+
+def write_file(path: Path, content: str) -> None:
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def toml_text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

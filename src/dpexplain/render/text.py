@@ -1,0 +1,219 @@
+"""Statements, forecasts and curves as text for a terminal. The only place that words them; it sees no data."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.noise import Law
+from dpexplain.results import Curve, Receipt
+
+if TYPE_CHECKING:
+    from dpexplain.ledger import Statement
+    from dpexplain.planning import Forecast
+
+LINES = 12  # of a long curve; the files have all of them
+WIDTH = 110
+NOISE = {
+    Law.CUBE.value: "cube",
+    Law.LAPLACE.value: "discrete Laplace",
+    Law.GAUSSIAN.value: "discrete Gaussian",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read: as wide as their terminal, and wide enough where there is none."""
+    found = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return found if found.is_terminal else Console(stderr=stderr, highlight=False, width=max(found.width, WIDTH))
+
+
+def plain(*parts: RenderableType) -> str:
+    """The same words without colour, as one text."""
+    buffer = io.StringIO()
+    Console(file=buffer, width=WIDTH, highlight=False, color_system=None).print(*parts, sep="\n")
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines())
+
+
+# Forecasts ----------------------------------------------------------------------------------------------------------
+
+
+def forecast_text(forecast: Forecast) -> str:
+    return plain(forecast_view([forecast]))
+
+
+def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
+    """Pure and zCDP side by side, for one or several numbers of rows."""
+    first = forecasts[0]
+    rug = any(option.rug_error is not None for option in first.options)
+    head = ["rows", "account", "price", "noise", "points", "± each", "± all at once"]
+    table = _table(*head, *(["± rug"] if rug else []))
+    for forecast in forecasts:
+        for option in forecast.options:
+            table.add_row(
+                f"{forecast.rows:,}",
+                "pure" if option.delta is None else f"zCDP, delta {option.delta:g}",
+                _price(option.epsilon, option.rho),
+                NOISE.get(option.law, option.law),
+                str(option.points),
+                _number(option.error),
+                _number(option.band),
+                *([] if option.rug_error is None else [f"{option.rug_error:,.0f} rows"]),
+            )
+    return Group(
+        f"Forecast: {escape(first.label)}; protects {escape(first.neighbours.describe())}.",
+        table,
+        "± is half the width of the 95 % noise interval before smoothing, in the units of the result.",
+    )
+
+
+def _price(epsilon: float, rho: float | None) -> str:
+    return f"epsilon {epsilon:.4g}" + ("" if rho is None else f" (rho {rho:.4g})")
+
+
+# Budgets ------------------------------------------------------------------------------------------------------------
+
+
+def left_text(budget: Budget, left: Cost) -> str:
+    """What is left, and what one release may cost at most."""
+    if left.amount == 0:
+        return "nothing"
+    if budget.delta is None:
+        return f"epsilon = {float(left.amount):.4g}"
+    return f"rho = {float(left.amount):.4g}, enough for one release of epsilon = {budget.epsilon_of(left):.4g}"
+
+
+def statement_text(statement: Statement) -> str:
+    return plain(statement_view(statement))
+
+
+def statement_view(statement: Statement) -> RenderableType:
+    """Spent, left and every entry of an account."""
+    facts = Table.grid(padding=(0, 2))
+    for name, value in statement_facts(statement):
+        facts.add_row(name, escape(value))
+    parts: list[RenderableType] = [facts]
+    head, lines = statement_entries(statement)
+    if lines:
+        table = _table(*head)
+        for line in lines:
+            table.add_row(*map(escape, line))
+        parts.append(table)
+    return Group(*parts)
+
+
+def statement_facts(statement: Statement) -> list[tuple[str, str]]:
+    """(name, words) pairs; also used by HTML pages."""
+    budget, total = statement.budget, statement.total
+    facts = [("account", statement.name), ("protects", statement.neighbours.describe())]
+    facts.append(("budget", _total(budget, total)))
+    if statement.spent is None:
+        facts.append(("spent", "unknown" if statement.spent_epsilon is None else "infinitely much"))
+    elif statement.spent.amount == 0:
+        facts.append(("spent", "nothing"))
+    else:
+        share = spent_share(statement)
+        facts.append(("spent", f"{budget.describe(statement.spent)}  {_bar(share)} {share:.0%}"))
+    facts.append(("left", left_text(budget, statement.left)))
+    for line in statement.analysts:
+        limit = "no limit of their own" if line.limit is None else f"limit {budget.describe(line.limit)}"
+        spent = "nothing" if line.spent.amount == 0 else budget.describe(line.spent)
+        facts.append((f"analyst {line.analyst}", f"spent {spent}; {limit}"))
+    return facts + [("note", note) for note in statement.notes]
+
+
+def statement_entries(statement: Statement) -> tuple[list[str], list[list[str]]]:
+    """The header and the lines of the table of entries; also used by HTML pages."""
+    head = ["entry", "when (UTC)", "what", "version", "analyst", "price", "status"]
+    lines = [
+        [
+            str(row.sequence),
+            row.at[:16].replace("T", " "),
+            row.label,
+            row.table_version,
+            row.analyst or "",
+            _price(statement.budget.epsilon_of(row.cost), float(row.cost.amount) if statement.budget.delta else None),
+            row.status,
+        ]
+        for row in statement.rows
+    ]
+    if not any(line[4] for line in lines):
+        head, lines = [*head[:4], *head[5:]], [[*line[:4], *line[5:]] for line in lines]
+    return head, lines
+
+
+def spent_share(statement: Statement) -> float:
+    """How much of the budget is gone, between 0 and 1."""
+    if statement.spent is None:
+        return 1.0
+    return float(statement.spent.amount / statement.total.amount)
+
+
+def _total(budget: Budget, total: Cost) -> str:
+    if budget.delta is None:
+        return f"epsilon = {float(budget.epsilon):.4g} (pure)"
+    epsilon, delta, rho = float(budget.epsilon), float(budget.delta), float(total.amount)
+    return f"epsilon = {epsilon:.4g} at delta = {delta:g} (zCDP, rho = {rho:.4g})"
+
+
+def _bar(share: float, width: int = 20) -> str:
+    full = min(width, max(round(share * width), 0))
+    return "█" * full + "░" * (width - full)
+
+
+# Results ------------------------------------------------------------------------------------------------------------
+
+
+def curve_view(curve: Curve) -> RenderableType:
+    """Some lines of a curve, from end to end; of a surface, its lowest and highest cells."""
+    frame = curve.to_frame()
+    if len(curve.axes) == 2:
+        order = np.argsort(curve.values)
+        chosen = [int(order[0]), int(order[-1])]
+        title = f"{curve.feature}: the lowest and the highest of {len(frame)} cells"
+    else:
+        whole = not curve.axes[0].ordered or len(frame) <= LINES
+        chosen = list(range(len(frame))) if whole else sorted({round(i) for i in np.linspace(0, len(frame) - 1, LINES)})
+        title = curve.feature if whole else f"{curve.feature}: {len(chosen)} of {len(frame)} points"
+    table = _table(*(axis.feature for axis in curve.axes), "mean prediction", "95 % noise interval")
+    for i in chosen[: 4 * LINES]:
+        line = frame.iloc[i]
+        where = [_point(line[axis.feature]) for axis in curve.axes]
+        table.add_row(*map(escape, where), _number(line["value"]), f"{_number(line['low'])} to {_number(line['high'])}")
+    return Group(f"[bold]{escape(title)}[/bold]", table)
+
+
+def receipt_view(receipt: Receipt) -> RenderableType:
+    """What was paid for and where it stands."""
+    facts = Table.grid(padding=(0, 2))
+    entry = receipt.entry
+    when = entry.committed_at[:16].replace("T", " ")
+    for name, value in (
+        ("request", receipt.label),
+        ("price", receipt.budget.describe(receipt.cost)),
+        ("ledger", f'account "{entry.account}", entry {entry.sequence}, {when} UTC'),
+        ("guarantee", receipt.guarantee),
+    ):
+        facts.add_row(name, escape(value))
+    return facts
+
+
+def _table(*head: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in head:
+        table.add_column(escape(name), overflow="fold")
+    return table
+
+
+def _point(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.4g}"

@@ -1,0 +1,78 @@
+"""Fixtures that most tests share: small tables, and a `PrivateTable` over them in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from stubs import ZeroNoise
+
+import dpexplain as dpx
+from dpexplain.core.release import Door
+
+DOMAIN = dpx.Domain(
+    {
+        "age": dpx.Numeric(20, 29, integer=True),
+        "sex": dpx.Categorical(["Female", "Male"]),
+        "income": dpx.Numeric(0, 100),
+    }
+)
+
+
+@pytest.fixture
+def domain() -> dpx.Domain:
+    return DOMAIN
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    n = 400
+    return pd.DataFrame(
+        {
+            "age": draw.integers(20, 30, n),
+            "sex": draw.choice(["Female", "Male"], n),
+            "income": draw.uniform(0, 100, n),
+            "person": draw.integers(0, 150, n),
+        }
+    )
+
+
+def score(rows: pd.DataFrame) -> np.ndarray:
+    """A model for tests: row-wise, not additive, inside [0, 1]."""
+    age, income = rows["age"].to_numpy(), rows["income"].to_numpy()
+    return 0.1 + 0.04 * (age - 20) + 0.3 * (rows["sex"] == "Male").to_numpy() * income / 100
+
+
+@pytest.fixture
+def model() -> dpx.Model:
+    return dpx.Model(score, output=(0.0, 1.0), name="score", version="1")
+
+
+MakeTable = Callable[..., dpx.PrivateTable]
+
+
+@pytest.fixture
+def make_table(tmp_path: Any) -> MakeTable:
+    """A private table on a ledger in a temporary folder; `exact=True` injects a sampler that adds no noise."""
+    made = 0
+
+    def make(source: Any, *, exact: bool = False, **options: Any) -> dpx.PrivateTable:
+        nonlocal made
+        made += 1
+        settings = {
+            "domain": DOMAIN,
+            "budget": dpx.Budget(10.0),
+            "relation": "replace-one",
+            "ledger": f"sqlite:///{tmp_path}/budget.db",
+            "name": f"table-{made}",
+        }
+        table = dpx.PrivateTable(source, **{**settings, **options})
+        if exact:
+            table.door = Door(table.door.account, sampler=ZeroNoise())
+        return table
+
+    return make

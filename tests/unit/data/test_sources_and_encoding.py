@@ -1,0 +1,191 @@
+"""Every source gives the same clean rows, and no value makes anything raise."""
+
+from __future__ import annotations
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure
+from dpexplain.core.release import Gate
+from dpexplain.data.encode import check_type, encode
+from dpexplain.data.sources import open_source
+
+AGE = dpx.Numeric(0, 100, integer=True, missing=40)
+SEX = dpx.Categorical(["Female", "Male"], missing="Male")
+
+
+def all_rows(table: dpx.PrivateTable, columns=None):
+    gate = Gate(table.door, pure(1))
+    columns = list(table.domain) if columns is None else columns
+    parts = list(table.rows(gate, columns))
+    return {name: np.concatenate([rows[name] for rows in parts]) for name in columns}
+
+
+@pytest.fixture(params=["pandas", "polars", "arrow", "batch", "reader", "parquet", "parquet-list", "folder", "csv"])
+def source(request, frame, tmp_path):
+    arrow = pa.Table.from_pandas(frame)
+    paths = [tmp_path / "part-0.parquet", tmp_path / "part-1.parquet"]
+    if request.param in ("parquet-list", "folder"):
+        pq.write_table(arrow.slice(0, 150), paths[0])
+        pq.write_table(arrow.slice(150), paths[1])
+    if request.param == "parquet":
+        pq.write_table(arrow, paths[0])
+    if request.param == "csv":
+        frame.to_csv(tmp_path / "table.csv", index=False)
+    return {
+        "pandas": frame,
+        "polars": pl.from_arrow(arrow),
+        "arrow": arrow,
+        "batch": arrow.to_batches()[0],
+        "reader": lambda: pa.RecordBatchReader.from_batches(arrow.schema, arrow.to_batches(max_chunksize=70)),
+        "parquet": str(paths[0]),
+        "parquet-list": paths,
+        "folder": tmp_path,
+        "csv": tmp_path / "table.csv",
+    }[request.param]
+
+
+def test_every_source_gives_the_same_rows(make_table, frame, source):
+    table = make_table(source)
+    assert table.size == len(frame)
+    rows = all_rows(table)
+    np.testing.assert_array_equal(rows["age"], frame["age"])
+    np.testing.assert_array_equal(rows["sex"], (frame["sex"] == "Male").astype(int))
+    np.testing.assert_allclose(rows["income"], frame["income"], rtol=1e-12)
+
+
+def test_every_source_can_be_read_in_small_batches(make_table, frame, source, monkeypatch):
+    monkeypatch.setattr("dpexplain.data.table.BATCH_ROWS", 256)
+    table = make_table(source, unit=dpx.Unit("person", 2), relation="add-remove")
+    kept = frame[frame.groupby("person").cumcount() < 2]
+    np.testing.assert_array_equal(all_rows(table, ["age"])["age"], kept["age"])
+
+
+HOSTILE = [None, float("nan"), float("inf"), -float("inf"), "12", "twelve", b"\xff\xfe", "", 10**400, [1, 2], {"a": 1},
+           decimal.Decimal("7"), True, object(), pd.NA, pd.NaT, np.datetime64("NaT"), 1e308, -5, "Male"]  # fmt: skip
+
+
+class Rude:
+    """An object that refuses everything."""
+
+    def __str__(self):
+        raise RuntimeError("private value 1234")
+
+    __float__ = __hash__ = __eq__ = __str__
+
+
+def test_no_python_object_makes_cleaning_raise():
+    column = pd.Series([*HOSTILE, Rude()], dtype=object)
+    ages = encode(AGE, column)
+    assert ((ages >= 0) & (ages <= 100) & (ages == np.rint(ages))).all()
+    assert ages[0] == 40  # missing
+    assert ages[2] == 100  # infinite: clipped
+    assert ages[4] == 12  # a number in a text
+    assert ages[5] == 40  # not a number
+    codes = encode(SEX, column)
+    assert set(codes.tolist()) == {1}
+
+
+def test_a_hostile_object_column_passes_through_a_whole_release(make_table, frame, model):
+    column = pd.Series((HOSTILE * 20)[: len(frame)], dtype=object)
+    table = make_table(frame.assign(age=column, sex=column), unit=dpx.Unit("age", 3), relation="add-remove")
+    assert len(dpx.partial_dependence(table, model, "age", epsilon=1).values) == 10
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([5, None, 500], pa.int64()),
+        pa.array([5.0, float("nan"), float("inf")], pa.float32()),
+        pa.array(["5", "x", "500"]),
+        pa.array([b"5", b"\xff", b"500"], pa.binary()),
+        pa.array(["5", None, "500"]).dictionary_encode(),
+        pa.array([decimal.Decimal(5), None, decimal.Decimal(500)]),
+        pa.chunked_array([["5"], [None, "500"]]),
+        pa.chunked_array([pa.array(["5", None]).dictionary_encode(), pa.array(["500"]).dictionary_encode()]),
+        pa.array([5, 2**63 + 1, 500], pa.uint64()),
+    ],
+    ids=str,
+)
+def test_arrow_numbers(array):
+    values = encode(AGE, array)
+    assert values[0] == 5
+    assert values[1] in (40, 100)
+    assert values[2] == 100
+
+
+def test_arrow_categories():
+    numbers = dpx.Categorical([1, 2, 3], missing=3)
+    assert encode(numbers, pa.array(["1", "2", "9"])).tolist() == [0, 1, 2]
+    assert encode(numbers, pa.array([1.0, 2.0, None])).tolist() == [0, 1, 2]
+    assert encode(dpx.Categorical(["1", "2"]), pa.array([2, 1, 7])).tolist() == [1, 0, 0]
+    assert encode(SEX, pa.nulls(2)).tolist() == [1, 1]
+    assert encode(AGE, pa.nulls(2)).tolist() == [40, 40]
+    assert encode(AGE, pa.array([True, False, None])).tolist() == [1, 0, 40]
+    not_utf8 = pa.array([b"Female", b"\xff"]).cast(pa.string(), safe=False)
+    assert encode(SEX, not_utf8).tolist() == [0, 1]
+
+
+def test_pandas_categories_of_every_kind(make_table, frame):
+    mixed = frame.assign(sex=pd.Categorical([1, "Female"] * 200, categories=[1, "Female"]))
+    assert all_rows(make_table(mixed), ["sex"])["sex"].tolist() == [0] * 400
+    plain = frame.assign(sex=pd.Categorical(["Male", None] * 200))
+    assert all_rows(make_table(plain), ["sex"])["sex"].tolist() == [1, 0] * 200
+
+
+def test_types_that_hold_no_declared_value_are_refused_by_schema():
+    with pytest.raises(dpx.TableError, match="declared numeric, but the table stores it as timestamp"):
+        check_type("when", AGE, pa.timestamp("us"))
+    with pytest.raises(dpx.TableError, match="declared categorical"):
+        check_type("list", SEX, pa.list_(pa.int8()))
+    check_type("anything", AGE, None)
+    check_type("nothing", AGE, pa.null())
+
+
+def test_csv_lines_of_a_wrong_length_are_skipped(make_table, tmp_path, domain):
+    path = tmp_path / "t.csv"
+    path.write_text("age,sex,income\n21,Male,3\n22,Male\n23,Female,4,5\n24,Female,7\n")
+    assert all_rows(make_table(path, domain=domain), ["age"])["age"].tolist() == [21, 24]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (42, "cannot be read from a int"),
+        ("nowhere.parquet", "there is no file"),
+        (pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int8())]), []), "only once"),
+        (lambda: 42, "must return a pyarrow.RecordBatchReader"),
+        (pa.table([[1], [2]], names=["a", "a"]), "two columns of the same name"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns of the same name"),
+    ],
+)
+def test_unusable_sources(source, message):
+    with pytest.raises(dpx.TableError, match=message):
+        open_source(source)
+
+
+def test_unusable_files(tmp_path):
+    bad = tmp_path / "bad.parquet"
+    bad.write_text("this is not Parquet")
+    with pytest.raises(dpx.TableError, match="not a readable Parquet file"):
+        open_source(bad)
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(dpx.TableError, match="only Parquet and CSV"):
+        open_source(tmp_path / "notes.txt")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(dpx.TableError, match="holds no Parquet files"):
+        open_source(tmp_path / "empty")
+    for name, columns in (("one", ["a"]), ("two", ["b"])):
+        pq.write_table(pa.table([[1]], names=columns), tmp_path / f"{name}.parquet")
+        (tmp_path / f"{name}.csv").write_text(f"{columns[0]}\n1\n")
+    with pytest.raises(dpx.TableError, match="other columns or types"):
+        open_source([tmp_path / "one.parquet", tmp_path / "two.parquet"])
+    with pytest.raises(dpx.TableError, match="different header lines"):
+        open_source([tmp_path / "one.csv", tmp_path / "two.csv"])

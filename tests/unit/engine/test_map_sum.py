@@ -1,0 +1,86 @@
+"""Sums over batches: exact, in bounded memory, silent about private sizes."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from dpexplain.engine import map_sum, progress
+
+
+@dataclass
+class Batch:
+    size: int
+    value: int
+
+
+def run(batches, kernel, **options):
+    return map_sum(kernel, batches, **{"size": 2, "label": "test", "total": None, "parallel": True, **options})
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_sums_are_exact_and_empty_is_zero(parallel):
+    big = 2**61
+    batches = [Batch(1, big), Batch(1, -big), Batch(1, 5)]
+    result = run(batches, lambda b: np.array([b.value, 1]), parallel=parallel)
+    assert result.tolist() == [5, 3]
+    assert run([], lambda b: np.array([1, 1]), parallel=parallel).tolist() == [0, 0]
+
+
+def test_only_a_few_batches_are_alive_at_a_time(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    alive, most, lock = 0, 0, threading.Lock()
+
+    def batches():
+        nonlocal alive, most
+        for _ in range(50):
+            with lock:
+                alive += 1
+                most = max(most, alive)
+            yield Batch(1, 1)
+
+    def kernel(batch):
+        nonlocal alive
+        with lock:
+            alive -= 1
+        return np.array([1, 1])
+
+    assert run(batches(), kernel).tolist() == [50, 50]
+    assert most <= 2 * 2 + 1
+
+
+def test_warnings_stay_inside_and_errors_come_out():
+    def loud(batch):
+        warnings.warn("row 17 is strange", stacklevel=1)
+        return np.array([1, 1]) + (np.array([1.0, 1.0]) / np.array([0.0, 1.0]) > 0)
+
+    assert run([Batch(1, 1)], loud).tolist() == [2, 2]  # warnings are errors in this test run
+
+    def broken(batch):
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        run([Batch(1, 1)], broken)
+
+
+def test_the_bar_shows_a_share_only_when_the_number_of_rows_is_public(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich draws bars only on something like a terminal
+    monkeypatch.setenv("COLUMNS", "100")
+    progress(True)
+    try:
+        run([Batch(3, 1)] * 4, lambda b: np.array([1, 1]), total=12)
+        public = capsys.readouterr()
+        run([Batch(3, 1)] * 4, lambda b: np.array([1, 1]), total=None)
+        private = capsys.readouterr()
+    finally:
+        progress(None)
+    assert public.out == private.out == ""
+    assert "100%" in public.err
+    assert "%" not in private.err
+    assert "test" in private.err
+    run([Batch(3, 1)], lambda b: np.array([1, 1]), total=3)
+    assert capsys.readouterr().err == ""  # standard error is no terminal here

@@ -1,0 +1,133 @@
+"""What a model may be, and what is found out about it before anything is paid for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import score
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import dpexplain as dpx
+from dpexplain.data import PublicRandom
+
+NUMBERS = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Categorical([0, 5])})
+
+
+def failing(rows: pd.DataFrame):
+    raise RuntimeError("no such file")
+
+
+counter = iter(range(10**9))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (failing, "fails on synthetic rows.*RuntimeError: no such file"),
+        (lambda rows: rows["nothing"], "fails on synthetic rows"),
+        (lambda rows: np.zeros((len(rows), 2)), "one number for each row"),
+        (lambda rows: 0.5, "one number for each row"),
+        (lambda rows: np.full(len(rows), np.nan), "NaN or infinite"),
+        (lambda rows: score(rows) - score(rows).mean(), "depends on the other rows"),
+        (lambda rows: np.full(len(rows), next(counter) % 2), "depends on the other rows"),
+        (lambda rows: score(rows) + 100, "outside output"),
+    ],
+    ids=["raises", "missing column", "matrix", "number", "nan", "batch mean", "random", "range"],
+)
+def test_unusable_functions_are_refused_before_anything_is_spent(make_table, frame, function, message):
+    table = make_table(frame)
+    with pytest.raises(dpx.ModelError, match=message):
+        dpx.partial_dependence(table, dpx.Model(function, output=(0, 1)), "age", epsilon=1)
+    assert table.ledger.statement(table.name).spent.amount == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model": 42}, "a fitted estimator with predict"),
+        ({"model": score, "output": 1}, "output must be a pair"),
+        ({"model": score, "output": (1, 0)}, "reversed"),
+        ({"model": score, "output": (0, float("inf"))}, "finite"),
+        ({"model": score, "label": "yes"}, "label belongs to classifiers"),
+        ({"model": LinearRegression(), "label": "yes"}, "does not predict probabilities"),
+    ],
+)
+def test_unusable_descriptions(arguments, message):
+    with pytest.raises(dpx.InputError, match=message):
+        dpx.Model(**{"output": (0, 1), **arguments})
+
+
+def test_a_classifier_needs_a_class_it_knows():
+    forest = RandomForestClassifier(3).fit([[0.0], [1.0]], ["no", "yes"])
+    with pytest.raises(dpx.ModelError, match="say which class") as error:
+        dpx.Model(forest, output=(0, 1))
+    assert "'no', 'yes'" in str(error.value)
+    with pytest.raises(dpx.ModelError, match="does not know the class"):
+        dpx.Model(forest, output=(0, 1), label="maybe")
+
+
+def test_undeclared_inputs_are_named(domain):
+    model = LinearRegression().fit(pd.DataFrame({"age": [1.0, 2.0], "height": [1.0, 3.0]}), [1, 2])
+    with pytest.raises(dpx.ModelError, match="'height'"):
+        dpx.Model(model, output=(0, 5)).checked(domain)
+
+
+def test_arrays_hold_declared_numbers_not_codes():
+    rows = PublicRandom(0).rows(NUMBERS, 6)
+    fitted = LogisticRegression().fit(np.array([[0.0, 0], [1, 5]]), [0, 1])
+    predictor = dpx.Model(fitted, output=(0, 1), label=1).checked(NUMBERS)
+    inputs = predictor.inputs(rows)
+    assert isinstance(inputs, np.ndarray)
+    assert set(inputs[:, 1]) <= {0.0, 5.0}
+    at_five = predictor.predict_at(inputs, {"b": 1})
+    expected = fitted.predict_proba(np.column_stack([inputs[:, 0], np.full(6, 5.0)]))[:, 1]
+    np.testing.assert_allclose(at_five, expected)
+    with pytest.raises(dpx.ModelError, match="text categories"):
+        dpx.Model(fitted, output=(0, 1), label=1).features(dpx.Domain({"b": dpx.Categorical(["x", "y"])}))
+
+
+def test_frames_have_the_types_a_model_was_fitted_with(domain):
+    seen = {}
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        seen.update(rows.dtypes.to_dict())
+        return score(rows)
+
+    predictor = dpx.Model(model, output=(0, 1)).checked(domain)
+    assert seen["age"] == np.int64
+    assert seen["income"] == np.float64
+    assert isinstance(seen["sex"], pd.CategoricalDtype)
+    inputs = predictor.inputs(PublicRandom(0).rows(domain, 4))
+    np.testing.assert_allclose(predictor.predict_at(inputs, {"age": 24.5, "sex": 1}), predictor.predict_at(inputs, {"sex": 1, "age": 24.5}))
+    before = inputs.copy()
+    predictor.predict_at(inputs, {"age": 20})
+    pd.testing.assert_frame_equal(inputs, before)  # the batch is not changed
+
+
+def test_rows_that_fail_become_missing_and_the_others_stay():
+    def picky(rows: pd.DataFrame) -> np.ndarray:
+        if (rows["a"] > 0.9).any():
+            raise ValueError("row with a > 0.9")
+        return rows["a"].to_numpy()
+
+    predictor = dpx.models.Predictor(picky, ["a"], NUMBERS, as_array=False)
+    a = np.array([0.1, 0.95, 0.2, 0.3, 0.99])
+    inputs = pd.DataFrame({"a": a})
+    np.testing.assert_array_equal(predictor.predict_at(inputs, {}), [0.1, np.nan, 0.2, 0.3, np.nan])
+    assert predictor.predict_at(inputs.iloc[:0], {}).shape == (0,)
+    array = dpx.models.Predictor(lambda m: picky(pd.DataFrame({"a": m[:, 0]})), ["a"], NUMBERS, as_array=True)
+    np.testing.assert_array_equal(array.predict_at(a[:, None], {}), [0.1, np.nan, 0.2, 0.3, np.nan])
+
+
+def test_without_a_version_every_model_is_a_new_one(make_table, frame):
+    table = make_table(frame)
+    first = dpx.partial_dependence(table, dpx.Model(score, output=(0, 1)), "sex", epsilon=1)
+    model = dpx.Model(score, output=(0, 1))
+    second = dpx.partial_dependence(table, model, "sex", epsilon=1)
+    again = dpx.partial_dependence(table, model, "sex", epsilon=1)
+    assert not first.receipt.replayed
+    assert not second.receipt.replayed
+    assert again.receipt.replayed
+    assert table.ledger.statement(table.name).spent.amount == 2

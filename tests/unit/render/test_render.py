@@ -1,0 +1,68 @@
+"""Pictures and pages: drawn for every kind of result, with the guarantee on them, loading nothing from outside."""
+
+from __future__ import annotations
+
+import re
+
+import matplotlib
+import pytest
+
+import dpexplain as dpx
+from dpexplain.render.html import Section, bar, page
+from dpexplain.render.plots import figure_of, save_png, svg_of
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture
+def results(make_table, frame, model):
+    table = make_table(frame)
+    curves = dpx.partial_dependence(table, model, ["age", "sex", ("age", "sex"), ("age", "income")], epsilon=1)
+    rough = dpx.partial_dependence(table, model, "income", epsilon=1, smooth=False, rug=False)
+    return [*curves, rough, dpx.marginals(table, epsilon=1)]
+
+
+def test_every_plot_carries_its_guarantee_and_its_interval(results, tmp_path):
+    for result in results:
+        texts = " ".join(t.get_text() for ax in figure_of(result).axes for t in [*ax.texts, *_legend(ax)])
+        texts = " ".join(texts.split())
+        assert result.receipt.guarantee in texts
+        assert "95% noise interval" in texts
+        save_png(result, tmp_path / "plot.png")
+        assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _legend(ax):
+    return ax.get_legend().get_texts() if ax.get_legend() else []
+
+
+def test_plot_draws_on_given_axes_and_on_new_ones(results):
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots()
+    assert results[0].plot(ax) is ax
+    new = results[0].plot()
+    assert new is not ax
+    plt.close("all")
+
+
+def test_pages_are_self_contained_and_escape_names(results):
+    html = page("A <title>", "lead & text", [Section("Plots", "words", results, bar(0.3))], "foot")
+    assert "&lt;title&gt;" in html
+    assert html.count("<svg") == len(results)
+    outside = [u for u in re.findall(r'(?:href|src)="([^"#][^"]*)"', html) if not u.startswith("data:")]
+    assert outside == []
+    assert "<script" not in html
+    for result in results:
+        assert result._repr_html_().count("<svg") == 1
+
+
+def test_svg_is_the_same_every_time(results):
+    assert svg_of(results[0]) == svg_of(results[0])
+
+
+def test_many_categories_get_a_tall_figure(make_table, frame):
+    domain = dpx.Domain({"town": dpx.Categorical([f"town {i}" for i in range(30)]), "age": dpx.Numeric(20, 30)})
+    table = make_table(frame.assign(town="town 3"), domain=domain)
+    model = dpx.Model(lambda rows: rows["age"].to_numpy() / 30, output=(0, 1))
+    assert figure_of(dpx.partial_dependence(table, model, "town", epsilon=1)).get_size_inches()[1] > 8

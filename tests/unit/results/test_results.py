@@ -1,0 +1,156 @@
+"""Results: files and back, intervals that keep their word, nothing but released values."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from stubs import FreeAccount
+
+import dpexplain as dpx
+from dpexplain.core.release import Door
+from dpexplain.results.marginals import nearest_with_total
+
+
+@pytest.fixture
+def curve(make_table, frame, model):
+    return dpx.partial_dependence(make_table(frame), model, "age", epsilon=1)
+
+
+def test_round_trip_through_text_and_file(curve, make_table, frame, model, tmp_path):
+    table = make_table(frame, relation="add-remove", budget=dpx.Budget(3, 1e-6))
+    others = [
+        dpx.marginals(table, epsilon=0.5),
+        dpx.partial_dependence(table, model, ("age", "sex"), epsilon=0.5),
+        dpx.partial_dependence(table, model, "sex", epsilon=0.5, smooth=False),
+    ]
+    for result in [curve, *others]:
+        path = tmp_path / "result.json"
+        again = dpx.from_json(result.to_json(path))
+        assert again == result
+        assert dpx.from_json(path).receipt.guarantee == result.receipt.guarantee
+        assert dpx.Curve.from_json(str(path)) == result
+        np.testing.assert_array_equal(again.values, result.values)
+        np.testing.assert_array_equal(again.interval(0.9), result.interval(0.9))
+
+
+def test_a_file_that_was_altered_is_refused(curve):
+    document = json.loads(curve.to_json())
+    document["values"][3] += 0.01
+    with pytest.raises(dpx.VerificationError, match="not those that follow"):
+        dpx.from_json(json.dumps(document))
+    for damage in ({"kind": "nothing"}, {"released": {}}, {"receipt": None}, {"values": "x"}):
+        with pytest.raises(dpx.InputError, match="damaged"):
+            dpx.from_json(json.dumps({**json.loads(curve.to_json()), **damage}))
+    with pytest.raises(dpx.InputError, match="format 99"):
+        dpx.from_json(json.dumps({**document, "dpexplain": 99}))
+    with pytest.raises(dpx.InputError, match="damaged"):
+        dpx.from_json("{ not json")
+    with pytest.raises(dpx.InputError, match="cannot be read"):
+        dpx.from_json("nowhere.json")
+
+
+def test_the_guarantee_names_everything(make_table, frame, model):
+    curve = dpx.partial_dependence(make_table(frame), model, "age", epsilon=0.5)
+    text = curve.receipt.guarantee
+    for words in ("epsilon = 0.5 (pure)", "one row replaced", "the number of rows", "the grid", "Outside the guarantee"):
+        assert words in text
+    table = make_table(frame, budget=dpx.Budget(2, 1e-6), relation="add-remove", unit=dpx.Unit("person", 3))
+    text = dpx.partial_dependence(table, model, "age", epsilon=0.5).receipt.guarantee
+    for words in ("zCDP", "delta = 1e-06", "all rows of one person (at most 3) added or removed"):
+        assert words in text
+    assert "the number of rows" not in text
+
+
+def test_a_peeked_domain_is_named_in_the_guarantee(make_table, frame, model, domain):
+    peeked = dpx.Domain(dict(domain), reviewed_by="Ada", peeked=True)
+    text = dpx.partial_dependence(make_table(frame, domain=peeked), model, "age", epsilon=0.5).receipt.guarantee
+    assert "drafted by looking at the data" in text
+    assert "Ada" in text
+
+
+def test_results_hold_no_exact_numbers(make_table, frame, model):
+    """Under add-remove the file must not contain the number of rows, in any key."""
+    table = make_table(frame, relation="add-remove")
+    text = dpx.partial_dependence(table, model, "age", epsilon=1).to_json()
+    document = json.loads(text)
+    assert document["receipt"]["request"]["table"]["rows"] is None
+    assert set(document) == {"dpexplain", "kind", "guarantee", "receipt", "released", "view", "values"}
+    assert set(document["released"]["parts"]) == {"curve", "rug"}
+
+
+RUNS = 300
+
+
+@pytest.mark.parametrize(
+    "protection",
+    [
+        {"relation": "replace-one"},
+        {"relation": "add-remove"},
+        {"relation": "replace-one", "budget": dpx.Budget(5, 1e-6)},
+        {"relation": "add-remove", "unit": dpx.Unit("person", 50)},
+    ],
+)
+def test_intervals_cover_the_exact_curve(make_table, frame, model, protection):
+    """300 releases at level 0.8: fewer covered points than the binomial allows with probability 1e-6 is a failure.
+
+    The points of a release are not independent, so one point and the simultaneous band are counted, not all points.
+    """
+    table = make_table(frame, **protection)
+    table.door = Door(FreeAccount(table.budget, table.neighbours, keep=False))
+    exact = 0.1 + 0.04 * np.arange(10) + 0.3 * ((frame["sex"] == "Male") * frame["income"]).mean() / 100
+    single = band = 0
+    for _ in range(RUNS):
+        curve = dpx.partial_dependence(table, model, "age", epsilon=1)
+        low, high = curve.interval(0.8)
+        single += low[4] - 1e-6 <= exact[4] <= high[4] + 1e-6
+        low, high = curve.interval(0.8, simultaneous=True)
+        band += bool(((low - 1e-6 <= exact) & (exact <= high + 1e-6)).all())
+    floor = binom.ppf(1e-6, RUNS, 0.8)
+    assert single >= floor
+    assert band >= floor
+    if protection == {"relation": "replace-one"}:  # and they are not needlessly wide
+        assert single <= binom.ppf(1 - 1e-6, RUNS, 0.8)
+        assert band <= binom.ppf(1 - 1e-6, RUNS, 0.8)
+
+
+def test_levels_out_of_range(curve):
+    for level in (0, 1, -1, 2, float("nan"), "x"):
+        with pytest.raises(dpx.InputError, match="confidence level"):
+            curve.interval(level)
+
+
+def test_an_empty_table_is_a_table_like_any_other(make_table, frame, model):
+    table = make_table(frame.head(0), relation="add-remove")
+    curve = dpx.partial_dependence(table, model, "age", epsilon=0.5)
+    low, high = curve.interval()
+    assert (low <= high).all()
+    assert ((curve.values >= 0) & (curve.values <= 1)).all()
+    assert dpx.marginals(table, epsilon=0.5).values.min() >= 0
+
+
+def test_curves_by_name_position_and_slice(make_table, frame, model):
+    curves = dpx.partial_dependence(make_table(frame), model, ["age", "sex"], epsilon=1)
+    assert curves["sex"] is curves[1]
+    assert len(curves[:1]) == 1
+    assert repr(curves) == "Curves(age, sex)"
+    assert curves._repr_html_().count("<svg") == 2
+    with pytest.raises(KeyError):
+        curves["height"]
+
+
+def test_nearest_with_total():
+    assert nearest_with_total(np.array([5.0, 5.0]), 10).tolist() == [5, 5]
+    assert nearest_with_total(np.array([-4.0, 12.0]), 10).tolist() == [0, 10]
+    assert nearest_with_total(np.array([3.0, 1.0]), 0).tolist() == [0, 0]
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        noisy, total = draw.normal(0, 10, 6), draw.uniform(1, 30)
+        best = nearest_with_total(noisy, total)
+        assert best.min() >= 0
+        assert best.sum() == pytest.approx(total)
+        for _ in range(20):  # no other point of the simplex is nearer
+            other = draw.dirichlet(np.ones(6)) * total
+            assert ((best - noisy) ** 2).sum() <= ((other - noisy) ** 2).sum() + 1e-9

@@ -1,0 +1,142 @@
+"""The table of who may import what, and the few rules that keep randomness and machines out of the files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "dpexplain"
+
+# room -> rooms it may import from. Imports point one way; what stands inside a function counts too.
+MAY_IMPORT = {
+    "errors": set(),
+    "core": {"errors"},
+    "ledger": {"core", "errors"},
+    "engine": set(),
+    "smoothing": set(),
+    "grids": {"core", "errors"},
+    "data": {"core", "ledger", "engine", "errors"},
+    "models": {"core", "data", "errors"},
+    "results": {"core", "grids", "smoothing", "errors", "render"},  # render: inside functions only, see below
+    "explainers": {"core", "data", "models", "grids", "results", "errors"},
+    "requests": {"explainers"},
+    "planning": {"core", "explainers", "errors", "render"},
+    "render": {"core", "results", "grids", "planning", "ledger"},
+    "audit": {"core", "errors"},
+    "demo": {"core", "data", "models", "explainers", "requests", "planning", "results", "render", "ledger", "errors", "engine"},
+    "cli": {"core", "data", "models", "explainers", "requests", "planning", "results", "render", "ledger", "errors", "demo", "engine"},
+}
+LAZY = {("results", "render"), ("planning", "render")}  # allowed only inside a function
+NO_ROWS = {"render", "results", "audit"}  # never import the data layer
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        room = parts[0] if parts[0] != "__init__" else "(package)"
+        yield path, room, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(tree: ast.AST):
+    """(imported module, whether it stands inside a function), typing-only imports left out."""
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+    typing_only = {
+        id(n)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for n in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, id(node) in inside
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are written out in full"
+            yield node.module, id(node) in inside
+            if node.module == "dpexplain":
+                for alias in node.names:
+                    yield f"dpexplain.{alias.name}", id(node) in inside
+
+
+def test_imports_point_one_way():
+    wrong = []
+    for path, room, tree in modules():
+        if room == "(package)":
+            continue
+        for name, lazy in imports(tree):
+            if not name.startswith("dpexplain.") or name.split(".")[1] == room:
+                continue
+            other = name.split(".")[1]
+            if other not in MAY_IMPORT[room] or ((room, other) in LAZY and not lazy):
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert wrong == []
+
+
+def test_rooms_without_rows_never_import_the_data_layer():
+    assert all("data" not in MAY_IMPORT[room] for room in NO_ROWS)
+
+
+def test_nothing_in_the_product_imports_the_audit():
+    assert all("audit" not in rooms for rooms in MAY_IMPORT.values())
+
+
+def test_randomness_is_made_in_two_places_only():
+    allowed = {"core/rng.py", "data/public_random.py"}
+    wrong = []
+    for path, _, tree in modules():
+        if path.relative_to(PACKAGE).as_posix() in allowed:
+            continue
+        text = path.read_text(encoding="utf-8")
+        names = {name for name, _ in imports(tree)}
+        if names & {"random", "secrets", "numpy.random", "opendp.prelude"} - ({"opendp.prelude"} if path.name == "samplers.py" else set()):
+            wrong.append(path.name)
+        if re.search(r"np\.random|numpy\.random|os\.urandom|default_rng", text):
+            wrong.append(path.name)
+    assert wrong == []
+
+
+def test_only_the_door_calls_a_sampler():
+    callers = [
+        path.relative_to(PACKAGE).as_posix()
+        for path, _, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("perturb", "choose")
+    ]
+    assert set(callers) == {"core/release.py"}
+
+
+def test_the_core_knows_no_pandas_no_plots_no_models():
+    for path, room, tree in modules():
+        if room == "core":
+            heavy = {name.split(".")[0] for name, _ in imports(tree)} & {"pandas", "pyarrow", "matplotlib", "sklearn", "sqlalchemy"}
+            assert not heavy, path
+
+
+def test_the_trusted_part_stays_small():
+    lines = sum(len(p.read_text(encoding="utf-8").splitlines()) for room in ("core", "ledger") for p in (PACKAGE / room).glob("*.py"))
+    assert lines < 2500, "core/ and ledger/ should be readable in an afternoon"
+
+
+def test_no_assert_and_no_todo_in_the_product():
+    for path, _, _ in modules():
+        assert not re.search(r"\b(TODO|FIXME|XXX)\b|NotImplementedError", path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="only a git checkout knows which files are tracked")
+def test_no_path_of_a_machine_and_no_data_file_is_tracked():
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    places = [str(ROOT.parent) + "/", str(Path.home()) + "/"]
+    for name in files:
+        assert not name.endswith((".parquet", ".pkl", ".joblib", ".db")), name
+        path = ROOT / name
+        if path.suffix in (".png",) or not path.exists():
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert not any(place in text for place in places if len(place) > 2), name

@@ -1,0 +1,38 @@
+"""The public names change only on purpose: with this list."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import dpexplain as dpx
+from dpexplain import errors
+
+NAMES = """
+Budget BudgetError Categorical Curve Curves Domain DomainError DpexplainError InputError InternalError LedgerCorrupt
+LedgerError LedgerTooNew LedgerUnavailable Marginals Model ModelError Numeric PrivateTable ReleaseLost TableError Unit
+VerificationError audit from_json load_domain marginals open_ledger partial_dependence plan progress requests
+save_domain
+""".split()
+
+
+def test_all_is_the_written_list():
+    assert sorted(dpx.__all__) == sorted(NAMES)
+    assert all(hasattr(dpx, name) for name in NAMES)
+
+
+def test_requests_are_frozen_and_serve_plan():
+    for name in dpx.requests.__all__:
+        cls = getattr(dpx.requests, name)
+        assert dataclasses.is_dataclass(cls)
+        assert cls.__dataclass_params__.frozen
+
+
+def test_every_error_says_what_to_do_and_whether_budget_was_spent():
+    tree = [cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, dpx.DpexplainError)]
+    assert all(cls.__name__ in errors.__doc__ for cls in tree)
+    text = str(dpx.InputError("wrong.", hint="do this"))
+    assert text == "wrong.\nHint: do this\nNothing was spent."
+    assert dpx.InputError("wrong.").to_dict() == {
+        "kind": "InputError", "message": "wrong.", "hint": "", "spent": "Nothing was spent."
+    }  # fmt: skip
+    assert {cls.__name__: cls.exit_code for cls in tree}["BudgetError"] == 3
