@@ -107,7 +107,11 @@ def content_hash(rows: list[int]) -> list[int]:
     door, box = free_door(keep=False), PublicRange(0.0, 1.0)
     parts = np.array([[1.0 if any(row % 4 == part for row in rows) else 0.0] for part in range(4)])
     outputs = parts * [[1], [1], [-1], [-1]] + [[0], [0], [1], [1]]
-    return released(door, ONE, lambda gate: gate.aggregate_parts("parts", outputs, box, changed=1, cost=ONE))
+
+    def send(gate: Any) -> None:
+        gate.aggregate_parts("parts", outputs, box, changed=1, cost=ONE, mechanism="cube")
+
+    return released(door, ONE, send)
 
 
 # --- things that need noise and got none --------------------------------------------------------------------------

@@ -1,6 +1,6 @@
-"""Puts `tests/` on the path, for `stubs`."""
+"""Puts this folder on the path, for `broken` and `fit`."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))

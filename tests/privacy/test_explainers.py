@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from stubs import FreeAccount
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
@@ -20,6 +19,7 @@ from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.explainers import marginals, partial_dependence
 from dpexplain.requests import Marginals, PartialDependence
+from stubs import FreeAccount
 
 DOMAIN = dpx.Domain({"g": dpx.Categorical(["a", "b"]), "flag": dpx.Categorical([0, 1])})
 HIGH, LOW = ("a", 1), ("b", 0)

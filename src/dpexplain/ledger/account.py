@@ -45,11 +45,8 @@ class LedgerAccount:
         """The latest committed release of an identical request, if there is one. Costs nothing."""
         with self.database.read() as connection:
             reserved, committed = self._about(connection, request_id)
-            same = [
-                (record, event)
-                for record, event in committed
-                if event.request_id == request_id and event.reservation in reserved
-            ]
+            asked = {name for name, event in reserved.items() if event.request_id == request_id}
+            same = [(r, e) for r, e in committed if e.request_id == request_id and e.reservation in asked]
             if not same:
                 return None
             return Stored(entry_of(*same[-1]), load_payload(connection, same[-1][1]))

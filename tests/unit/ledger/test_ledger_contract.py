@@ -84,12 +84,16 @@ class TestSpending:
         elsewhere = ledger.account("other", budget=Budget(1), neighbours=ONE_ROW, table_version="1", domain_digest="d")
         assert elsewhere.find(make_ask(0.1).request_id) is None
 
-    def test_find_is_not_misled_by_an_id_quoted_elsewhere(self, adult: LedgerAccount) -> None:
+    def test_find_is_not_misled_by_an_id_quoted_elsewhere(self, ledger: Ledger, adult: LedgerAccount) -> None:
         inner = make_ask(0.1, "inner")
         outer = dataclasses.replace(make_ask(0.1, "outer"), request={"about": inner.request_id})
-        adult.commit(adult.reserve(outer), {"outer": True}, pure(0.1))
+        reservation = adult.reserve(outer)
+        adult.commit(reservation, {"outer": True}, pure(0.1))
         assert adult.find(inner.request_id) is None
+        assert adult.find(reservation) is None
         assert adult.find(outer.request_id) is not None
+        append(ledger, "adult", Committed(adult.reserve(outer), inner.request_id, "0" * 64, pure(0.1)))
+        assert adult.find(inner.request_id) is None  # a release for another request does not answer this one
 
     def test_ten_tenths_fit_in_one(self, ledger: Ledger) -> None:
         account = ledger.account("exact", budget=Budget(1.0), neighbours=ONE_ROW, table_version="1", domain_digest="d")

@@ -1,6 +1,0 @@
-"""Puts `tests/` on the path, for `stubs`."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
