@@ -8,9 +8,9 @@ import sqlite3
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import score
 
 import dpexplain as dpx
+from conftest import score
 
 
 def events(table: dpx.PrivateTable) -> int:
@@ -229,3 +229,64 @@ def test_a_release_that_fails_keeps_its_price_and_its_secrets(make_table, frame,
     statement = table.ledger.statement(table.name)
     assert float(statement.spent.amount) == 0.4
     assert [row.status for row in statement.rows] == ["spent, nothing released"]
+
+
+class Panic(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Panic, SystemExit, ValueError])
+def test_whatever_a_model_raises_on_a_row_stays_inside(make_table, frame, kind):
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        if (rows["income"] == 50).any():  # only missing incomes, which no synthetic row has
+            raise kind("income of row 17")
+        return score(rows)
+
+    table = make_table(frame.assign(income=frame["income"].where(frame.index != 17, np.nan)))
+    curve = dpx.partial_dependence(table, dpx.Model(model, output=(0, 1)), "sex", epsilon=1)
+    assert len(curve.values) == 2
+
+
+def test_an_interrupt_leaves_without_its_text_and_stays_spent(make_table, frame, model, monkeypatch):
+    table = make_table(frame)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt("row 17")
+
+    monkeypatch.setattr("dpexplain.explainers.partial_dependence.statistic", interrupted)
+    with pytest.raises(KeyboardInterrupt) as error:
+        dpx.partial_dependence(table, model, "age", epsilon=0.4)
+    assert error.value.args == ()
+    assert error.value.__context__ is None
+    assert float(table.ledger.statement(table.name).spent.amount) == 0.4
+
+
+def test_numpy_numbers_are_numbers(make_table, frame, model):
+    table = make_table(frame, budget=dpx.Budget(np.int64(1)))
+    dpx.partial_dependence(table, model, "sex", epsilon=np.float64(0.25))
+    dpx.marginals(table, ["sex"], epsilon=2.5e-6)
+    with pytest.raises(dpx.BudgetError):
+        dpx.marginals(table, epsilon=np.int64(30))
+    assert type(table.budget.epsilon.numerator) is int
+
+
+@pytest.mark.parametrize("epsilon", [1e-15, 1e-25, 1e-320])
+@pytest.mark.parametrize("budget", [dpx.Budget(1), dpx.Budget(1, 1e-6)])
+def test_a_price_too_small_for_any_number(make_table, frame, model, epsilon, budget):
+    table = make_table(frame, budget=budget)
+    with pytest.raises(dpx.InputError, match="larger epsilon"):
+        dpx.partial_dependence(table, model, "age", epsilon=epsilon)
+    with pytest.raises(dpx.InputError, match="larger epsilon"):
+        dpx.marginals(table, epsilon=epsilon)
+    assert table.ledger.statement(table.name).spent.amount == 0
+
+
+def test_models_with_other_inputs_are_other_models(make_table, frame):
+    def first(rows: pd.DataFrame) -> np.ndarray:
+        return rows.iloc[:, 0].to_numpy() / 100
+
+    table = make_table(frame)
+    one = dpx.Model(first, output=(0, 1), features=["age", "income"], name="m", version="1")
+    two = dpx.Model(first, output=(0, 1), features=["income", "age"], name="m", version="1")
+    dpx.partial_dependence(table, one, "sex", epsilon=1)
+    assert not dpx.partial_dependence(table, two, "sex", epsilon=1).receipt.replayed

@@ -50,7 +50,9 @@ def mechanism(rows, *, relation, budget, cost, part, sampler, run):
     if part == "counts":
         result = marginals.explain(table, Marginals(features=["g"]), cost=cost)
     else:
-        result = partial_dependence.explain(table, MODEL, PartialDependence(feature="g", rug=part == "rug"), cost=cost)[0]
+        result = partial_dependence.explain(table, MODEL, PartialDependence(feature="g", rug=part == "rug"), cost=cost)[
+            0
+        ]
     return result.part(part)[0]
 
 

@@ -150,3 +150,33 @@ def test_the_bound_is_attained(relation, unit, left, right):
     assert int(abs(one - two)[:points].sum()) == points * bound.linf  # every point of the curve moves that far
     assert rug[2] == counts.linf
     assert rug[1] == counts.l2_squared
+
+
+class Panic(BaseException):
+    """What Rust-backed libraries raise: no Exception."""
+
+
+def scribbler(rows: pd.DataFrame) -> np.ndarray:
+    """Writes into its input before it fails."""
+    rows["b"] = rows["b"] / 1000
+    if (rows["c"] == "z").any():
+        raise ValueError("row with z")
+    return rows["b"].to_numpy() * 1000
+
+
+def by_index(rows: pd.DataFrame) -> np.ndarray:
+    """Aligns a new series with the index of its input, and fails on some rows."""
+    if (rows["c"] == "z").any():
+        raise Panic("row with z")
+    return pd.Series(rows["b"].to_numpy()).where(rows["a"] >= 0, 0.2).to_numpy()
+
+
+@pytest.mark.parametrize("model", [scribbler, by_index])
+def test_a_row_on_which_the_model_fails_changes_no_other_row(model):
+    rows = [((1, 0.9, "x"), i) for i in range(500)]
+    other = [((1, 0.9, "z"), 0), *rows[1:]]
+    request = PartialDependence(feature="a")
+    left, spec, neighbours = sums(rows, {"relation": "replace-one"}, model, request)
+    right, _, _ = sums(other, {"relation": "replace-one"}, model, request)
+    for moved, bound in zip(distances(left, right, spec), bounds(spec, neighbours), strict=True):
+        assert within(moved, bound)

@@ -28,8 +28,33 @@ MAY_IMPORT = {
     "planning": {"core", "explainers", "errors", "render"},
     "render": {"core", "results", "grids", "planning", "ledger"},
     "audit": {"core", "errors"},
-    "demo": {"core", "data", "models", "explainers", "requests", "planning", "results", "render", "ledger", "errors", "engine"},
-    "cli": {"core", "data", "models", "explainers", "requests", "planning", "results", "render", "ledger", "errors", "demo", "engine"},
+    "demo": {
+        "core",
+        "data",
+        "models",
+        "explainers",
+        "requests",
+        "planning",
+        "results",
+        "render",
+        "ledger",
+        "errors",
+        "engine",
+    },
+    "cli": {
+        "core",
+        "data",
+        "models",
+        "explainers",
+        "requests",
+        "planning",
+        "results",
+        "render",
+        "ledger",
+        "errors",
+        "demo",
+        "engine",
+    },
 }
 LAZY = {("results", "render"), ("planning", "render")}  # allowed only inside a function
 NO_ROWS = {"render", "results", "audit"}  # never import the data layer
@@ -95,7 +120,9 @@ def test_randomness_is_made_in_two_places_only():
             continue
         text = path.read_text(encoding="utf-8")
         names = {name for name, _ in imports(tree)}
-        if names & {"random", "secrets", "numpy.random", "opendp.prelude"} - ({"opendp.prelude"} if path.name == "samplers.py" else set()):
+        if names & {"random", "secrets", "numpy.random", "opendp.prelude"} - (
+            {"opendp.prelude"} if path.name == "samplers.py" else set()
+        ):
             wrong.append(path.name)
         if re.search(r"np\.random|numpy\.random|os\.urandom|default_rng", text):
             wrong.append(path.name)
@@ -115,12 +142,22 @@ def test_only_the_door_calls_a_sampler():
 def test_the_core_knows_no_pandas_no_plots_no_models():
     for path, room, tree in modules():
         if room == "core":
-            heavy = {name.split(".")[0] for name, _ in imports(tree)} & {"pandas", "pyarrow", "matplotlib", "sklearn", "sqlalchemy"}
+            heavy = {name.split(".")[0] for name, _ in imports(tree)} & {
+                "pandas",
+                "pyarrow",
+                "matplotlib",
+                "sklearn",
+                "sqlalchemy",
+            }
             assert not heavy, path
 
 
 def test_the_trusted_part_stays_small():
-    lines = sum(len(p.read_text(encoding="utf-8").splitlines()) for room in ("core", "ledger") for p in (PACKAGE / room).glob("*.py"))
+    lines = sum(
+        len(p.read_text(encoding="utf-8").splitlines())
+        for room in ("core", "ledger")
+        for p in (PACKAGE / room).glob("*.py")
+    )
     assert lines < 2500, "core/ and ledger/ should be readable in an afternoon"
 
 

@@ -124,7 +124,9 @@ def test_smoothing_categories_pairs_and_short_axes():
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("request_", [PartialDependence(feature="age"), PartialDependence(feature=["sex", "hum"]), Marginals()])
+@pytest.mark.parametrize(
+    "request_", [PartialDependence(feature="age"), PartialDependence(feature=["sex", "hum"]), Marginals()]
+)
 def test_a_wanted_error_is_met_at_the_price_that_is_named(relation, request_):
     wanted = 50.0 if isinstance(request_, Marginals) else 0.01
     forecast = dpx.plan(request_, domain=DOMAIN, n=20_000, relation=relation, max_error=wanted)
@@ -144,7 +146,9 @@ def test_the_forecast_is_the_noise_that_is_released(make_table, frame, model):
     for budget, position in ((dpx.Budget(5), 0), (dpx.Budget(5, 1e-6), 1)):
         table = make_table(frame, budget=budget)
         for request in (PartialDependence(feature="age"), PartialDependence(feature=["age", "income"])):
-            option = dpx.plan(request, domain=table.domain, n=len(frame), relation="replace-one", epsilon=1).options[position]
+            option = dpx.plan(request, domain=table.domain, n=len(frame), relation="replace-one", epsilon=1).options[
+                position
+            ]
             curve = dpx.partial_dependence(table, model, request.feature, epsilon=1)
             curve = curve if isinstance(curve, dpx.Curve) else curve[0]
             noise = curve.part("curve")[1]
@@ -168,4 +172,6 @@ def test_the_forecast_is_the_noise_that_is_released(make_table, frame, model):
 )
 def test_bad_plans(settings, message):
     with pytest.raises(dpx.InputError, match=message):
-        dpx.plan(PartialDependence(feature="age"), **{"domain": DOMAIN, "n": 1000, "relation": "replace-one", **settings})
+        dpx.plan(
+            PartialDependence(feature="age"), **{"domain": DOMAIN, "n": 1000, "relation": "replace-one", **settings}
+        )

@@ -13,41 +13,61 @@ from dpexplain.cli.report import Reporter, show_error
 from dpexplain.errors import DpexplainError, InputError, InternalError
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer names its exceptions' parents in another place in every version
-RESERVED = "If a release had begun, its price was reserved before the data was read and stays spent: see `dpexplain budget`."
+RESERVED = "If a release had begun, its price was reserved first and stays spent: `dpexplain budget` shows it."
+
+HELP = """Explain machine-learning models with differential privacy.
+
+Every answer has a known price, a known error and an entry in a ledger that cannot be overdrawn.
+
+Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
+anything is spent, `pdp` releases, `budget` shows what is left, `verify` checks a published result.
+
+Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.
+"""
 
 app = typer.Typer(
     name="dpexplain",
-    help="Explain machine-learning models with differential privacy: every answer has a known price, a known error and an "
-    "entry in a ledger that cannot be overdrawn.\n\n"
-    "Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before "
-    "anything is spent, `pdp` releases, `budget` shows what is left, `verify` checks a published result.\n\n"
-    "Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text; errors too.")]
-ProjectFile = Annotated[Path, typer.Option("--project", help="The project file: table, domain, budget, model.")]
+ProjectFile = Annotated[
+    Path, typer.Option("--project", metavar="FILE", help="The project file: table, domain, budget, model.")
+]
 LedgerUrl = Annotated[
     str | None,
-    typer.Option("--ledger", help="sqlite:///FILE or postgresql://...; else $DPEXPLAIN_LEDGER, else the project's."),
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        help="sqlite:///FILE or postgresql://... Default: $DPEXPLAIN_LEDGER, then the project's.",
+    ),
 ]
-Features = Annotated[list[str] | None, typer.Option("--feature", help="A column to explain. May be repeated.")]
-Pairs = Annotated[list[str] | None, typer.Option("--pair", help="Two columns for a surface: age,sex. May be repeated.")]
-Epsilon = Annotated[str | None, typer.Option("--epsilon", help="The whole price, all features and rugs included.")]
-Grid = Annotated[int | None, typer.Option("--grid", help="Number of grid points of numeric columns. Default: the best.")]
-Method = Annotated[str, typer.Option("--method", help="default, or paper for the published design.")]
+Features = Annotated[
+    list[str] | None, typer.Option("--feature", metavar="NAME", help="A column to explain. May be repeated.")
+]
+Pairs = Annotated[
+    list[str] | None, typer.Option("--pair", metavar="NAME,NAME", help="Two columns for a surface. May be repeated.")
+]
+Epsilon = Annotated[
+    str | None, typer.Option("--epsilon", metavar="E", help="The whole price, all features and rugs included.")
+]
+Grid = Annotated[
+    int | None, typer.Option("--grid", metavar="POINTS", help="Grid points of numeric columns. Default: by forecast.")
+]
+Method = Annotated[str, typer.Option("--method", metavar="NAME", help="default, or paper for the published design.")]
 Mechanism = Annotated[
     str | None,
-    typer.Option("--mechanism", help="cube, discrete-laplace or discrete-gaussian. Default: the smallest error."),
+    typer.Option(
+        "--mechanism", metavar="NAME", help="cube, discrete-laplace or discrete-gaussian. Default: least error."
+    ),
 ]
 NoRug = Annotated[bool, typer.Option("--no-rug", help="Do not release where the rows are; the curve gets it all.")]
 DEFAULT_PROJECT = Path("dpexplain.toml")
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, help=HELP)
 def dpexplain(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
         from dpexplain.results.base import package_version
@@ -56,11 +76,11 @@ def dpexplain(version: Annotated[bool, typer.Option("--version", help="Print the
         raise typer.Exit(0)
 
 
-@app.command()
+@app.command(short_help="Explain a model on a public table, and write a page.")
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the page, the pictures and the ledger.")] = Path(
-        "demo-output"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the page, the pictures and the ledger.")
+    ] = Path("demo-output"),
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rows and a smaller model: a few seconds.")] = False,
     json: Json = False,
 ) -> None:
@@ -76,13 +96,13 @@ def demo(
     reporter.finish(run_demo(out, quick=quick, show=reporter.show))
 
 
-@app.command()
+@app.command(short_help="Draft what has to be declared about a table.")
 def init(
     table: Annotated[Path, typer.Argument(help="A Parquet or CSV file, or a folder of Parquet files.")],
     peek: Annotated[
         bool, typer.Option("--peek", help="Also suggest bounds and categories from the rows. This reveals them.")
     ] = False,
-    out: Annotated[Path, typer.Option("--out", help="The domain file to write.")] = Path("domain.yaml"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The domain file to write.")] = Path("domain.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Replace a domain file that is there.")] = False,
     json: Json = False,
 ) -> None:
@@ -97,26 +117,31 @@ def init(
     run_init(Reporter(as_json=json), table, peek=peek, out=out, force=force)
 
 
-@app.command()
+@app.command(short_help="Tell the error of a price, or the price of an error. Free.")
 def plan(
     feature: Features = None,
     pair: Pairs = None,
     epsilon: Epsilon = None,
     max_error: Annotated[
-        str | None, typer.Option("--max-error", help="Instead of --epsilon: the error you can live with.")
+        str | None, typer.Option("--max-error", metavar="X", help="Instead of --epsilon: the largest error allowed.")
     ] = None,
-    n: Annotated[int | None, typer.Option("--n", help="About how many rows. Default: 1,000, 10,000 and 100,000.")] = None,
-    delta: Annotated[str, typer.Option("--delta", help="Of the zCDP account that is compared.")] = "1e-6",
+    n: Annotated[
+        int | None, typer.Option("--n", metavar="ROWS", help="About how many rows. Default: three examples.")
+    ] = None,
+    delta: Annotated[str, typer.Option("--delta", metavar="D", help="Of the zCDP account that is compared.")] = "1e-6",
     grid: Grid = None,
     method: Method = "default",
     mechanism: Mechanism = None,
     no_rug: NoRug = False,
-    domain: Annotated[Path | None, typer.Option("--domain", help="A domain file instead of the project's.")] = None,
+    domain: Annotated[
+        Path | None, typer.Option("--domain", metavar="FILE", help="A domain file instead of the project's.")
+    ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", help="LOW,HIGH of the model instead of the project's.")
+        str | None, typer.Option("--output", metavar="LOW,HIGH", help="The model's range instead of the project's.")
     ] = None,
     relation: Annotated[
-        str | None, typer.Option("--relation", help="replace-one or add-remove instead of the project's.")
+        str | None,
+        typer.Option("--relation", metavar="NAME", help="Instead of the project's: replace-one or add-remove."),
     ] = None,
     project: ProjectFile = DEFAULT_PROJECT,
     json: Json = False,
@@ -148,25 +173,29 @@ def plan(
     )
 
 
-@app.command()
+@app.command(short_help="Release the partial dependence of columns.")
 def pdp(
     feature: Features = None,
     pair: Pairs = None,
     everything: Annotated[bool, typer.Option("--all", help="Every declared column, for one price.")] = False,
     epsilon: Epsilon = None,
-    rho: Annotated[str | None, typer.Option("--rho", help="The price in zCDP, for an account with delta.")] = None,
+    rho: Annotated[
+        str | None, typer.Option("--rho", metavar="R", help="The price in zCDP, for an account with delta.")
+    ] = None,
     grid: Grid = None,
     method: Method = "default",
     mechanism: Mechanism = None,
     no_smooth: Annotated[bool, typer.Option("--no-smooth", help="Show the released values as they are.")] = False,
     no_rug: NoRug = False,
     n: Annotated[
-        int | None, typer.Option("--n", help="A guess for the forecast where the number of rows is private.")
+        int | None, typer.Option("--n", metavar="ROWS", help="For the forecast where the number of rows is private.")
     ] = None,
-    analyst: Annotated[str | None, typer.Option("--analyst", help="Who asks; may have a limit of their own.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the page, the pictures and the receipts.")] = Path(
-        "explanations"
-    ),
+    analyst: Annotated[
+        str | None, typer.Option("--analyst", metavar="NAME", help="Who asks; may have a limit of their own.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the page, the pictures and the receipts.")
+    ] = Path("explanations"),
     project: ProjectFile = DEFAULT_PROJECT,
     json: Json = False,
 ) -> None:
@@ -197,9 +226,11 @@ def pdp(
     )
 
 
-@app.command()
+@app.command(short_help="Show what was spent and left; verify the ledger.")
 def budget(
-    account: Annotated[str | None, typer.Option("--account", help="One account. Default: the project's, or all.")] = None,
+    account: Annotated[
+        str | None, typer.Option("--account", metavar="NAME", help="One account. Default: the project's, or all.")
+    ] = None,
     ledger: LedgerUrl = None,
     anchor: Annotated[
         bool, typer.Option("--anchor", help="Print the head of the chain, to be kept outside the ledger.")
@@ -208,15 +239,15 @@ def budget(
         str | None, typer.Option("--check-anchor", metavar="SEQ:HASH", help="Compare with an anchor that was kept.")
     ] = None,
     limit: Annotated[
-        str | None, typer.Option("--limit", metavar="ANALYST=EPSILON", help="From now on, the most this analyst may spend.")
+        str | None, typer.Option("--limit", metavar="ANALYST=E", help="The most this analyst may spend from now on.")
     ] = None,
     project: ProjectFile = DEFAULT_PROJECT,
     json: Json = False,
 ) -> None:
     """Show what was spent, what is left and every entry, and verify the whole ledger.
 
-    Every entry carries the hash of the one before. An anchor kept elsewhere also shows whether the end was cut off or an
-    old backup was restored.
+    Every entry carries the hash of the one before. An anchor kept elsewhere also shows whether the end was cut off or
+    an old backup was restored.
     """
     from dpexplain.cli.books import budget as run_budget
 
@@ -231,7 +262,7 @@ def budget(
     )
 
 
-@app.command()
+@app.command(short_help="Check a published explanation against the ledger.")
 def verify(
     receipt: Annotated[Path, typer.Argument(help="A result file that `pdp` or to_json wrote.")],
     ledger: LedgerUrl = None,
@@ -250,7 +281,7 @@ def verify(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. No error leaves as a traceback, which could show rows."""
-    arguments = list(arguments)
+    arguments = list(arguments) or ["--help"]
     as_json = "--json" in arguments
     try:
         code = app(args=arguments, prog_name="dpexplain", standalone_mode=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
 from dpexplain.cli.report import Reporter, text
@@ -46,7 +45,7 @@ def budget(
         reporter.show("Anchor, to be kept outside the ledger:", text(checked.anchor))
     reporter.finish(
         {
-            "accounts": [statement_json(statement) for statement in statements],
+            "accounts": [words.statement_json(statement) for statement in statements],
             "verified": {"events": checked.events, "releases": checked.releases, "notes": list(checked.notes)},
             "anchor": checked.anchor,
         }
@@ -62,8 +61,8 @@ def verify(reporter: Reporter, project: Path, *, receipt: Path, ledger: str | No
     reporter.show(
         f"[bold]{text(receipt.name)} is genuine.[/bold]",
         words.receipt_view(result.receipt),
-        "Checked: the values follow from the released integers; the ledger released exactly these integers for exactly this "
-        f"request, at this price; the ledger's chain of {checked.events} events is whole.",
+        "Checked: the values follow from the released integers; the ledger released exactly these integers for exactly "
+        f"this request, at this price; the ledger's chain of {checked.events} events is whole.",
         "Not checked: what a person says about the explanation, and whether the ledger was replaced as a whole "
         "(`dpexplain budget --check-anchor`).",
     )
@@ -87,37 +86,14 @@ def check_result(ledger: Ledger, result: Result) -> None:
     said, true = (receipt.budget, receipt.neighbours, receipt.label), (statement.budget, statement.neighbours, label)
     if said != true or not _public_facts(receipt):
         raise VerificationError(
-            "the published guarantee is not that of the account.", hint="its budget, relation, unit or label was altered"
+            "the published guarantee is not that of the account.",
+            hint="its budget, relation, unit or label was altered",
         )
 
 
 def _public_facts(receipt: Receipt) -> bool:
     """Whether the number of rows is said to be public exactly where it is."""
     return ("the number of rows" in receipt.public) == receipt.neighbours.rows_public
-
-
-def statement_json(statement: Statement) -> dict[str, Any]:
-    """A statement for programs. Amounts are exact fractions in text; epsilons are rounded up."""
-    spent = statement.spent_epsilon
-    return {
-        "account": statement.name,
-        "budget": statement.budget.to_json(),
-        "neighbours": statement.neighbours.to_json(),
-        "total": statement.total.to_json(),
-        "spent": None if statement.spent is None else statement.spent.to_json(),
-        "spent_epsilon": None if spent is None or spent == float("inf") else spent,
-        "left": statement.left.to_json(),
-        "analysts": [
-            {
-                "analyst": line.analyst,
-                "spent": line.spent.to_json(),
-                "limit": None if line.limit is None else line.limit.to_json(),
-            }
-            for line in statement.analysts
-        ],
-        "entries": [{**row.__dict__, "cost": row.cost.to_json()} for row in statement.rows],
-        "notes": list(statement.notes),
-    }
 
 
 def _open(project: Path, ledger: str | None) -> Ledger:
@@ -146,8 +122,8 @@ def _limit(ledger: Ledger, statements: list[Statement], limit: str) -> Statement
     try:
         epsilon = float(amount)
     except ValueError:
-        epsilon = None  # type: ignore[assignment]
-    if not analyst or epsilon is None:
+        analyst = ""
+    if not analyst:
         raise InputError(f"--limit takes ANALYST=EPSILON; got {limit!r}.", hint="--limit alice=0.5", spent="")
     if len(statements) != 1:
         raise InputError("whose limit in which account?", hint="--account NAME", spent="")

@@ -5,7 +5,6 @@ Everything that can be wrong with a request is found out before the table is ope
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,14 +19,13 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.domain_file import load_domain
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
-from dpexplain.explainers import partial_dependence as pdp_module
-from dpexplain.explainers.partial_dependence import Feature, PartialDependence
+from dpexplain.explainers.partial_dependence import Feature, PartialDependence, explain, forecast, resolve
 from dpexplain.ledger import Statement
 from dpexplain.planning import Forecast
 from dpexplain.planning import plan as forecast_of
 from dpexplain.render import text as words
+from dpexplain.render.files import write_results
 from dpexplain.render.html import Section, page
-from dpexplain.render.plots import save_png
 from dpexplain.results import Curves
 
 SOME_SIZES = (1_000, 10_000, 100_000)
@@ -50,7 +48,7 @@ def plan(
     options: dict[str, Any],
 ) -> None:
     if (epsilon is None) == (max_error is None):
-        raise InputError("give exactly one of --epsilon and --max-error.", hint="dpexplain plan --feature age --epsilon 0.5")
+        raise InputError("give exactly one of --epsilon and --max-error.", hint="plan --feature age --epsilon 0.5")
     found = None if domain_file and output and relation else Project.load(project)
     domain = _reviewed(domain_file) if domain_file else _known(found).domain()
     span = _pair_of_numbers(output) if output else _known(found).output
@@ -97,7 +95,7 @@ def pdp(
     model = found.model()
     model.checked(domain)
     _resolvable(request, domain, model.output, found.neighbours, cost)
-    prepare_folder(out)
+    _prepare_folder(out)
 
     table = found.table(domain, analyst=analyst)
     before = table.ledger.statement(table.name)
@@ -110,12 +108,19 @@ def pdp(
         f"Left before: {text(words.left_text(budget, left_for(before, analyst)))}.",
         "",
     )
-    curves = pdp_module.explain(table, model, request, cost=cost)
+    curves = explain(table, model, request, cost=cost)
     after = table.ledger.statement(table.name)
-    files = write_curves(curves, out)
-    title = f"Partial dependence, {table.name}"
-    html = page(title, _lead(curves), [Section("What the model has learned", results=list(curves))])
-    (out / "index.html").write_text(html, encoding="utf-8")
+    try:
+        files = write_results(curves, out)
+        sections = [Section("What the model has learned", results=list(curves))]
+        html = page(f"Partial dependence, {table.name}", _lead(curves), sections)
+        (out / "index.html").write_text(html, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"{out} cannot be written to: {error.strerror}.",
+            hint="ask again with another --out: the release is kept in the ledger and free from now on",
+            spent=f"{budget.describe(cost)} is spent, and released.",
+        ) from None
 
     for curve in curves:
         reporter.show(words.curve_view(curve), "")
@@ -149,28 +154,14 @@ def pdp(
     )
 
 
-def write_curves(curves: Curves, out: Path) -> list[Path]:
-    """A .json and a .png for each curve; the paths of the .json files."""
-    paths: list[Path] = []
-    for curve in curves:
-        name = re.sub(r"[^\w-]+", "_", curve.feature.replace(" x ", "-x-")).strip("_") or "curve"
-        path, number = out / f"{name}.json", 2
-        while path in paths:
-            path, number = out / f"{name}-{number}.json", number + 1
-        curve.to_json(path)
-        save_png(curve, path.with_suffix(".png"))
-        paths.append(path)
-    return paths
-
-
-def prepare_folder(out: Path) -> None:
+def _prepare_folder(out: Path) -> None:
     """Find out that results can be written before anything is paid for them."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        raise InputError(f"nothing can be written to {out}: {error.strerror}.", hint="--out names another folder") from None
+        raise InputError(f"{out} cannot be written to: {error.strerror}.", hint="--out names another folder") from None
 
 
 def left_for(statement: Statement, analyst: str | None) -> Cost:
@@ -205,8 +196,8 @@ def _request(
 
 def _resolvable(request: PartialDependence, domain: Domain, output: Any, neighbours: Neighbours, cost: Cost) -> None:
     """Refuse an impossible grid or mechanism here, before an account is opened."""
-    spec = pdp_module.resolve(request, domain, output, neighbours, 1000 if neighbours.rows_public else None, cost)
-    pdp_module.forecast(spec, neighbours, cost)
+    spec = resolve(request, domain, output, neighbours, 1000 if neighbours.rows_public else None, cost)
+    forecast(spec, neighbours, cost)
 
 
 def _forecasts(
@@ -235,9 +226,10 @@ def _forecasts(
 def _lead(curves: Curves) -> str:
     receipt = curves.receipt
     return (
-        "Each plot shows how the model's mean prediction changes when one column is set to a value for everybody. Noise was "
-        "added on purpose, so that nobody can find out what a single one of the protected units looks like; the shaded "
-        f"band says how much. {receipt.guarantee}"
+        "Each plot shows how the model's mean prediction changes when one column is set to a value for everybody. "
+        "Noise was added on purpose, so that nobody can find out what a single one of the protected units looks like; "
+        "the shaded band says how much. "
+        f"{receipt.guarantee}"
     )
 
 

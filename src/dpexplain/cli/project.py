@@ -1,15 +1,15 @@
 """The project file `dpexplain.toml`. Paths in it are relative to it; a key that it does not know is an error.
 
-    [table]                                  [budget]
-    path = "patients.parquet"                epsilon = 2.0
-    domain = "domain.yaml"                   delta = 1e-6
-    name = "patients"                        ledger = "sqlite:///budget.db"
-    version = "2026-11"                      [model]
-    relation = "replace-one"                 path = "model.joblib"
-    unit = {column = "id", max_rows = 4}     output = [0.0, 1.0]
-    row_id = "id"                            label = ">50K"
-                                             name = "credit"
-                                             version = "3"
+[table]                                  [budget]
+path = "patients.parquet"                epsilon = 2.0
+domain = "domain.yaml"                   delta = 1e-6
+name = "patients"                        ledger = "sqlite:///budget.db"
+version = "2026-11"                      [model]
+relation = "replace-one"                 path = "model.joblib"
+unit = {column = "id", max_rows = 4}     output = [0.0, 1.0]
+row_id = "id"                            label = ">50K"
+                                         name = "credit"
+                                         version = "3"
 """
 
 from __future__ import annotations
@@ -141,11 +141,11 @@ class Project:
             return ledger_url(found, Path.cwd())
         return ledger_url(self.need("budget", "ledger", str), self.folder)
 
-    def table(self, domain: Domain, *, analyst: str | None = None) -> PrivateTable:
+    def table(self, domain: Domain, *, analyst: str | None = None, ledger: str | None = None) -> PrivateTable:
         """The table behind its account, which is opened if it is new."""
         paths = self.need("table", "path", (str, list))
         if isinstance(paths, list) and not (paths and all(isinstance(path, str) for path in paths)):
-            raise InputError(f"{self.path.name}: [table] path has a wrong value.", hint='write path = "patients.parquet"')
+            raise InputError(f"{self.path.name}: [table] path has a wrong value.", hint='path = "patients.parquet"')
         source = [self.folder / path for path in ([paths] if isinstance(paths, str) else paths)]
         return PrivateTable(
             source,
@@ -154,7 +154,7 @@ class Project:
             relation=self.neighbours.relation,
             unit=self.neighbours.unit,
             row_id=self.get("table", "row_id", str),
-            ledger=self.ledger(),
+            ledger=self.ledger() if ledger is None else ledger,
             name=self.name,
             version=str(self.need("table", "version", str)),
             analyst=analyst,
@@ -226,7 +226,7 @@ def _import_object(spec: str, folder: Path) -> Any:
     module, _, name = spec.partition(":")
     if not module or not name:
         raise ModelError("[model] import names no object.", hint='write import = "package.module:object"')
-    sys.path.insert(0, str(folder))
+    sys.path.append(str(folder))  # and it stays: the model may import more when it predicts
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
@@ -236,6 +236,4 @@ def _import_object(spec: str, folder: Path) -> Any:
             f"the model {spec!r} cannot be imported ({type(error).__name__}).",
             hint="the module must be installed, or lie beside the project file",
         ) from None
-    finally:
-        sys.path.remove(str(folder))
     return found

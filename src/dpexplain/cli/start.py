@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -24,7 +25,7 @@ relation = "???"            # "replace-one": the number of rows is public; "add-
 
 [budget]
 epsilon = "???"             # the most that may ever be spent on these people, e.g. 2.0; compare with `dpexplain plan`
-# delta = 1e-6              # with it the account counts zCDP, which is better for many releases; without it pure epsilon
+# delta = 1e-6              # with it the account counts zCDP, better for many releases; without it pure epsilon
 ledger = "sqlite:///budget.db"   # keep it and back it up; or postgresql://user@host/database
 
 [model]
@@ -41,11 +42,11 @@ def init(reporter: Reporter, table: Path, *, peek: bool, out: Path, force: bool)
         raise InputError(f"{out} exists already.", hint="--force replaces it, and with it what was reviewed")
     draft = draft_domain(table, peek=peek)
     project = out.parent / "dpexplain.toml"
-    write_file(out, draft)
+    _write(out, draft)
     drafted = not project.exists()
     if drafted:
         paths = {"table": os.path.relpath(table, project.parent), "domain": out.name, "name": table.stem or "table"}
-        write_file(project, PROJECT.format(**{key: toml_text(value) for key, value in paths.items()}))
+        _write(project, PROJECT.format(**{key: json.dumps(value, ensure_ascii=False) for key, value in paths.items()}))
     reporter.show(f"Drafted {text(out)}" + (f" and {text(project)}." if drafted else "."))
     if peek:
         reporter.show(
@@ -64,13 +65,8 @@ def init(reporter: Reporter, table: Path, *, peek: bool, out: Path, force: bool)
     reporter.finish({"domain": str(out), "project": str(project), "project_drafted": drafted, "peeked": peek})
 
 
-def write_file(path: Path, content: str) -> None:
+def _write(path: Path, content: str) -> None:
     try:
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}.") from None
-
-
-def toml_text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

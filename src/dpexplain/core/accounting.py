@@ -16,6 +16,7 @@ from fractions import Fraction
 from scipy.optimize import minimize_scalar
 
 _SLACK = 1e-11  # relative; far above the rounding of the dozen float operations below
+_ABSOLUTE = 1e-14  # the terms of the sum are of order one, whatever it adds up to
 _DIGITS = 10**12
 
 
@@ -28,10 +29,10 @@ def epsilon_of_rho(rho: Fraction, delta: Fraction) -> float:
     def epsilon(log_order: float) -> float:
         excess = math.exp(log_order)  # alpha - 1
         alpha = 1.0 + excess
-        return alpha * r + math.log(excess / alpha) - (math.log(alpha) + log_delta) / excess
+        return alpha * r - math.log1p(1 / excess) - (math.log1p(excess) + log_delta) / excess
 
     best = minimize_scalar(epsilon, bounds=(-15.0, 40.0), method="bounded", options={"xatol": 1e-9})
-    return max(0.0, float(best.fun)) * (1 + _SLACK) + _SLACK * r
+    return max(0.0, float(best.fun)) * (1 + _SLACK) + _SLACK * r + _ABSOLUTE
 
 
 def rho_of_epsilon(epsilon: Fraction, delta: Fraction) -> Fraction:

@@ -40,7 +40,23 @@ def exact(value: Any, name: str) -> Fraction:
         )
     if isinstance(value, float):
         return Fraction(repr(float(value)))
+    if isinstance(value, Rational):  # numpy integers are rationals too, and would wrap around inside a fraction
+        return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(value)
+
+
+def float_above(value: Fraction) -> float:
+    """The nearest float that is not below `value`."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def digits_above(value: Fraction, digits: int = 4) -> str:
+    """`value` with a few significant digits, rounded up (a float's own rounding error aside)."""
+    if value == 0:
+        return "0"
+    step = Fraction(10) ** (math.floor(math.log10(value)) + 1 - digits)
+    return f"{float(math.ceil(value * (1 - Fraction(1, 10**12)) / step) * step):.{digits}g}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +93,7 @@ class Cost:
         return "epsilon" if self.definition is Definition.PURE else "rho"
 
     def __str__(self) -> str:
-        return f"{self.symbol}={float(self.amount):.4g}"
+        return f"{self.symbol}={digits_above(self.amount)}"
 
     def to_json(self) -> JsonObject:
         return {"definition": self.definition.value, "amount": fraction_text(self.amount)}
@@ -158,15 +174,16 @@ class Budget:
         if cost.definition is not self.definition:
             raise InternalError("a cost of another definition was asked for")
         if self.delta is None:
-            return float(cost.amount)
+            return float_above(cost.amount)
         return epsilon_of_rho(cost.amount, self.delta)
 
     def describe(self, cost: Cost) -> str:
-        """`cost` in words, for statements, plots and errors."""
+        """`cost` in words, for statements, plots and errors. What is said is never less than what is spent."""
+        epsilon = digits_above(Fraction(self.epsilon_of(cost)))
         if self.delta is None:
-            return f"epsilon = {float(cost.amount):.4g} (pure)"
-        epsilon = f"epsilon = {self.epsilon_of(cost):.4g} at delta = {float(self.delta):g}"
-        return f"rho = {float(cost.amount):.4g} (zCDP), i.e. {epsilon}"
+            return f"epsilon = {epsilon} (pure)"
+        rho = digits_above(cost.amount)
+        return f"rho = {rho} (zCDP), i.e. epsilon = {epsilon} at delta = {digits_above(self.delta)}"
 
     def to_json(self) -> JsonObject:
         return {

@@ -21,6 +21,8 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.sensitivity import ScoreRange, Sensitivity
 from dpexplain.errors import InputError
 
+LARGEST_SCALE = 2**46  # noisy values must fit into 64 bits
+
 
 def pure_epsilon(cost: Cost) -> Fraction:
     """The epsilon that an epsilon-DP mechanism may have at this price."""
@@ -40,7 +42,11 @@ def candidates(sensitivity: Sensitivity, size: int, cost: Cost) -> list[Noise]:
 
 def best(sensitivity: Sensitivity, size: int, cost: Cost, mechanism: str | None = None) -> Noise:
     """The law with the smallest standard deviation, or the one asked for by name."""
-    allowed = candidates(sensitivity, size, cost)
+    allowed = [noise for noise in candidates(sensitivity, size, cost) if noise.scale <= LARGEST_SCALE]
+    if not allowed:
+        raise InputError(
+            f"at {cost} the noise would drown every number a computer can hold.", hint="use a larger epsilon"
+        )
     if mechanism is not None:
         named = [noise for noise in allowed if noise.law == mechanism]
         if not named:
@@ -73,17 +79,20 @@ def selection(change: ScoreRange, size: int, cost: Cost, k: int) -> Selection:
         scale = float_at_least(k * length / cost.amount)
     else:
         scale = root_at_least(k * length * length / (8 * cost.amount))
+    if scale > LARGEST_SCALE:
+        raise InputError(f"at {cost} the selection would be a draw by lot.", hint="use a larger epsilon")
     return Selection(scale, k, size)
 
 
 def float_at_least(value: Fraction) -> Fraction:
     """`value` rounded up to a float with a few bits to spare, because OpenDP takes scales as floats."""
-    result = float(value) * (1 + 2**-48)
-    if not math.isfinite(result):
-        raise InputError("the noise would be larger than any float.", hint="use a larger epsilon")
-    return Fraction(result)
+    if value > LARGEST_SCALE:
+        return value  # `best` refuses it
+    return Fraction(float(value) * (1 + 2**-48))
 
 
 def root_at_least(value: Fraction) -> Fraction:
     """The square root of `value`, rounded up like `float_at_least`."""
+    if value > LARGEST_SCALE**2:
+        return value
     return float_at_least(Fraction(math.sqrt(value)))

@@ -10,6 +10,7 @@ that the release was lost and that its price stays spent.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -57,7 +58,7 @@ class Door:
         reservation = self.account.reserve(ask)
         gate = Gate(self, cost)
         payload = _run(body, gate)
-        if payload is None:  # raised here, outside the handler, so that the original error is not even attached
+        if payload is None:  # raised here, outside any handler, so that the original error is not even attached
             raise ReleaseLost(
                 f'"{label}" failed while it was computed.',
                 hint="the reason is not shown because it may depend on private rows; try it on a synthetic table",
@@ -69,13 +70,21 @@ class Door:
 
 
 def _run(body: Callable[[Gate], None], gate: Gate) -> JsonObject | None:
-    """Everything that left through the gate; None when the body failed."""
+    """Everything that left through the gate; None when the body failed.
+
+    Some libraries raise what is no Exception; it may quote a row just as well. An interrupt goes on, without its text.
+    """
+    interrupted = False
     try:
         body(gate)
         return gate.close()
-    except Exception:
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+    finally:
         gate.is_open = False
-        return None
+    if interrupted:
+        raise KeyboardInterrupt
+    return None
 
 
 class Gate:
@@ -97,7 +106,7 @@ class Gate:
         self._admit(sensitivity.neighbours, cost)
         noise = best(sensitivity, len(values), cost, mechanism)
         released = self.door.sampler.perturb([int(v) for v in values], noise, sensitivity, cost)
-        self._record(part, {"values": released, "noise": noise.to_json(), "cost": cost.to_json()})
+        self._record(part, {"values": list(released), "noise": noise.to_json(), "cost": cost.to_json()})
         return released
 
     def noisy_counts(
@@ -114,7 +123,7 @@ class Gate:
             raise InternalError(f"{k} of {len(scores)} candidates were asked for")
         law = selection(change, len(scores), cost, k)
         chosen = self.door.sampler.choose([int(s) for s in scores], law, change, cost)
-        self._record(part, {"values": chosen, "scale": str(law.scale), "cost": cost.to_json()})
+        self._record(part, {"values": list(chosen), "scale": str(law.scale), "cost": cost.to_json()})
         return chosen
 
     def aggregate_parts(
@@ -134,8 +143,7 @@ class Gate:
         `changed` parts (see `Assignment`). The number of parts is public under both relations.
         """
         sums = output.quantize(outputs).sum(axis=0)
-        bound = changed * output.levels
-        size = len(sums)
+        bound, size = operator.index(changed) * output.levels, len(sums)
         sensitivity = Sensitivity(self.neighbours, size * bound, size * bound * bound, bound)
         return self.noisy_sum(part, sums, sensitivity, cost, mechanism=mechanism)
 

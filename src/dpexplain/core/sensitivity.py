@@ -11,6 +11,7 @@ A `Sensitivity` names the relation it was proven for, and the door refuses it un
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -60,6 +61,13 @@ class Neighbours:
         """Whether the number of rows is public."""
         return self.relation is Relation.REPLACE_ONE and self.unit is None
 
+    @property
+    def public(self) -> tuple[str, ...]:
+        """What this relation takes as known to everybody."""
+        if self.relation is Relation.ADD_REMOVE:
+            return ()
+        return ("the number of rows",) if self.unit is None else (f"the number of different {self.unit.column}",)
+
     def describe(self) -> str:
         """The privacy unit and the relation in words."""
         who = "one row" if self.unit is None else f"all rows of one {self.unit.column} (at most {self.unit.max_rows})"
@@ -86,6 +94,8 @@ class Sensitivity:
     linf: int
 
     def __post_init__(self) -> None:
+        for name in ("l1", "l2_squared", "linf"):
+            object.__setattr__(self, name, operator.index(getattr(self, name)))  # numpy integers wrap around
         if not 0 < self.linf <= self.l1 or not self.linf**2 <= self.l2_squared <= self.l1**2:
             raise InternalError(f"the norms of a sensitivity contradict each other: {self}")
 
@@ -101,6 +111,7 @@ class Sensitivity:
         The norms of a vector with |v_i| <= c_i are at most those of c.
         """
         k = neighbours.rows
+        boxes = [(operator.index(low), operator.index(high)) for low, high in boxes]
         if neighbours.relation is Relation.ADD_REMOVE:
             bounds = [k * max(abs(low), abs(high)) for low, high in boxes]
         elif neighbours.unit is None:
@@ -118,7 +129,7 @@ class Sensitivity:
         |b - a|_2^2 = |a|^2 + |b|^2 - 2ab <= 2 k^2 because ab >= 0, |b - a|_inf <= k. Several partitions add up in
         L1 and in squared L2, and share the maximum.
         """
-        k, p = neighbours.rows, partitions
+        k, p = neighbours.rows, operator.index(partitions)
         factor = 1 if neighbours.relation is Relation.ADD_REMOVE else 2
         return cls(neighbours, p * factor * k, p * factor * k * k, k)
 
@@ -156,6 +167,8 @@ class ScoreRange:
     high: int
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "low", operator.index(self.low))
+        object.__setattr__(self, "high", operator.index(self.high))
         if self.high <= self.low:
             raise InternalError(f"the range of score changes is empty: [{self.low}, {self.high}]")
 

@@ -21,7 +21,7 @@ from dpexplain.errors import TableError
 RawColumn = Any  # a pyarrow Array or ChunkedArray, or a pandas Series of dtype object
 
 
-def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
+def check_type(name: str, declared: str, kind: pa.DataType | None) -> None:
     """Refuse a schema that can hold no declared value. `None` is a column of Python objects: anything goes."""
     if kind is None or pa.types.is_null(kind):
         return
@@ -31,9 +31,8 @@ def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
     text = text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if not (text or number or pa.types.is_boolean(kind)):
-        wanted = "numeric" if isinstance(column, Numeric) else "categorical"
         raise TableError(
-            f"column {name!r} is declared {wanted}, but the table stores it as {kind}.",
+            f"column {name!r} is declared {declared}, but the table stores it as {kind}.",
             hint="convert it to a number or a text before opening the table",
         )
 
@@ -49,38 +48,56 @@ def lookup(column: Categorical) -> Callable[[Any], int]:
     """The code of a raw value; -1 for anything that was not declared. Text from a CSV file matches declared numbers."""
     codes = {str(value): code for code, value in enumerate(column.categories)}
     codes |= {value: code for code, value in enumerate(column.categories)}
+    numbers = not any(isinstance(value, str) for value in column.categories)
 
     def code(value: Any) -> int:
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "replace")
         try:
-            return codes.get(value, codes.get(str(value), -1))
-        except Exception:  # unhashable, or an object whose str() fails: not a declared value
+            if isinstance(value, bytes):
+                value = value.decode("utf-8", "replace")
+            found = codes.get(value, codes.get(str(value), -1))
+            if found < 0 and numbers and isinstance(value, str):
+                return codes.get(float(value), -1)  # the text "1.0" is the declared number 1
+            return found
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # unhashable, or an object whose str() fails: not a declared value
             return -1
 
     return code
 
 
-def identifiers(raw: RawColumn) -> tuple[NDArray[np.int64], list[Any]]:
-    """Ids of units or rows as codes into the distinct ids of this batch. A missing id is an id like any other."""
-    if isinstance(raw, pd.Series):
-        distinct: dict[str, int] = {}
-        codes = [distinct.setdefault(_spell(value), len(distinct)) for value in raw]
-        return np.array(codes, dtype=np.int64), list(distinct)
-    values, index = _distinct(raw)
-    index = np.where(index < 0, len(values), index).astype(np.int64)
-    return index, [_spell(value) for value in [*values, None]]
+NO_ID = "none"
+
+
+def identifiers(raw: RawColumn) -> tuple[NDArray[np.int64], list[str]]:
+    """Ids of units or rows, as codes into a list of distinct spellings. Equal ids have one spelling, different ids
+    different ones, in every batch; whatever is missing or cannot be spelled is `NO_ID`.
+    """
+    values, index = (list(raw), np.arange(len(raw))) if isinstance(raw, pd.Series) else _distinct(raw)
+    spelled = [_spell(value) for value in [*values, None]]  # a null has index -1 and takes the last one
+    distinct: dict[str, int] = {}
+    codes = np.array([distinct.setdefault(text, len(distinct)) for text in spelled], dtype=np.int64)
+    return codes[index], list(distinct)
 
 
 def _spell(value: Any) -> str:
+    """An id with its type: the number 1 and the text "1" are different ids. Whole floats are spelled like integers,
+    because a table with a missing id somewhere turns integers into floats.
+    """
     try:
         if isinstance(value, bytes):
-            value = value.decode("utf-8", "replace")
+            value = value.decode("utf-8", "surrogateescape")  # different bytes stay different
+        if isinstance(value, str):
+            return f"text:{value}"
         if value is None or value is pd.NA or value != value:
-            return "missing:"
-        return f"id:{value}"
-    except Exception:  # an object that cannot be compared or printed
-        return "missing:"
+            return NO_ID
+        if isinstance(value, bool | np.bool_):
+            return f"bool:{bool(value)}"
+        return f"number:{int(value)}" if value == int(value) else f"number:{value!r}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # an object that cannot be compared or printed
+        return NO_ID
 
 
 def _floats(raw: RawColumn) -> NDArray[np.float64]:
@@ -100,7 +117,9 @@ def _floats(raw: RawColumn) -> NDArray[np.float64]:
 def _float(value: Any) -> float:
     try:
         return float(value)
-    except Exception:  # not a number: missing
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # not a number: missing
         return np.nan
 
 

@@ -7,13 +7,13 @@ number of times, always in the same order, and never holds more than a batch in 
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from dpexplain.data.encode import RawColumn
@@ -64,13 +64,12 @@ def open_source(source: Any) -> Source:
 
 class PandasSource:
     def __init__(self, frame: pd.DataFrame) -> None:
-        if not frame.columns.is_unique:
-            raise TableError("the table has two columns of the same name.")
-        self._frame = frame
+        self._frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        _unique(list(self._frame.columns))
 
     @property
     def types(self) -> Mapping[str, pa.DataType | None]:
-        return {str(name): self._type(self._frame[name]) for name in self._frame.columns}
+        return {name: self._type(self._frame[name]) for name in self._frame.columns}
 
     @staticmethod
     def _type(column: pd.Series[Any]) -> pa.DataType | None:
@@ -180,7 +179,13 @@ class ParquetSource:
 
 
 class CsvSource:
-    """Every column is read as text and parsed value by value; a line with too many or too few fields is skipped."""
+    """One physical line is one row, whatever it holds: no line can change how another one is read.
+
+    So a quoted field cannot contain a line break. A line that is too long, or has too many or too few fields, is a row
+    of missing values. Every value is text until it is parsed against the domain; an empty field is missing.
+    """
+
+    LONGEST = 2**20
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
@@ -193,8 +198,8 @@ class CsvSource:
     @staticmethod
     def _header(path: Path) -> list[str]:
         try:
-            with path.open(newline="", encoding="utf-8", errors="replace") as file:
-                return next(csv.reader(file), [])
+            with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+                return next(csv.reader([file.readline()]), [])
         except OSError:
             raise TableError(f"{path.name} cannot be read.") from None
 
@@ -203,20 +208,37 @@ class CsvSource:
         return dict.fromkeys(self._names, pa.binary())
 
     def count(self) -> int:
-        return sum(size for size, _ in self.batches(self._names[:1], 2**16))
+        return sum(1 for path in self._paths for _ in self._lines(path))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
-        convert = pa.csv.ConvertOptions(
-            include_columns=list(columns),
-            column_types=dict.fromkeys(columns, pa.binary()),
-            strings_can_be_null=True,
-            null_values=["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"],
-        )
-        parse = pa.csv.ParseOptions(invalid_row_handler=lambda _: "skip")
+        places = [self._names.index(name) for name in columns]
         for path in self._paths:
-            with pa.csv.open_csv(path, convert_options=convert, parse_options=parse) as reader:
-                for batch in reader:
-                    yield from _sliced(batch, rows)
+            lines = self._lines(path)
+            while part := [self._fields(line) for line in itertools.islice(lines, rows)]:
+                arrays = [pa.array([fields[i] for fields in part], pa.large_binary()) for i in places]
+                yield len(part), dict(zip(columns, arrays, strict=True))
+
+    def _lines(self, path: Path) -> Iterator[bytes]:
+        """The lines after the header; of one that is too long, nothing."""
+        with path.open("rb") as file:
+            file.readline()
+            while line := file.readline(self.LONGEST):
+                whole = line.endswith(b"\n") or len(line) < self.LONGEST
+                while not whole:  # throw the rest of the line away
+                    rest = file.readline(self.LONGEST)
+                    whole = rest.endswith(b"\n") or len(rest) < self.LONGEST
+                    line = b""
+                yield line
+
+    def _fields(self, line: bytes) -> list[bytes | None]:
+        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        try:
+            fields = next(csv.reader([text]), [])
+        except csv.Error:
+            fields = []
+        if len(fields) != len(self._names):
+            return [None] * len(self._names)
+        return [field.encode("utf-8", "surrogateescape") or None for field in fields]
 
 
 def _file_source(paths: Sequence[Path]) -> Source:

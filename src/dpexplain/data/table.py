@@ -20,7 +20,7 @@ from dpexplain.core.domain import Domain
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for
-from dpexplain.data.encode import check_type, encode, identifiers
+from dpexplain.data.encode import NO_ID, check_type, encode, identifiers
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import Source, open_source
 from dpexplain.engine import map_sum
@@ -72,9 +72,8 @@ class PrivateTable:
         self.row_id = row_id
         self._source: Source = open_source(source)
         self._check_columns()
-        self.size: int | None = self._source.count() if self.neighbours.rows_public else None
+        self.size = self._public_size()
         self.rows_hint = rows_hint if self.size is None else self.size
-        self._require_two_units()
         self.ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
         account = self.ledger.account(
             self.name,
@@ -120,36 +119,32 @@ class PrivateTable:
 
     def rows(self, gate: Gate, columns: Sequence[str]) -> Iterator[Rows]:
         """Clean batches of the columns asked for. Under a unit, the first `max_rows` rows of each."""
-        if gate.door is not self.door or not gate.is_open:
-            raise InternalError("rows were asked for without an open reservation in this table's account")
-        return self._batches(list(columns))
+        for rows, _ in self._batches(gate, list(columns), None):
+            yield rows
 
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
         """Batches with the part of each row, dealt by the rule that `assignment` names."""
         dealer = Dealer(self.assignment, parts)
         unit, key = self.neighbours.unit, self.row_id
         id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
-        if gate.door is not self.door or not gate.is_open:
-            raise InternalError("rows were asked for without an open reservation in this table's account")
-        for rows, ids in self._batches_with_ids(list(columns), id_column):
+        for rows, ids in self._batches(gate, list(columns), id_column):
             yield rows, dealer.deal(rows.size, ids)
 
     @property
     def assignment(self) -> Assignment:
         return assignment_for(self.neighbours, self.row_id)
 
-    def _batches(self, columns: list[str]) -> Iterator[Rows]:
-        for rows, _ in self._batches_with_ids(columns, None):
-            yield rows
-
-    def _batches_with_ids(
-        self, columns: list[str], id_column: str | None
+    def _batches(
+        self, gate: Gate, columns: list[str], id_column: str | None
     ) -> Iterator[tuple[Rows, tuple[NDArray[np.int64], list[str]] | None]]:
+        """Clean batches, and the ids of their rows if a column of ids is named. Nothing comes when the gate is shut."""
+        self._require_open(gate)
         unit = self.neighbours.unit
         wanted = list(dict.fromkeys(chain(columns, [unit.column] if unit else [], [id_column] if id_column else [])))
         seen: dict[str, int] = {}  # rows used so far of each unit; grows with the number of units
         batch_rows = max(256, min(BATCH_ROWS, 2**22 // len(wanted)))
         for size, raw in self._source.batches(wanted, batch_rows):
+            self._require_open(gate)
             rows = Rows(self.domain, {name: encode(self.domain[name], raw[name]) for name in columns}, size)
             ids = None if id_column is None else identifiers(raw[id_column])
             if unit is not None:
@@ -157,6 +152,10 @@ class PrivateTable:
                 rows = rows.take(keep)
                 ids = None if ids is None else (ids[0][keep], ids[1])
             yield rows, ids
+
+    def _require_open(self, gate: Gate) -> None:
+        if gate.door is not self.door or not gate.is_open:
+            raise InternalError("rows were asked for without an open reservation in this table's account")
 
     def _check_columns(self) -> None:
         types = self._source.types
@@ -169,34 +168,50 @@ class PrivateTable:
                 hint="its columns are: " + ", ".join(types),
             )
         for name, column in self.domain.items():
-            check_type(name, column, types[name])
+            check_type(name, column.to_json()["type"], types[name])
+        for name in extra:
+            check_type(name, "an id", types[name])
 
-    def _require_two_units(self) -> None:
-        """Under replace-one the number of units is public, and a guarantee about one unit of one says nothing."""
+    def _public_size(self) -> int | None:
+        """The number of rows where it is public. Under replace-one there must be two units: their number is public,
+        and a guarantee about one unit among one says nothing.
+        """
         if self.neighbours.relation is not Relation.REPLACE_ONE:
-            return
-        unit = self.neighbours.unit
-        if unit is None:
-            enough = self.size is not None and self.size >= 2
-        else:
-            ids: set[str] = set()
-            for _, raw in self._source.batches([unit.column], BATCH_ROWS):
-                codes, distinct = identifiers(raw[unit.column])
-                ids.update(distinct[code] for code in np.unique(codes))
-                if len(ids) >= 2:
-                    break
-            enough = len(ids) >= 2
-        if not enough:
+            return None
+        size = None
+        try:
+            if self.neighbours.unit is None:
+                size = found = self._source.count()
+            else:
+                found = self._count_units(at_most=2)
+        except Exception:
+            found = -1
+        if found < 0:  # raised outside the handler: what the reader said may quote a value
+            raise TableError("the rows could not be counted: the source cannot be read to its end.")
+        if found < 2:
             raise TableError(
                 "replace-one protects one unit among others, but the table has fewer than two.",
                 hint='use relation="add-remove", where an empty table is a table like any other',
             )
+        return size
+
+    def _count_units(self, at_most: int) -> int:
+        assert self.neighbours.unit is not None
+        column, ids = self.neighbours.unit.column, set[str]()
+        for _, raw in self._source.batches([column], BATCH_ROWS):
+            codes, distinct = identifiers(raw[column])
+            ids.update(distinct[code] for code in np.unique(codes))
+            ids.discard(NO_ID)
+            if len(ids) >= at_most:
+                break
+        return len(ids)
 
 
 def _first_of_each(ids: tuple[NDArray[np.int64], list[str]], seen: dict[str, int], max_rows: int) -> NDArray[np.bool_]:
-    """Which rows are among the first `max_rows` of their unit, counting earlier batches.
+    """Which rows are among the first `max_rows` of their unit, counting earlier batches; rows without an id are not.
 
-    The choice for one unit depends on its own rows alone, so replacing a unit changes no other unit's rows.
+    The choice for one unit depends on its own rows alone, so replacing a unit changes no other unit's rows. Were rows
+    without an id one unit, a person without an id would push other people's rows out of it.
     """
     codes, distinct = ids
     earlier = np.array([seen.get(value, 0) for value in distinct], dtype=np.int64)
@@ -204,7 +219,8 @@ def _first_of_each(ids: tuple[NDArray[np.int64], list[str]], seen: dict[str, int
     for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
         value = distinct[code]
         seen[value] = seen.get(value, 0) + int(count)
-    keep: NDArray[np.bool_] = rank < max_rows
+    known = np.array([value != NO_ID for value in distinct])
+    keep: NDArray[np.bool_] = (rank < max_rows) & known[codes]
     return keep
 
 

@@ -7,7 +7,6 @@ number of threads nor the size of a batch can be seen in the result.
 from __future__ import annotations
 
 import os
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.engine.progress import track
+from dpexplain.engine.quiet import quiet
 
 Integers = NDArray[np.int64]
 
@@ -45,8 +45,7 @@ def map_sum(
     """
     workers = (os.cpu_count() or 1) if parallel else 1
     result = np.zeros(size, dtype=np.int64)
-    with warnings.catch_warnings(), track(label, total) as advance, ThreadPoolExecutor(workers) as pool:
-        warnings.simplefilter("ignore")
+    with quiet(), track(label, total) as advance, ThreadPoolExecutor(workers) as pool:
         pending: deque[tuple[int, Future[Integers]]] = deque()
 
         def collect() -> None:

@@ -109,7 +109,7 @@ def explain(table: PrivateTable, request: MarginalsRequest, *, cost: Cost) -> Ma
     identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json()}
     released = table.door.release(request.label, identity, cost, body)
     public: tuple[str, ...] = ("the cells", table.domain.describe())
-    public += ("the number of rows",) if table.neighbours.rows_public else ()
+    public += table.neighbours.public
     return Marginals(receipt_for(request.label, table.budget, table.neighbours, public, released), released.payload)
 
 

@@ -249,7 +249,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
     }
     released = table.door.release(request.label, identity, cost, body)
     public: tuple[str, ...] = ("the grid", "the output range", "the model", table.domain.describe())
-    public += ("the number of rows",) if table.neighbours.rows_public else ()
+    public += table.neighbours.public
     receipt = receipt_for(request.label, table.budget, table.neighbours, public, released)
     smooth = request.smooth and request.method != "paper"
     return Curves([Curve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])

@@ -69,7 +69,14 @@ class Model:
     @property
     def identity(self) -> JsonObject:
         label = self.label.item() if isinstance(self.label, np.generic) else self.label
-        return {"name": self.name, "version": self.version, "output": self.output.to_json(), "label": label}
+        return {
+            "name": self.name,
+            "version": self.version,
+            "output": self.output.to_json(),
+            "label": label,
+            "features": None if self._features is None else list(self._features),
+            "as_array": self._as_array,
+        }
 
     def features(self, domain: Domain) -> list[str]:
         """The model's input columns, all of them declared."""
@@ -111,7 +118,7 @@ class Predictor:
         """Predictions with the columns in `fixed` set to public values (codes for categorical columns)."""
         size = len(inputs)
         relevant = {name: value for name, value in fixed.items() if name in self.features}
-        if self._as_array:
+        if self._as_array and relevant:
             inputs = inputs.copy()
             for name, value in relevant.items():
                 column = _array_values(name, self._domain, np.array([value]))
@@ -122,12 +129,19 @@ class Predictor:
         return self._answer(inputs, size)
 
     def _answer(self, inputs: Inputs, size: int) -> Floats:
-        """Row-wise answers; where the model fails on a batch, halves of it are tried down to the single row."""
+        """Row-wise answers; where the model fails on a batch, halves of it are tried down to the single row.
+
+        The model gets a copy of its own each time, rows numbered from zero: one that writes into its input and then
+        fails, or goes by the index, must not change what it says about the other rows.
+        """
         if size == 0:
             return np.empty(0)
+        own = inputs.copy() if self._as_array else inputs.reset_index(drop=True).copy(deep=True)
         try:
-            return _vector(self._call(inputs), size)
-        except Exception:  # whatever the model raises may quote a row
+            return _vector(self._call(own), size)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # whatever the model raises may quote a row; some raise things that are no Exception
             if size == 1:
                 return np.array([np.nan])
         half = size // 2
@@ -200,7 +214,8 @@ def _check(predictor: Predictor, domain: Domain, output: PublicRange, size: int 
     """Try the model on synthetic rows: shape, finite answers, the same answer for a row in any company."""
     rows = PublicRandom(0).rows(domain, size)
     try:
-        answer = np.asarray(predictor.raw(predictor.inputs(rows)), dtype=np.float64)
+        told = np.asarray(predictor.raw(predictor.inputs(rows)))
+        answer = told.astype(np.float64)
     except Exception as error:
         raise ModelError(
             f"the model fails on synthetic rows drawn from the declared domain: {type(error).__name__}: {error}",
@@ -216,19 +231,26 @@ def _check(predictor: Predictor, domain: Domain, output: PublicRange, size: int 
             "the model returns NaN or infinite values for rows inside the declared domain.",
             hint="narrow the domain, or let the model handle such rows",
         )
-    tolerance = 1e-6 * output.width
-    order = np.arange(size)[::-1]
-    mixed = predictor.predict_at(predictor.inputs(rows.take(order)), {})[order]
-    alone = np.concatenate([predictor.predict_at(predictor.inputs(rows.take(slice(i, i + 1))), {}) for i in range(8)])
-    halves = np.concatenate(
-        [predictor.predict_at(predictor.inputs(rows.take(slice(a, a + size // 2))), {}) for a in (0, size // 2)]
-    )
-    same = np.allclose(mixed, answer, rtol=0, atol=tolerance) and np.allclose(halves, answer, rtol=0, atol=tolerance)
-    if not same or not np.allclose(alone, answer[:8], rtol=0, atol=tolerance):
-        raise ModelError(
-            "the model's answer for a row depends on the other rows it is asked with, or changes from call to call.",
-            hint="a prediction must be a fixed function of its row; check for batch statistics and random draws",
-        )
+    single = told.dtype in (np.float32, np.float16)
+    inputs, order, half = predictor.inputs(rows), np.arange(size)[::-1], size // 2
+    company = {
+        "again": predictor.predict_at(inputs, {}),
+        "once more, from the same inputs": predictor.predict_at(inputs, {}),
+        "in another order": predictor.predict_at(predictor.inputs(rows.take(order)), {})[order],
+        "in halves": np.concatenate(
+            [predictor.predict_at(predictor.inputs(rows.take(slice(a, a + half))), {}) for a in (0, half)]
+        ),
+        "alone": np.concatenate(
+            [predictor.predict_at(predictor.inputs(rows.take(slice(i, i + 1))), {}) for i in range(8)]
+        ),
+    }
+    for how, other in company.items():
+        if not np.allclose(other, answer[: len(other)], rtol=0, atol=(1e-6 if single else 1e-9) * output.width):
+            raise ModelError(
+                f"the model's answer for a row is not always the same: asked {how}, it is another one.",
+                hint="a prediction must be a fixed function of its row; check for batch statistics and random draws "
+                "(a model that computes in single precision should return float32)",
+            )
     if ((answer < output.low) | (answer > output.high)).all():
         raise ModelError(
             f"every prediction on synthetic rows lies outside output=({output.low:g}, {output.high:g}).",

@@ -16,14 +16,14 @@ body { font: 16px/1.55 system-ui, "Segoe UI", Roboto, sans-serif; color: #22303c
 main { max-width: 1180px; margin: 0 auto; padding: 2.2rem 1.4rem 4rem; }
 h1 { font-size: 1.9rem; margin: 0 0 .3rem; } h2 { font-size: 1.25rem; margin: 2.4rem 0 .6rem; }
 p.lead { font-size: 1.08rem; color: #42525f; max-width: 46rem; }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(430px, 1fr)); gap: 1rem; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(430px, 100%), 1fr)); gap: 1rem; }
 .card { background: #fff; border: 1px solid #dde4ea; border-radius: 8px; padding: .8rem 1rem; }
 .card svg { width: 100%; height: auto; }
 .card details { font-size: .85rem; color: #42525f; } .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; background: #fff; }
+table { border-collapse: collapse; font-size: .9rem; background: #fff; margin-bottom: 1rem; }
 th, td { text-align: left; padding: .3rem .8rem; border-bottom: 1px solid #e4eaef; vertical-align: top; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.bar { background: #e4eaef; border-radius: 6px; height: 14px; max-width: 36rem; overflow: hidden; }
+.bar { background: #e4eaef; border-radius: 6px; height: 14px; max-width: 36rem; overflow: hidden; margin-bottom: 1rem; }
 .bar i { display: block; height: 100%; background: #1f4e79; }
 .promise { border-left: 4px solid #1f4e79; background: #fff; padding: .7rem 1.1rem; max-width: 56rem; }
 .promise li { margin: .15rem 0; }

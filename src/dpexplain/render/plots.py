@@ -69,15 +69,16 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
     grid = curve.values.reshape(curve.shape).T
     image = ax.imshow(grid, origin="lower", aspect="auto", cmap="viridis", interpolation="nearest")
     for axis, set_ticks in ((first, ax.set_xticks), (second, ax.set_yticks)):
-        step = max(1, len(axis.points) // 8) if axis.ordered else 1
+        step = max(1, round(len(axis.points) / 6)) if axis.ordered else 1
         places = np.arange(0, len(axis.points), step)
-        set_ticks(places, [f"{axis.points[i]:g}" if axis.ordered else str(axis.points[i]) for i in places], fontsize=8)
+        names = [f"{axis.points[i]:.3g}" if axis.ordered else str(axis.points[i]) for i in places]
+        set_ticks(places, names, fontsize=8)
     ax.set_xlabel(first.feature)
     ax.set_ylabel(second.feature)
     ax.figure.colorbar(image, ax=ax, label="mean prediction")
     low, high = curve.interval(LEVEL)
     ax.set_title(f"Partial dependence of {curve.feature}", fontsize=11, loc="left")
-    _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ")
+    _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ", width=84)
     return ax
 
 
@@ -157,9 +158,9 @@ def _draw_rug(ax: Axes, rug: Rug) -> None:
     )  # fmt: skip
 
 
-def _note(ax: Axes, result: Result, before: str = "") -> None:
+def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     """The guarantee under the plot, in words."""
-    text = textwrap.fill(before + result.receipt.guarantee, 104)
+    text = textwrap.fill(before + result.receipt.guarantee, width)
     ax.annotate(
         text, (0, 0), xycoords="axes fraction", xytext=(0, -40), textcoords="offset points", va="top", fontsize=6.5,
         color=NOTE, annotation_clip=False,

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
 from dpexplain.results import Curve, Receipt
 
@@ -23,8 +24,8 @@ LINES = 12  # of a long curve; the files have all of them
 WIDTH = 110
 NOISE = {
     Law.CUBE.value: "cube",
-    Law.LAPLACE.value: "discrete Laplace",
-    Law.GAUSSIAN.value: "discrete Gaussian",
+    Law.LAPLACE.value: "Laplace",
+    Law.GAUSSIAN.value: "Gaussian",
 }
 
 
@@ -52,14 +53,15 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
     """Pure and zCDP side by side, for one or several numbers of rows."""
     first = forecasts[0]
     rug = any(option.rug_error is not None for option in first.options)
-    head = ["rows", "account", "price", "noise", "points", "± each", "± all at once"]
+    head = ["rows", "account", "epsilon", "rho", "noise", "points", "± each", "± all at once"]
     table = _table(*head, *(["± rug"] if rug else []))
     for forecast in forecasts:
         for option in forecast.options:
             table.add_row(
                 f"{forecast.rows:,}",
                 "pure" if option.delta is None else f"zCDP, delta {option.delta:g}",
-                _price(option.epsilon, option.rho),
+                _number(option.epsilon),
+                "" if option.rho is None else _number(option.rho),
                 NOISE.get(option.law, option.law),
                 str(option.points),
                 _number(option.error),
@@ -98,7 +100,8 @@ def statement_view(statement: Statement) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     for name, value in statement_facts(statement):
         facts.add_row(name, escape(value))
-    parts: list[RenderableType] = [facts]
+    facts.add_row("", _bar(spent_share(statement)))
+    parts: list[RenderableType] = [facts, ""]
     head, lines = statement_entries(statement)
     if lines:
         table = _table(*head)
@@ -118,8 +121,7 @@ def statement_facts(statement: Statement) -> list[tuple[str, str]]:
     elif statement.spent.amount == 0:
         facts.append(("spent", "nothing"))
     else:
-        share = spent_share(statement)
-        facts.append(("spent", f"{budget.describe(statement.spent)}  {_bar(share)} {share:.0%}"))
+        facts.append(("spent", f"{budget.describe(statement.spent)}, {spent_share(statement):.0%} of the budget"))
     facts.append(("left", left_text(budget, statement.left)))
     for line in statement.analysts:
         limit = "no limit of their own" if line.limit is None else f"limit {budget.describe(line.limit)}"
@@ -148,6 +150,30 @@ def statement_entries(statement: Statement) -> tuple[list[str], list[list[str]]]
     return head, lines
 
 
+def statement_json(statement: Statement) -> JsonObject:
+    """A statement for programs. Amounts are exact fractions in text; epsilons are rounded up."""
+    spent = statement.spent_epsilon
+    return {
+        "account": statement.name,
+        "budget": statement.budget.to_json(),
+        "neighbours": statement.neighbours.to_json(),
+        "total": statement.total.to_json(),
+        "spent": None if statement.spent is None else statement.spent.to_json(),
+        "spent_epsilon": None if spent is None or spent == float("inf") else spent,
+        "left": statement.left.to_json(),
+        "analysts": [
+            {
+                "analyst": line.analyst,
+                "spent": line.spent.to_json(),
+                "limit": None if line.limit is None else line.limit.to_json(),
+            }
+            for line in statement.analysts
+        ],
+        "entries": [{**row.__dict__, "cost": row.cost.to_json()} for row in statement.rows],
+        "notes": list(statement.notes),
+    }
+
+
 def spent_share(statement: Statement) -> float:
     """How much of the budget is gone, between 0 and 1."""
     if statement.spent is None:
@@ -162,7 +188,7 @@ def _total(budget: Budget, total: Cost) -> str:
     return f"epsilon = {epsilon:.4g} at delta = {delta:g} (zCDP, rho = {rho:.4g})"
 
 
-def _bar(share: float, width: int = 20) -> str:
+def _bar(share: float, width: int = 40) -> str:
     full = min(width, max(round(share * width), 0))
     return "█" * full + "░" * (width - full)
 

@@ -142,17 +142,46 @@ def test_pandas_categories_of_every_kind(make_table, frame):
 
 def test_types_that_hold_no_declared_value_are_refused_by_schema():
     with pytest.raises(dpx.TableError, match="declared numeric, but the table stores it as timestamp"):
-        check_type("when", AGE, pa.timestamp("us"))
+        check_type("when", "numeric", pa.timestamp("us"))
     with pytest.raises(dpx.TableError, match="declared categorical"):
-        check_type("list", SEX, pa.list_(pa.int8()))
-    check_type("anything", AGE, None)
-    check_type("nothing", AGE, pa.null())
+        check_type("list", "categorical", pa.list_(pa.int8()))
+    check_type("anything", "numeric", None)
+    check_type("nothing", "numeric", pa.null())
 
 
-def test_csv_lines_of_a_wrong_length_are_skipped(make_table, tmp_path, domain):
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"22,Male",
+        b"22,Male,4,5",
+        b'22,"Male,3',
+        b'22,Male,"3',
+        b"",
+        b"\xff,\x00,3",
+        b"22,Male,3\r4",
+        b"x" * 3_000_000,
+        b'"',
+    ],
+    ids=["short", "long", "open quote", "open quote at the end", "empty", "bytes", "return", "huge", "quote"],
+)
+def test_no_csv_line_changes_how_another_one_is_read(make_table, tmp_path, line):
     path = tmp_path / "t.csv"
-    path.write_text("age,sex,income\n21,Male,3\n22,Male\n23,Female,4,5\n24,Female,7\n")
-    assert all_rows(make_table(path, domain=domain), ["age"])["age"].tolist() == [21, 24]
+    before, after = b"21,Male,3\n" * 500, b"29,Female,7\n" * 500
+    path.write_bytes(b"\xef\xbb\xbfage,sex,income\n" + before + line + b"\n" + after)
+    table = make_table(path)
+    assert table.size == 1001
+    ages = all_rows(table, ["age"])["age"]
+    assert ages[:500].tolist() == [21] * 500
+    assert ages[501:].tolist() == [29] * 500
+
+
+def test_csv_fields(make_table, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'age,sex,income\r\n21,"Male","3.5"\r\n,,\r\n28,Female,1e1')
+    rows = all_rows(make_table(path))
+    assert rows["age"].tolist() == [21, 24, 28]
+    assert rows["sex"].tolist() == [1, 0, 0]
+    assert rows["income"].tolist() == [3.5, 50, 10]
 
 
 @pytest.mark.parametrize(
@@ -189,3 +218,72 @@ def test_unusable_files(tmp_path):
         open_source([tmp_path / "one.parquet", tmp_path / "two.parquet"])
     with pytest.raises(dpx.TableError, match="different header lines"):
         open_source([tmp_path / "one.csv", tmp_path / "two.csv"])
+
+
+def test_columns_need_not_be_named_by_text(make_table, frame):
+    numbered = frame[["age"]].rename(columns={"age": 0})
+    table = make_table(numbered, domain=dpx.Domain({"0": dpx.Numeric(20, 29, integer=True)}))
+    np.testing.assert_array_equal(all_rows(table)["0"], frame["age"])
+    with pytest.raises(dpx.TableError, match="same name"):
+        open_source(pd.DataFrame([[1, 2]], columns=[0, "0"]))
+
+
+def kept(ids, max_rows=1, size=None):
+    """Which rows of a table with this id column are used."""
+    column = pa.array(range(len(ids) if size is None else size), pa.int64())
+    table = dpx.PrivateTable(
+        pa.table({"row": column, "id": ids}),
+        domain=dpx.Domain({"row": dpx.Numeric(0, 10**6, integer=True)}),
+        budget=dpx.Budget(1),
+        relation="add-remove",
+        unit=dpx.Unit("id", max_rows),
+        ledger="sqlite:///:memory:",
+        name="t",
+    )
+    return all_rows(table)["row"].tolist()
+
+
+def test_equal_ids_are_one_unit_and_different_ids_are_two():
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array(["p", "p", "p", "q"]))
+    assert kept(repeated) == [0, 3]
+    assert kept(pa.array([b"\xff", b"\xfe", b"\xff"], pa.binary())) == [0, 1]
+    assert kept(pa.array([1.0, 2.0, 1.0])) == [0, 1]
+    assert kept(pa.array(["a", "A", "a "])) == [0, 1, 2]
+    objects = pd.DataFrame({"row": range(5), "id": pd.Series([1, "1", 1.0, True, 1.5], dtype=object)})
+    table = dpx.PrivateTable(
+        objects,
+        domain=dpx.Domain({"row": dpx.Numeric(0, 9, integer=True)}),
+        budget=dpx.Budget(1),
+        relation="add-remove",
+        unit=dpx.Unit("id", 1),
+        ledger="sqlite:///:memory:",
+        name="t",
+    )
+    assert all_rows(table)["row"].tolist() == [0, 1, 3, 4]
+
+
+def test_rows_without_an_id_are_not_used():
+    """Were they one unit, a person without an id would push another one's row out."""
+    assert kept(pa.array(["p", None, "q", None])) == [0, 2]
+    assert kept(pa.array([1.0, float("nan"), None, 2.0])) == [0, 3]
+    assert kept(pa.nulls(3)) == []
+
+
+def test_id_columns_of_strange_types_are_refused_by_schema(make_table, frame):
+    for odd in (pd.Timestamp("2020-01-01"), pd.Timedelta(1)):
+        with pytest.raises(dpx.TableError, match="declared an id"):
+            make_table(frame.assign(person=odd), unit=dpx.Unit("person", 2))
+        with pytest.raises(dpx.TableError, match="declared an id"):
+            make_table(frame.assign(person=odd), row_id="person")
+
+
+def test_a_source_that_breaks_while_it_is_counted_says_nothing_of_its_rows(make_table):
+    schema = pa.schema([("age", pa.int64()), ("sex", pa.string()), ("income", pa.float64())])
+
+    def broken():
+        yield pa.record_batch([[1], ["Male"], [2.0]], schema=schema)
+        raise ValueError("row 17 is 1234")
+
+    with pytest.raises(dpx.TableError, match="could not be counted") as error:
+        make_table(lambda: pa.RecordBatchReader.from_batches(schema, broken()))
+    assert error.value.__context__ is None

@@ -84,3 +84,22 @@ def test_the_bar_shows_a_share_only_when_the_number_of_rows_is_public(capsys, mo
     assert "test" in private.err
     run([Batch(3, 1)], lambda b: np.array([1, 1]), total=3)
     assert capsys.readouterr().err == ""  # standard error is no terminal here
+
+
+def test_overlapping_passes_share_one_silence_and_leave_the_filters_as_they_were():
+    before = list(warnings.filters)
+    started, finish = threading.Event(), threading.Event()
+
+    def slow(batch):
+        started.set()
+        finish.wait(10)
+        warnings.warn("row 17", stacklevel=1)
+        return np.array([1, 1])
+
+    thread = threading.Thread(target=lambda: run([Batch(1, 1)], slow))
+    thread.start()
+    started.wait(10)
+    run([Batch(1, 1)], lambda b: np.array([1, 1]))  # begins and ends while the other one is under way
+    finish.set()
+    thread.join()
+    assert warnings.filters == before

@@ -55,7 +55,13 @@ def test_a_file_that_was_altered_is_refused(curve):
 def test_the_guarantee_names_everything(make_table, frame, model):
     curve = dpx.partial_dependence(make_table(frame), model, "age", epsilon=0.5)
     text = curve.receipt.guarantee
-    for words in ("epsilon = 0.5 (pure)", "one row replaced", "the number of rows", "the grid", "Outside the guarantee"):
+    for words in (
+        "epsilon = 0.5 (pure)",
+        "one row replaced",
+        "the number of rows",
+        "the grid",
+        "Outside the guarantee",
+    ):
         assert words in text
     table = make_table(frame, budget=dpx.Budget(2, 1e-6), relation="add-remove", unit=dpx.Unit("person", 3))
     text = dpx.partial_dependence(table, model, "age", epsilon=0.5).receipt.guarantee

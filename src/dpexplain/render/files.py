@@ -1,0 +1,25 @@
+"""Results as files: a .json with the receipt and a .png for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpexplain.render.plots import save_png
+from dpexplain.results import Curve, Result
+
+
+def write_results(results: Sequence[Result], folder: Path) -> list[Path]:
+    """Write each result; the paths of the .json files. Names come from the features, made safe for a file system."""
+    paths: list[Path] = []
+    for result in results:
+        name = result.feature.replace(" x ", "-x-") if isinstance(result, Curve) else result.kind
+        name = re.sub(r"[^\w-]+", "_", name).strip("_") or result.kind
+        path, number = folder / f"{name}.json", 2
+        while path in paths:
+            path, number = folder / f"{name}-{number}.json", number + 1
+        result.to_json(path)
+        save_png(result, path.with_suffix(".png"))
+        paths.append(path)
+    return paths
