@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from stubs import ZeroNoise
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
+from stubs import ZeroNoise
 
 DOMAIN = dpx.Domain(
     {

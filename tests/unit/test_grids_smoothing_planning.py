@@ -13,6 +13,7 @@ from dpexplain.explainers import partial_dependence as pdp
 from dpexplain.grids import axis_of, is_complete, partition_of
 from dpexplain.requests import Marginals, PartialDependence
 from dpexplain.smoothing import smooth
+import itertools
 
 DOMAIN = dpx.Domain(
     {
@@ -74,7 +75,7 @@ def test_cells_hold_every_value_once(feature, cells):
     assert len(counts) == partition.size == len(partition.edges) - 1 <= cells
     assert counts.sum() == len(values)
     edges = np.array(partition.edges)
-    inside = [((values >= a) & (values < b)).sum() for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    inside = [((values >= a) & (values < b)).sum() for a, b in itertools.pairwise(edges)]
     inside[-1] += (values == edges[-1]).sum()
     np.testing.assert_array_equal(counts, inside)
 

@@ -7,12 +7,41 @@ import dataclasses
 import dpexplain as dpx
 from dpexplain import errors
 
-NAMES = """
-Budget BudgetError Categorical Curve Curves Domain DomainError DpexplainError InputError InternalError LedgerCorrupt
-LedgerError LedgerTooNew LedgerUnavailable Marginals Model ModelError Numeric PrivateTable ReleaseLost TableError Unit
-VerificationError audit from_json load_domain marginals open_ledger partial_dependence plan progress requests
-save_domain
-""".split()
+NAMES = [
+    "Budget",
+    "BudgetError",
+    "Categorical",
+    "Curve",
+    "Curves",
+    "Domain",
+    "DomainError",
+    "DpexplainError",
+    "InputError",
+    "InternalError",
+    "LedgerCorrupt",
+    "LedgerError",
+    "LedgerTooNew",
+    "LedgerUnavailable",
+    "Marginals",
+    "Model",
+    "ModelError",
+    "Numeric",
+    "PrivateTable",
+    "ReleaseLost",
+    "TableError",
+    "Unit",
+    "VerificationError",
+    "audit",
+    "from_json",
+    "load_domain",
+    "marginals",
+    "open_ledger",
+    "partial_dependence",
+    "plan",
+    "progress",
+    "requests",
+    "save_domain",
+]
 
 
 def test_all_is_the_written_list():

@@ -46,7 +46,7 @@ def encode(column: Column, raw: RawColumn) -> NDArray[Any]:
 
 def lookup(column: Categorical) -> Callable[[Any], int]:
     """The code of a raw value; -1 for anything that was not declared. Text from a CSV file matches declared numbers."""
-    codes = {str(value): code for code, value in enumerate(column.categories)}
+    codes: dict[Any, int] = {str(value): code for code, value in enumerate(column.categories)}
     codes |= {value: code for code, value in enumerate(column.categories)}
     numbers = not any(isinstance(value, str) for value in column.categories)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import score
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import dpexplain as dpx
+from conftest import score
 from dpexplain.data import PublicRandom
 
 NUMBERS = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Categorical([0, 5])})

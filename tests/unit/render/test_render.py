@@ -39,7 +39,7 @@ def _legend(ax):
 def test_plot_draws_on_given_axes_and_on_new_ones(results):
     import matplotlib.pyplot as plt
 
-    figure, ax = plt.subplots()
+    _, ax = plt.subplots()
     assert results[0].plot(ax) is ax
     new = results[0].plot()
     assert new is not ax

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 from scipy.stats import binom
-from stubs import FreeAccount
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
 from dpexplain.results.marginals import nearest_with_total
+from stubs import FreeAccount
 
 
 @pytest.fixture
