@@ -123,7 +123,7 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
 
     show("\n2. What will it cost, how good will it be? Known before anything is paid; this account counts zCDP:\n")
     requests = {
-        "curves": PartialDependence(feature=list(COLUMNS)),
+        "curves": PartialDependence(feature=list(COLUMNS), grid=12 if quick else None),
         "pair": PartialDependence(feature=[PAIR]),
     }
     forecasts = {name: _forecast(request, data, model, PRICES[name]) for name, request in requests.items()}

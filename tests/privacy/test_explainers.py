@@ -1,8 +1,8 @@
 """Audits of every explainer's release, end to end from rows to payload, on worst-case neighbouring tables.
 
 Quick form: 6,000 releases on each side at epsilon 2 (or rho 2), confidence 1 - 1e-6, so a sound mechanism is accused
-with probability at most 1e-6. The broken sibling has half the noise and is missed with a probability below 1e-6. Smaller
-defects are looked for on the mechanisms themselves, in test_audit.py.
+with probability at most 1e-6. The broken sibling has half the noise and is missed with a probability below 1e-6.
+Smaller defects are looked for on the mechanisms themselves, in test_audit.py.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,6 @@ from dpexplain.explainers import partial_dependence as pdp
 from dpexplain.grids import axis_of, is_complete, partition_of
 from dpexplain.requests import Marginals, PartialDependence
 from dpexplain.smoothing import smooth
-import itertools
 
 DOMAIN = dpx.Domain(
     {

@@ -54,9 +54,9 @@ def budget(
 
 def verify(reporter: Reporter, project: Path, *, receipt: Path, ledger: str | None) -> None:
     result = from_json(receipt)
-    _check_words(receipt, result)
     opened = _open(project, ledger)
     check_result(opened, result)
+    _check_words(receipt, result)
     checked = opened.verify()
     reporter.show(
         f"[bold]{text(receipt.name)} is genuine.[/bold]",

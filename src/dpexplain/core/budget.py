@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
 from numbers import Rational
@@ -29,14 +29,18 @@ class Definition(StrEnum):
     ZCDP = "zcdp"
 
 
+LARGEST = 10**12  # an epsilon of twenty protects nothing; this only keeps numbers inside a float
+
+
 def exact(value: Any, name: str) -> Fraction:
     """`value` as an exact positive fraction, or an InputError that names it."""
     wrong = isinstance(value, bool) or not isinstance(value, int | float | Decimal | Rational)
-    if not wrong and isinstance(value, float | Decimal) and not math.isfinite(value):
-        wrong = True
-    if wrong or value <= 0:
+    wrong = wrong or (isinstance(value, float) and not math.isfinite(value))
+    wrong = wrong or (isinstance(value, Decimal) and not value.is_finite())
+    if wrong or not 0 < value <= LARGEST:
         raise InputError(
-            f"{name} must be a positive, finite number; got {value!r}.", hint=f"write for example {name}=0.5"
+            f"{name} must be a positive, finite number of a sensible size; got {repr(value)[:60]}.",
+            hint=f"write for example {name}=0.5",
         )
     if isinstance(value, float):
         return Fraction(repr(float(value)))
@@ -51,12 +55,14 @@ def float_above(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
-def digits_above(value: Fraction, digits: int = 4) -> str:
-    """`value` with a few significant digits, rounded up (a float's own rounding error aside)."""
-    if value == 0:
-        return "0"
-    step = Fraction(10) ** (math.floor(math.log10(value)) + 1 - digits)
-    return f"{float(math.ceil(value * (1 - Fraction(1, 10**12)) / step) * step):.{digits}g}"
+def digits(value: Fraction, *, up: bool = True) -> str:
+    """Four significant digits for people, rounded up or down; up, what is said is never less than what is meant (to
+    twelve digits, so that the float 0.30000000000000004 is still 0.3).
+    """
+    nudge = 1 - Fraction(1, 10**12) if up else 1 + Fraction(1, 10**12)
+    with localcontext(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR):
+        near = value * nudge
+        return f"{float(Decimal(near.numerator) / Decimal(near.denominator)):.4g}"
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class Cost:
         return Cost(self._same(other), self.amount - other.amount)
 
     def __mul__(self, share: Fraction | int) -> Cost:
+        if not isinstance(share, Fraction | int):
+            raise InternalError("a price is multiplied by exact numbers only")
         return Cost(self.definition, self.amount * share)
 
     def __le__(self, other: Cost) -> bool:
@@ -93,7 +101,7 @@ class Cost:
         return "epsilon" if self.definition is Definition.PURE else "rho"
 
     def __str__(self) -> str:
-        return f"{self.symbol}={digits_above(self.amount)}"
+        return f"{self.symbol}={digits(self.amount)}"
 
     def to_json(self) -> JsonObject:
         return {"definition": self.definition.value, "amount": fraction_text(self.amount)}
@@ -179,11 +187,11 @@ class Budget:
 
     def describe(self, cost: Cost) -> str:
         """`cost` in words, for statements, plots and errors. What is said is never less than what is spent."""
-        epsilon = digits_above(Fraction(self.epsilon_of(cost)))
+        epsilon = digits(Fraction(self.epsilon_of(cost)))
         if self.delta is None:
             return f"epsilon = {epsilon} (pure)"
-        rho = digits_above(cost.amount)
-        return f"rho = {rho} (zCDP), i.e. epsilon = {epsilon} at delta = {digits_above(self.delta)}"
+        rho = digits(cost.amount)
+        return f"rho = {rho} (zCDP), i.e. epsilon = {epsilon} at delta = {digits(self.delta)}"
 
     def to_json(self) -> JsonObject:
         return {

@@ -7,6 +7,7 @@ because of a row: what lies outside is clipped, what is missing, unseen or not a
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,8 @@ class PublicRange:
         low, high = _bounds(self.low, self.high, "the output range", InputError)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
+        if isinstance(self.levels, bool) or not isinstance(self.levels, int) or self.levels not in range(2, 2**32, 2):
+            raise InputError(f"levels must be an even number below 2^32; got {self.levels!r}.")
 
     @property
     def width(self) -> float:
@@ -68,7 +71,9 @@ class Numeric:
         low, high = _bounds(self.low, self.high, "a numeric column", DomainError)
         if self.integer and not (low.is_integer() and high.is_integer()):
             raise DomainError(f"the bounds of an integer column must be whole numbers; got {low:g} and {high:g}.")
-        missing = (low + high) / 2 if self.missing is None else _number(self.missing, "missing", DomainError)
+        if not isinstance(self.integer, bool):
+            raise DomainError(f"integer must be true or false; got {self.integer!r}.")
+        missing = low / 2 + high / 2 if self.missing is None else _number(self.missing, "missing", DomainError)
         if not low <= missing <= high:
             raise DomainError(f"missing={missing:g} lies outside the bounds {low:g} to {high:g}.")
         object.__setattr__(self, "low", low)
@@ -97,9 +102,10 @@ class Categorical:
     missing: Any = None
 
     def __init__(self, categories: Sequence[Any], missing: Any = None) -> None:
+        listed = isinstance(categories, Sequence | np.ndarray | range) and not isinstance(categories, str | bytes)
+        if not listed or not len(categories):
+            raise DomainError("a categorical column needs a list of at least one declared value, in a public order.")
         plain = tuple(c.item() if isinstance(c, np.generic) else c for c in categories)
-        if isinstance(categories, str) or not plain:
-            raise DomainError("a categorical column needs a list of at least one declared value.")
         for value in plain:
             if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
                 raise DomainError(f"a category must be a text or a finite number; got {value!r}.")
@@ -110,7 +116,7 @@ class Categorical:
         if missing is not None and missing not in plain:
             raise DomainError(f"missing={missing!r} is not one of the declared categories.")
         object.__setattr__(self, "categories", plain)
-        object.__setattr__(self, "missing", plain[0] if missing is None else missing)
+        object.__setattr__(self, "missing", plain[0 if missing is None else plain.index(missing)])
 
     @property
     def missing_code(self) -> int:
@@ -138,8 +144,8 @@ class Domain(Mapping[str, Column]):
         reviewed_by: str | None = "the code that declares it",
         peeked: bool = False,
     ) -> None:
-        if not columns:
-            raise DomainError("a domain needs at least one column.")
+        if not isinstance(columns, Mapping) or not columns:
+            raise DomainError("a domain needs at least one column.", hint='{"age": dpx.Numeric(0, 120), ...}')
         for name, column in columns.items():
             if not isinstance(name, str) or not isinstance(column, Numeric | Categorical):
                 raise DomainError(
@@ -164,7 +170,7 @@ class Domain(Mapping[str, Column]):
 
     def column(self, name: str) -> Column:
         """The declared column, or an error that lists the names there are."""
-        if name not in self._columns:
+        if not isinstance(name, str) or name not in self._columns:
             raise InputError(f"unknown feature {name!r}.", hint="declared columns: " + ", ".join(self._columns))
         return self._columns[name]
 
@@ -196,24 +202,25 @@ class Domain(Mapping[str, Column]):
 
 def column_from_json(name: str, entry: JsonObject) -> Column:
     """One declared column from its plain form, as in a domain file."""
-    kind = entry.get("type")
+    kind = entry.get("type") if isinstance(entry, dict) else None
     known = {"numeric": {"low", "high", "integer", "missing"}, "categorical": {"values", "missing"}}
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         raise DomainError(f"column {name!r} has type {kind!r}.", hint="write `type: numeric` or `type: categorical`")
     unknown = set(entry) - known[kind] - {"type"}
     if unknown:
         raise DomainError(f"column {name!r} has an unknown setting: {', '.join(sorted(map(str, unknown)))}.")
     try:
         if kind == "numeric":
-            return Numeric(entry.get("low"), entry.get("high"), bool(entry.get("integer", False)), entry.get("missing"))  # type: ignore[arg-type]
+            return Numeric(entry.get("low"), entry.get("high"), entry.get("integer", False), entry.get("missing"))  # type: ignore[arg-type]
         return Categorical(entry.get("values") or [], entry.get("missing"))
     except DomainError as error:
         raise DomainError(f"column {name!r}: {error.message}", hint=error.hint) from None
 
 
 def _number(value: Any, name: str, error: type[InputError]) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-        raise error(f"{name} must be a finite number; got {value!r}.")
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not real or not abs(value) <= sys.float_info.max:
+        raise error(f"{name} must be a finite number; got {value!r}."[:200])
     return float(value)
 
 

@@ -31,9 +31,10 @@ def pure_epsilon(cost: Cost) -> Fraction:
 
 def candidates(sensitivity: Sensitivity, size: int, cost: Cost) -> list[Noise]:
     """Every law that the account's definition allows, at exactly this price."""
-    epsilon = pure_epsilon(cost)
-    laws = [Noise(Law.LAPLACE, size, float_at_least(Fraction(sensitivity.l1) / epsilon))]
-    if sensitivity.linf >= size * epsilon:  # below that the exact sampler would reject nearly everything
+    laws, epsilon = [], pure_epsilon(cost)
+    if epsilon > 0:
+        laws.append(Noise(Law.LAPLACE, size, float_at_least(Fraction(sensitivity.l1) / epsilon)))
+    if sensitivity.linf >= size * epsilon > 0:  # below that the exact sampler would reject nearly everything
         laws.append(Noise(Law.CUBE, size, Fraction(sensitivity.linf) / epsilon))
     if cost.definition is Definition.ZCDP:
         laws.append(Noise(Law.GAUSSIAN, size, root_at_least(Fraction(sensitivity.l2_squared) / (2 * cost.amount))))

@@ -53,7 +53,7 @@ class Noise:
             return math.ceil(b * _cube_quantile(self.size, tail))
         if self.law is Law.LAPLACE:
             return max(0, math.ceil(b * math.log(2 / (tail * (1 + math.exp(-1 / b)))) - 1))
-        return math.ceil(b * float(ndtri(1 - tail / 2)))
+        return math.ceil(b * -float(ndtri(tail / 2)))
 
     def band(self, level: float) -> float:
         """h with P(max_i |z_i| <= h) >= level: a simultaneous band over all coordinates."""

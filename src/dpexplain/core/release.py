@@ -10,7 +10,6 @@ that the release was lost and that its price stays spent.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,8 +23,9 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest, freeze
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best, selection
+from dpexplain.core.quiet import quiet
 from dpexplain.core.samplers import ExactSampler, Sampler
-from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity
+from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity, whole
 from dpexplain.errors import InternalError, ReleaseLost
 
 IntVector = Sequence[int] | NDArray[np.int64]
@@ -50,6 +50,8 @@ class Door:
 
     def release(self, label: str, request: Mapping[str, Any], cost: Cost, body: Callable[[Gate], None]) -> Released:
         """Pay `cost` for what `body` sends through the gate; or return the same request's earlier release, free."""
+        if cost.definition is not self.account.budget.definition or "cost" in request:
+            raise InternalError("a release has one price, in the definition of its account")
         identity = freeze({**request, "cost": cost.to_json()})
         ask = Ask(label, identity, digest(identity), cost)
         stored = self.account.find(ask.request_id)
@@ -76,7 +78,8 @@ def _run(body: Callable[[Gate], None], gate: Gate) -> JsonObject | None:
     """
     interrupted = False
     try:
-        body(gate)
+        with quiet():
+            body(gate)
         return gate.close()
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -105,7 +108,7 @@ class Gate:
         """An integer vector with the noise law of the smallest forecast error at this price."""
         self._admit(sensitivity.neighbours, cost)
         noise = best(sensitivity, len(values), cost, mechanism)
-        released = self.door.sampler.perturb([int(v) for v in values], noise, sensitivity, cost)
+        released = self.door.sampler.perturb([whole(v) for v in values], noise, sensitivity, cost)
         self._record(part, {"values": list(released), "noise": noise.to_json(), "cost": cost.to_json()})
         return released
 
@@ -122,7 +125,7 @@ class Gate:
         if not 1 <= k <= len(scores):
             raise InternalError(f"{k} of {len(scores)} candidates were asked for")
         law = selection(change, len(scores), cost, k)
-        chosen = self.door.sampler.choose([int(s) for s in scores], law, change, cost)
+        chosen = self.door.sampler.choose([whole(s) for s in scores], law, change, cost)
         self._record(part, {"values": list(chosen), "scale": str(law.scale), "cost": cost.to_json()})
         return chosen
 
@@ -143,7 +146,7 @@ class Gate:
         `changed` parts (see `Assignment`). The number of parts is public under both relations.
         """
         sums = output.quantize(outputs).sum(axis=0)
-        bound, size = operator.index(changed) * output.levels, len(sums)
+        bound, size = whole(changed) * output.levels, len(sums)
         sensitivity = Sensitivity(self.neighbours, size * bound, size * bound * bound, bound)
         return self.noisy_sum(part, sums, sensitivity, cost, mechanism=mechanism)
 

@@ -43,6 +43,8 @@ class ExactSampler:
             measurement = dp.m.make_laplace(space, dp.l1_distance(T="i64"), scale=float(noise.scale))
             _require(measurement.map(sensitivity.l1), pure_epsilon(cost))
         else:
+            if cost.definition is not Definition.ZCDP:
+                raise InternalError("Gaussian noise has no price in a pure account")
             measurement = dp.m.make_gaussian(space, dp.l2_distance(T="f64"), scale=float(noise.scale))
             # rounded up: OpenDP takes the L2 distance as a float
             distance = (sensitivity.l2_squared**0.5) * (1 + 2**-50)

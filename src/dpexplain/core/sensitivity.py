@@ -15,6 +15,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError, InternalError
@@ -84,6 +85,13 @@ class Neighbours:
         return cls(Relation(value["relation"]), None if unit is None else Unit(unit["column"], unit["max_rows"]))
 
 
+def whole(value: Any) -> int:
+    """A Python integer, which unlike numpy's never wraps around; anything else is a bug of the caller."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InternalError("a bound or a statistic is not made of whole numbers")
+    return operator.index(value)
+
+
 @dataclass(frozen=True)
 class Sensitivity:
     """Upper bounds on |s - s'| in three norms, for one statistic and one kind of neighbours."""
@@ -95,7 +103,7 @@ class Sensitivity:
 
     def __post_init__(self) -> None:
         for name in ("l1", "l2_squared", "linf"):
-            object.__setattr__(self, name, operator.index(getattr(self, name)))  # numpy integers wrap around
+            object.__setattr__(self, name, whole(getattr(self, name)))
         if not 0 < self.linf <= self.l1 or not self.linf**2 <= self.l2_squared <= self.l1**2:
             raise InternalError(f"the norms of a sensitivity contradict each other: {self}")
 
@@ -111,7 +119,9 @@ class Sensitivity:
         The norms of a vector with |v_i| <= c_i are at most those of c.
         """
         k = neighbours.rows
-        boxes = [(operator.index(low), operator.index(high)) for low, high in boxes]
+        boxes = [(whole(low), whole(high)) for low, high in boxes]
+        if not boxes or any(low > high for low, high in boxes):
+            raise InternalError("a statistic needs boxes, and their lower ends first")
         if neighbours.relation is Relation.ADD_REMOVE:
             bounds = [k * max(abs(low), abs(high)) for low, high in boxes]
         elif neighbours.unit is None:
@@ -129,7 +139,7 @@ class Sensitivity:
         |b - a|_2^2 = |a|^2 + |b|^2 - 2ab <= 2 k^2 because ab >= 0, |b - a|_inf <= k. Several partitions add up in
         L1 and in squared L2, and share the maximum.
         """
-        k, p = neighbours.rows, operator.index(partitions)
+        k, p = neighbours.rows, whole(partitions)
         factor = 1 if neighbours.relation is Relation.ADD_REMOVE else 2
         return cls(neighbours, p * factor * k, p * factor * k * k, k)
 
@@ -167,8 +177,8 @@ class ScoreRange:
     high: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", operator.index(self.low))
-        object.__setattr__(self, "high", operator.index(self.high))
+        object.__setattr__(self, "low", whole(self.low))
+        object.__setattr__(self, "high", whole(self.high))
         if self.high <= self.low:
             raise InternalError(f"the range of score changes is empty: [{self.low}, {self.high}]")
 

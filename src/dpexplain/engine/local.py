@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.engine.progress import track
-from dpexplain.engine.quiet import quiet
 
 Integers = NDArray[np.int64]
 
@@ -41,11 +40,10 @@ def map_sum(
     """The sum of `kernel(batch)`, a vector of `size` integers, over all batches; zeros when there are none.
 
     `total` is the number of rows where it is public; otherwise the progress bar only shows that work goes on.
-    Warnings of the model or of numpy may quote values, so none leave.
     """
     workers = (os.cpu_count() or 1) if parallel else 1
     result = np.zeros(size, dtype=np.int64)
-    with quiet(), track(label, total) as advance, ThreadPoolExecutor(workers) as pool:
+    with track(label, total) as advance, ThreadPoolExecutor(workers) as pool:
         pending: deque[tuple[int, Future[Integers]]] = deque()
 
         def collect() -> None:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from fractions import Fraction
 from time import sleep
 
 import sqlalchemy as sa
 
 from dpexplain.core.account import Ask, Entry, Stored
-from dpexplain.core.budget import Budget, Cost, Definition
+from dpexplain.core.budget import Budget, Cost, Definition, digits
 from dpexplain.core.canonical import JsonObject, canonical_json, digest
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import BudgetError, InternalError, LedgerError, LedgerUnavailable, ReleaseLost
@@ -152,18 +151,13 @@ def too_dear(ask: Ask, state: AccountState, analyst: str | None) -> BudgetError:
     budget, amount, place = opening.budget, opening.total.amount, f'in account "{state.name}"'
     if left != state.left():
         amount, place = state.limits[analyst].amount, f'for analyst "{analyst}" {place}'
-    rest, whole, alone = _digits(left.amount, ROUND_FLOOR), _digits(amount, ROUND_FLOOR), ""
+    rest, whole, alone = digits(left.amount, up=False), digits(amount, up=False), ""
     most = f"epsilon={rest}"
     if budget.definition is Definition.ZCDP:
-        alone = f" (epsilon={_digits(Fraction(budget.epsilon_of(ask.cost)), ROUND_CEILING)} on its own)"
-        most = f"epsilon={_digits(Fraction(budget.epsilon_of(left)), ROUND_FLOOR)} (rho={rest})"
-    price = f"{ask.cost.symbol}={_digits(ask.cost.amount, ROUND_CEILING)}{alone}"
+        alone = f" (epsilon={digits(Fraction(budget.epsilon_of(ask.cost)))} on its own)"
+        most = f"epsilon={digits(Fraction(budget.epsilon_of(left)), up=False)} (rho={rest})"
+    price = f"{ask.cost.symbol}={digits(ask.cost.amount)}{alone}"
     return BudgetError(
         f'"{ask.label}" costs {price} but only {rest} of {whole} is left {place}.',
         hint=f"use at most {most}, or ask for fewer things" if left.amount else "nothing is left to spend",
     )
-
-
-def _digits(value: Fraction, rounding: str) -> str:
-    with localcontext(prec=4, rounding=rounding):
-        return f"{float(Decimal(value.numerator) / Decimal(value.denominator)):.4g}"

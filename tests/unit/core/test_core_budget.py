@@ -143,6 +143,19 @@ def test_arithmetic_is_exact() -> None:
 def test_words() -> None:
     assert str(pure(0.5)) == "epsilon=0.5"
     assert str(zcdp(0.005)) == "rho=0.005"
+    assert str(pure(1) * 0) == "epsilon=0"
+
+
+@pytest.mark.parametrize("amount", ["1.00004", "0.1", "1e-7", "123456", "1/3", "2/3", "0.99999"])
+def test_words_are_rounded_up(amount: str) -> None:
+    said = Fraction(str(pure(Fraction(amount))).split("=")[1])
+    assert Fraction(amount) * (1 - Fraction(1, 10**11)) <= said <= Fraction(amount) * (1 + Fraction(1, 999))
+
+
+def test_a_pure_price_as_a_float_is_rounded_up() -> None:
+    budget = Budget(epsilon=1)
+    for fraction in (Fraction(1, 3), Fraction(2, 3), Fraction(1, 10), Fraction(1)):
+        assert Fraction(budget.epsilon_of(pure(fraction))) >= fraction
 
 
 @pytest.mark.parametrize("cost", [pure(0.1), zcdp(Fraction(1, 3)), pure(1) * 0])

@@ -85,6 +85,9 @@ def test_what_is_public() -> None:
     assert REPLACE_ONE.rows_public
     assert not ADD_REMOVE.rows_public
     assert not UNITS[Relation.REPLACE_ONE].rows_public
+    assert REPLACE_ONE.public == ("the number of rows",)
+    assert ADD_REMOVE.public == ()
+    assert UNITS[Relation.REPLACE_ONE].public == ("the number of different person",)
     assert (REPLACE_ONE.rows, UNITS[Relation.ADD_REMOVE].rows) == (1, 3)
 
 

@@ -1,0 +1,95 @@
+"""`dpexplain demo --quick` from an empty folder to the page, twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+import dpexplain as dpx
+from dpexplain import demo
+from dpexplain.cli.app import run
+from dpexplain.ledger import open_ledger
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The demo's folder, what it printed, and what the second run returned."""
+    out = tmp_path_factory.mktemp("demo") / "out"
+    lines: list[object] = []
+    first = demo.run(out, quick=True, show=lines.append)
+    anchor = open_ledger(f"sqlite:///{out}/budget.db").anchor()
+    again: list[object] = []
+    second = demo.run(out, quick=True, show=again.append)
+    return out, (first, lines, anchor), (second, again)
+
+
+def test_every_feature_has_its_files(folder):
+    out, (first, lines, _), _ = folder
+    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), "marginals"]
+    for name in names:
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.Curve | dpx.Marginals)
+    assert len(first["results"]) == len(names)
+    assert first["spent_now"] is True
+    text = "\n".join(str(line) for line in lines)
+    assert "released for rho" in text
+    assert "is genuine" in text
+    for curve in (dpx.from_json(out / f"{name}.json") for name in demo.COLUMNS):
+        assert curve.rug
+
+
+def test_the_second_run_is_free(folder):
+    out, (first, _, anchor), (second, again) = folder
+    assert second["spent_now"] is False
+    assert second["statement"] == first["statement"]
+    assert open_ledger(f"sqlite:///{out}/budget.db").anchor() == anchor
+    assert sum("already released, free" in str(line) for line in again) == 3
+
+
+def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
+    page = (folder[0] / "index.html").read_text(encoding="utf-8")
+    outside = [url for url in re.findall(r"https?://[^\s\"'<>)]+", page) if not url.startswith("http://www.w3.org/")]
+    assert outside == []
+    assert not re.search(r"<(script|link|img|iframe)\b", page)
+    assert re.findall(r"(?:src|href)=\"(?!#)[^\"]*\"", page) == []
+    assert "What is not" in page
+    assert "no person id" in page
+    assert page.count("<svg") == len(demo.COLUMNS) + 2
+    for name in demo.COLUMNS:
+        assert f"Partial dependence of {name}" in page
+
+
+def test_the_folder_is_a_project_to_go_on_with(folder, capsys, tmp_path):
+    out = folder[0]
+    project = ["--project", str(out / "dpexplain.toml")]
+    assert run(["verify", str(out / "health.json"), *project]) == 0
+    assert run(["budget", *project]) == 0
+    capsys.readouterr()
+    pair = ["pdp", "--pair", ",".join(demo.PAIR), "--epsilon", str(demo.PRICES["pair"])]
+    assert run([*pair, *project, "--out", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["spent_now"] is False  # the same request, so the same release
+
+
+def test_the_full_demo_fits_the_budget_beside_the_quick_one():
+    prices = [demo.BUDGET.cost(epsilon=price).amount for price in demo.PRICES.values()]
+    assert 2 * sum(prices) < demo.BUDGET.total.amount
+
+
+@pytest.mark.parametrize("package", ["sklearn", "statsmodels"])
+def test_a_missing_package_is_named(tmp_path, monkeypatch, capsys, package):
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert run(["demo", "--out", str(tmp_path), "--quick"]) == 2
+    error = capsys.readouterr().err
+    assert f"'{package}" in error
+    assert "pip install dpexplain[demo]" in error
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run(["demo", "--out", str(tmp_path / "file"), "--quick", "--json"]) == 2
+    assert "cannot be written to" in json.loads(capsys.readouterr().out)["error"]["message"]

@@ -1,0 +1,169 @@
+"""The project file: strict about keys, relative to itself, and asked only for what a command needs."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpexplain as dpx
+from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
+
+FULL = """
+[table]
+path = "people.parquet"
+domain = "domain.yaml"
+name = "people"
+version = "2026-11"
+relation = "replace-one"
+
+[budget]
+epsilon = 2.0
+delta = 1e-6
+ledger = "sqlite:///budget.db"
+
+[model]
+path = "model.pkl"
+output = [0.0, 1.0]
+name = "score"
+version = "1"
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch):
+    monkeypatch.delenv(LEDGER_VARIABLE, raising=False)
+
+
+def project(folder: Path, text: str = FULL) -> Project:
+    path = folder / "dpexplain.toml"
+    path.write_text(text, encoding="utf-8")
+    return Project.load(path)
+
+
+def test_everything_is_read(tmp_path):
+    found = project(tmp_path)
+    assert found.name == "people"
+    assert found.output == (0.0, 1.0)
+    assert found.budget() == dpx.Budget(2.0, 1e-6)
+    assert found.ledger() == f"sqlite:///{tmp_path}/budget.db"
+    assert found.neighbours.describe() == "one row replaced by other values"
+
+
+def test_a_unit(tmp_path):
+    text = FULL.replace('relation = "replace-one"', 'relation = "add-remove"\nunit = {column = "id", max_rows = 4}')
+    assert project(tmp_path, text).neighbours.unit == dpx.Unit("id", 4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        ("[table]", "[tabel]", "unknown section 'tabel'", "did you mean table"),
+        ("epsilon", "epsilom", "unknown key 'epsilom'", "did you mean epsilon"),
+        ("version = \"1\"", "zzz = 1\nversion = \"1\"", "unknown key 'zzz'", "it may have"),
+        ("[table]", "table = 1\n[tabl]", "unknown section|must be a section", ""),
+        ("epsilon = 2.0", "epsilon = ", "not valid TOML.*line", "quotes"),
+    ],
+)  # fmt: skip
+def test_a_typo_is_never_silent(tmp_path, old, new, message, hint):
+    with pytest.raises(dpx.InputError, match=message) as caught:
+        project(tmp_path, FULL.replace(old, new))
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ask", "message"),
+    [
+        ('name = "people"', "", lambda p: p.name, "has no name"),
+        ('name = "people"', "name = 3", lambda p: p.name, "wrong value"),
+        ('name = "people"', 'name = ""', lambda p: p.name, "wrong value"),
+        ("epsilon = 2.0", 'epsilon = "???"', lambda p: p.budget(), r"epsilon is still \?\?\?"),
+        ("epsilon = 2.0", 'epsilon = "2"', lambda p: p.budget(), "wrong value"),
+        ("epsilon = 2.0", "epsilon = true", lambda p: p.budget(), "wrong value"),
+        ("epsilon = 2.0", "epsilon = nan", lambda p: p.budget(), "positive, finite"),
+        ("epsilon = 2.0", "epsilon = -1", lambda p: p.budget(), "positive, finite"),
+        ("delta = 1e-6", "delta = 2", lambda p: p.budget(), "below 1"),
+        ("replace-one", "replace", lambda p: p.neighbours, "unknown relation"),
+        ('relation = "replace-one"', 'relation = "add-remove"\nunit = {colum = 1}', lambda p: p.neighbours, "unit"),
+        ('relation = "replace-one"', 'relation = "add-remove"\nunit = {column = "a", max_rows = 0}',
+         lambda p: p.neighbours, "max_rows"),
+        ("[0.0, 1.0]", "[0.0]", lambda p: p.output, "is a pair"),
+        ("[0.0, 1.0]", '"???"', lambda p: p.output, r"still \?\?\?"),
+        ("sqlite:///budget.db", "sqlite:///:memory:", lambda p: p.ledger(), "must not be forgotten"),
+        ("sqlite:///budget.db", "sqlite:///", lambda p: p.ledger(), "must not be forgotten"),
+        ('path = "model.pkl"', "", lambda p: p.model(), "either path or import"),
+        ('path = "model.pkl"', 'path = "model.pkl"\nimport = "a:b"', lambda p: p.model(), "either path or import"),
+        ('path = "model.pkl"', 'import = "a"', lambda p: p.model(), "names no object"),
+        ('path = "model.pkl"', 'import = "no_such_module_here:b"', lambda p: p.model(), "cannot be imported"),
+        ("", "", lambda p: p.model(), "no model file"),
+        ('name = "score"\nversion = "1"', 'name = "score"', lambda p: p.model(), "has no version"),
+    ],
+)  # fmt: skip
+def test_a_value_is_checked_when_it_is_needed(tmp_path, old, new, ask, message):
+    found = project(tmp_path, FULL.replace(old, new) if old else FULL)
+    with pytest.raises(dpx.InputError, match=message):
+        ask(found)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(dpx.InputError, match="no project file") as caught:
+        Project.load(tmp_path / "dpexplain.toml")
+    assert "dpexplain init" in caught.value.hint
+    with pytest.raises(dpx.InputError, match="cannot be read"):
+        Project.load(tmp_path)
+
+
+class TestLedger:
+    def test_the_variable_goes_first_and_is_relative_to_where_we_are(self, tmp_path, monkeypatch):
+        monkeypatch.setenv(LEDGER_VARIABLE, "sqlite:///other.db")
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "deeper").mkdir()
+        assert project(tmp_path / "deeper").ledger() == f"sqlite:///{tmp_path}/other.db"
+
+    @pytest.mark.parametrize(
+        ("url", "expected"),
+        [
+            ("sqlite:///a/b.db", "sqlite:////base/a/b.db"),
+            ("sqlite:////absolute/b.db", "sqlite:////absolute/b.db"),
+            ("sqlite:///b.db?mode=ro", "sqlite:////base/b.db?mode=ro"),
+            ("b.db", "sqlite:////base/b.db"),
+            ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ],
+    )
+    def test_relative_paths(self, url, expected):
+        assert ledger_url(url, Path("/base")) == expected
+
+
+class TestModel:
+    def test_a_pickle(self, tmp_path):
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps(len))
+        model = project(tmp_path).model()
+        assert (model.name, model.version) == ("score", "1")
+
+    @pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x04K\x01."])
+    def test_not_a_pickle_or_not_a_model(self, tmp_path, content):
+        (tmp_path / "model.pkl").write_bytes(content)
+        with pytest.raises(dpx.ModelError):
+            project(tmp_path).model()
+
+    def test_a_pickle_of_a_package_that_is_not_installed(self, tmp_path):
+        (tmp_path / "model.pkl").write_bytes(b"cno_such_package_here\nThing\n.")
+        with pytest.raises(dpx.ModelError, match="needs the package 'no_such_package_here'"):
+            project(tmp_path).model()
+
+    def test_an_import_beside_the_project_file(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("sys.path", ["/nowhere", *sys.path])
+        (tmp_path / "beside_project.py").write_text("class Models:\n    def score(rows):\n        return rows\n")
+        text = FULL.replace('path = "model.pkl"', 'import = "beside_project:Models.score"')
+        assert project(tmp_path, text).model().name == "score"
+
+    def test_an_import_that_fails_is_told_without_its_message(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("sys.path", list(sys.path))
+        (tmp_path / "fails_on_import.py").write_text("raise ValueError('secret row')\n")
+        text = FULL.replace('path = "model.pkl"', 'import = "fails_on_import:score"')
+        with pytest.raises(dpx.ModelError, match="ValueError") as caught:
+            project(tmp_path, text).model()
+        assert "secret" not in str(caught.value)
+        assert caught.value.__suppress_context__
