@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import subprocess
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -152,16 +154,24 @@ def test_the_core_knows_no_pandas_no_plots_no_models():
             assert not heavy, path
 
 
+def code_lines(path: Path) -> int:
+    """Lines with code on them: no blank lines, comments or docstrings, which hold the proofs."""
+    text = path.read_text(encoding="utf-8")
+    silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    lines = {n for t in tokens if t.type not in silent for n in range(t.start[0], t.end[0] + 1)}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(lines)
+
+
 def test_the_trusted_part_stays_small():
-    lines = sum(
-        len(p.read_text(encoding="utf-8").splitlines())
-        for room in ("core", "ledger")
-        for p in (PACKAGE / room).glob("*.py")
-    )
-    assert lines < 2500, "core/ and ledger/ should be readable in an afternoon"
+    lines = sum(code_lines(path) for room in ("core", "ledger") for path in (PACKAGE / room).glob("*.py"))
+    assert lines < 1900, "core/ and ledger/ should be readable in an afternoon"
 
 
-def test_no_assert_and_no_todo_in_the_product():
+def test_nothing_is_left_to_do_in_the_product():
     for path, _, _ in modules():
         assert not re.search(r"\b(TODO|FIXME|XXX)\b|NotImplementedError", path.read_text(encoding="utf-8")), path
 

@@ -121,7 +121,7 @@ def svg_of(result: Result) -> str:
 
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpexplain"}):
-        figure_of(result).savefig(buffer, format="svg", metadata={"Date": None})
+        figure_of(result).savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 
