@@ -18,7 +18,7 @@ check: $(VENV)/test.stamp
 	$(BIN)/python -m pytest tests/unit/test_architecture.py -p no:xdist
 
 coverage: $(VENV)/test.stamp
-	$(BIN)/python -m pytest --cov=dpexplain.core --cov=dpexplain.ledger --cov-branch --cov-report=term-missing tests/unit tests/privacy tests/property tests/e2e
+	$(BIN)/python -m pytest --cov=src/dpexplain/core --cov=src/dpexplain/ledger --cov-branch --cov-report=term-missing tests/unit tests/privacy tests/property tests/e2e
 
 docs: $(VENV)/test.stamp
 	$(BIN)/python -m docs.pictures

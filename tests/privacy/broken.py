@@ -180,7 +180,7 @@ def charge_tells(rows: list[int]) -> float:
     bound = Sensitivity.of_boxes([(0, 10)], door.account.neighbours)
 
     def body(gate: Any) -> None:
-        loop = gate.query_loop("question")
+        loop = gate.query_loop("question", ONE)
         loop.ask([sum(rows)], bound, pure(0.5), mechanism="cube")
         if sum(rows) > 20:
             loop.ask([sum(rows)], bound, pure(0.5), mechanism="cube")

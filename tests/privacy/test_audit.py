@@ -185,7 +185,7 @@ def test_query_loop_is_healthy() -> None:
         answers: list[int] = []
 
         def body(gate: Gate) -> None:
-            loop = gate.query_loop("question")
+            loop = gate.query_loop("question", ONE)
             bound = Sensitivity.of_boxes([(0, 10)], gate.neighbours)
             while loop.affords(half):
                 answers.extend(loop.ask([total], bound, half, mechanism="cube"))

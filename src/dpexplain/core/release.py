@@ -99,14 +99,20 @@ class Gate:
         self.cost = cost
         self.is_open = True
         self._used = cost * 0
-        self._refundable = False
+        self._loops: list[QueryLoop] = []
         self._parts: dict[str, JsonObject] = {}
 
     def noisy_sum(
         self, part: str, values: IntVector, sensitivity: Sensitivity, cost: Cost, *, mechanism: str | None = None
     ) -> list[int]:
         """An integer vector with the noise law of the smallest forecast error at this price."""
-        self._admit(sensitivity.neighbours, cost)
+        self._take(cost)
+        return self._perturb(part, values, sensitivity, cost, mechanism)
+
+    def _perturb(
+        self, part: str, values: IntVector, sensitivity: Sensitivity, cost: Cost, mechanism: str | None
+    ) -> list[int]:
+        self._admit(sensitivity.neighbours)
         noise = best(sensitivity, len(values), cost, mechanism)
         released = self.door.sampler.perturb([whole(v) for v in values], noise, sensitivity, cost)
         self._record(part, {"values": list(released), "noise": noise.to_json(), "cost": cost.to_json()})
@@ -121,7 +127,8 @@ class Gate:
 
     def select(self, part: str, scores: IntVector, change: ScoreRange, cost: Cost, *, k: int = 1) -> list[int]:
         """The k noisily best of public candidates, best first, by their integer scores."""
-        self._admit(change.neighbours, cost)
+        self._admit(change.neighbours)
+        self._take(cost)
         if not 1 <= k <= len(scores):
             raise InternalError(f"{k} of {len(scores)} candidates were asked for")
         law = selection(change, len(scores), cost, k)
@@ -150,23 +157,25 @@ class Gate:
         sensitivity = Sensitivity(self.neighbours, size * bound, size * bound * bound, bound)
         return self.noisy_sum(part, sums, sensitivity, cost, mechanism=mechanism)
 
-    def query_loop(self, part: str) -> QueryLoop:
-        """Ask again and again, each question chosen from earlier answers; what is not used is given back at the end."""
-        self._refundable = True
-        return QueryLoop(self, part)
+    def query_loop(self, part: str, cost: Cost) -> QueryLoop:
+        """Ask again and again, each question chosen from earlier answers, for at most `cost` in all.
 
-    @property
-    def left(self) -> Cost:
-        """What is left of the reservation."""
-        return self.cost - self._used
+        What the loop does not use is given back: whether it went on must be decided from released answers alone.
+        Nothing else is ever given back, because a body that skips a release might do so because of the rows, and a
+        smaller charge would tell.
+        """
+        self._take(cost)
+        loop = QueryLoop(self, part, cost)
+        self._loops.append(loop)
+        return loop
 
     @property
     def charged(self) -> Cost:
-        """Only a query loop gives back: whether it went on was decided from released answers alone.
-
-        Any other body might have skipped a release because of the rows, and a smaller charge would tell.
-        """
-        return self._used if self._refundable else self.cost
+        """The whole reservation, less what its query loops left."""
+        total = self.cost
+        for loop in self._loops:
+            total = total - loop.left
+        return total
 
     def close(self) -> JsonObject:
         """No more releases; everything that left."""
@@ -175,13 +184,15 @@ class Gate:
             raise InternalError("nothing was released through the gate")
         return {"parts": self._parts}
 
-    def _admit(self, neighbours: Neighbours, cost: Cost) -> None:
+    def _admit(self, neighbours: Neighbours) -> None:
         if not self.is_open:
             raise InternalError("the gate is closed")
         if neighbours != self.neighbours:
             raise InternalError(
                 f"a bound proven for '{neighbours.describe()}' was used for '{self.neighbours.describe()}'"
             )
+
+    def _take(self, cost: Cost) -> None:
         if not self._used + cost <= self.cost:
             raise InternalError("a release would cost more than was reserved for it")
         self._used = self._used + cost
@@ -193,21 +204,24 @@ class Gate:
 
 
 class QueryLoop:
-    """Questions to one gate, numbered in the order they were asked."""
+    """Questions for one price, numbered in the order they were asked."""
 
-    def __init__(self, gate: Gate, part: str) -> None:
-        self._gate, self._part, self.asked = gate, part, 0
+    def __init__(self, gate: Gate, part: str, cost: Cost) -> None:
+        self._gate, self._part = gate, part
+        self.left, self.asked = cost, 0
 
     def ask(
         self, values: IntVector, sensitivity: Sensitivity, cost: Cost, *, mechanism: str | None = None
     ) -> list[int]:
-        """One more noisy answer, charged against the reservation."""
-        self.asked += 1
-        return self._gate.noisy_sum(f"{self._part}-{self.asked}", values, sensitivity, cost, mechanism=mechanism)
+        """One more noisy answer, charged against the loop's price."""
+        if not self.affords(cost):
+            raise InternalError("a question would cost more than the loop has left")
+        self.asked, self.left = self.asked + 1, self.left - cost
+        return self._gate._perturb(f"{self._part}-{self.asked}", values, sensitivity, cost, mechanism)
 
     def affords(self, cost: Cost) -> bool:
         """Whether one more question of this price fits."""
-        return cost <= self._gate.left
+        return cost <= self.left
 
 
 def split(cost: Cost, share: Fraction) -> tuple[Cost, Cost]:

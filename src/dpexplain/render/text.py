@@ -99,7 +99,7 @@ def statement_view(statement: Statement) -> RenderableType:
     """Spent, left and every entry of an account."""
     facts = Table.grid(padding=(0, 2))
     for name, value in statement_facts(statement):
-        facts.add_row(name, escape(value))
+        facts.add_row(escape(name), escape(value))
     facts.add_row("", _bar(spent_share(statement)))
     parts: list[RenderableType] = [facts, ""]
     head, lines = statement_entries(statement)
@@ -226,7 +226,7 @@ def receipt_view(receipt: Receipt) -> RenderableType:
         ("ledger", f'account "{entry.account}", entry {entry.sequence}, {when} UTC'),
         ("guarantee", receipt.guarantee),
     ):
-        facts.add_row(name, escape(value))
+        facts.add_row(escape(name), escape(value))
     return facts
 
 

@@ -293,7 +293,7 @@ def test_what_was_reserved_is_charged_even_if_less_was_used() -> None:
 
 def test_a_query_loop_is_charged_for_what_it_asked() -> None:
     def body(gate: Gate) -> None:
-        loop = gate.query_loop("question")
+        loop = gate.query_loop("question", ONE)
         assert loop.affords(ONE)
         assert loop.ask([1], BOUND, TENTH) == [1]
         assert loop.ask([2], BOUND, TENTH, mechanism="cube") == [2]
@@ -308,9 +308,25 @@ def test_a_query_loop_is_charged_for_what_it_asked() -> None:
 
 def test_a_query_loop_cannot_overspend() -> None:
     def body(gate: Gate) -> None:
-        loop = gate.query_loop("question")
+        loop = gate.query_loop("question", ONE)
         while True:
             loop.ask([1], BOUND, pure(0.4))
+
+    assert "more than the loop has left" in str(refusal(body))
+
+
+def test_a_query_loop_gives_back_only_its_own_price() -> None:
+    def body(gate: Gate) -> None:
+        gate.query_loop("question", TENTH * 4).ask([1], BOUND, TENTH)  # the other six tenths stay charged
+
+    result = release(exact_door(), ONE, body)
+    assert result.entry.charged == TENTH * 7
+
+
+def test_query_loops_cannot_take_more_than_was_reserved() -> None:
+    def body(gate: Gate) -> None:
+        gate.query_loop("one", TENTH * 6)
+        gate.query_loop("two", TENTH * 6)
 
     assert "more than was reserved" in str(refusal(body))
 
