@@ -106,6 +106,7 @@ class Gate:
         self, part: str, values: IntVector, sensitivity: Sensitivity, cost: Cost, *, mechanism: str | None = None
     ) -> list[int]:
         """An integer vector with the noise law of the smallest forecast error at this price."""
+        self._admit(sensitivity.neighbours)
         self._take(cost)
         return self._perturb(part, values, sensitivity, cost, mechanism)
 
@@ -168,6 +169,11 @@ class Gate:
         loop = QueryLoop(self, part, cost)
         self._loops.append(loop)
         return loop
+
+    @property
+    def left(self) -> Cost:
+        """What is left of the reservation."""
+        return self.cost - self._used
 
     @property
     def charged(self) -> Cost:
