@@ -88,7 +88,7 @@ version = %s
 LEAD = (
     "How many times a year does a person see a doctor, and what drives it? A gradient-boosting model has learned it "
     "from the RAND Health Insurance Experiment. The plots below show what it has learned, and they can be shown to "
-    "anybody: noise was added so that no row of the table can be found out from them, and shaded bands say how much."
+    "anybody: noise was added so that little can be learned about any single row, and shaded bands say how much."
 )
 PROTECTED = (
     "Whoever reads this page, whatever else they know and however they compute, learns little about any single row of "

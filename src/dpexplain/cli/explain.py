@@ -227,7 +227,7 @@ def _lead(curves: Curves) -> str:
     receipt = curves.receipt
     return (
         "Each plot shows how the model's mean prediction changes when one column is set to a value for everybody. "
-        "Noise was added on purpose, so that nobody can find out what a single one of the protected units looks like; "
+        "Noise was added on purpose, so that little can be learned about any single one of the protected units; "
         "the shaded band says how much. "
         f"{receipt.guarantee}"
     )
