@@ -112,9 +112,9 @@ class Exact:
             gate.noisy_sum("curve", sums, sensitivity(spec, NEIGHBOURS), curve_cost, mechanism=spec.mechanism)
             gate.noisy_counts("rug", [0] * (spec.size - spec.curve_size), rug_cost, partitions=len(spec.rug))
 
-        identity = {"table": {"rows": self.rows}, "spec": spec.to_json()}
+        identity = {"table": {"rows": self.rows}, "spec": spec.to_json(), "public": []}
         released = self.door.release(request.label, identity, cost, body)
-        receipt = receipt_for(request.label, dpx.Budget(100), NEIGHBOURS, (), released)
+        receipt = receipt_for(request.label, dpx.Budget(100), NEIGHBOURS, released)
         return dpx.Curve(receipt, released.payload, 0, request.smooth and request.method != "paper")
 
     def mise(self, curve: dpx.Curve) -> float:

@@ -11,15 +11,8 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
+from examples import DOMAIN, score
 from stubs import ZeroNoise
-
-DOMAIN = dpx.Domain(
-    {
-        "age": dpx.Numeric(20, 29, integer=True),
-        "sex": dpx.Categorical(["Female", "Male"]),
-        "income": dpx.Numeric(0, 100),
-    }
-)
 
 
 @pytest.fixture
@@ -39,12 +32,6 @@ def frame() -> pd.DataFrame:
             "person": draw.integers(0, 150, n),
         }
     )
-
-
-def score(rows: pd.DataFrame) -> np.ndarray:
-    """A model for tests: row-wise, not additive, inside [0, 1]."""
-    age, income = rows["age"].to_numpy(), rows["income"].to_numpy()
-    return 0.1 + 0.04 * (age - 20) + 0.3 * (rows["sex"] == "Male").to_numpy() * income / 100
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
     engine/      sums over batches on all cores                grids     public grids and cells
     explainers/  one file each: request, statistic, sensitivity, explain
     planning     price and error before anything is paid       results/  released values and their receipts
+    verification a published result against the ledger         smoothing free post-processing
     render/      pictures and pages                            audit/    attacks on our own releases
     cli/         the command `dpexplain`
 
@@ -41,6 +42,7 @@ from dpexplain.ledger import open_ledger
 from dpexplain.models import Model
 from dpexplain.planning import plan
 from dpexplain.results import Curve, Curves, Marginals, from_json
+from dpexplain.verification import verify
 
 __all__ = [
     "Budget",
@@ -76,4 +78,5 @@ __all__ = [
     "progress",
     "requests",
     "save_domain",
+    "verify",
 ]

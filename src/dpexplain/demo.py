@@ -21,7 +21,6 @@ import pandas as pd
 from rich.markup import escape as literal
 
 from dpexplain.core.budget import Budget
-from dpexplain.core.canonical import digest
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.domain_file import load_domain, save_domain
 from dpexplain.data.table import PrivateTable
@@ -35,6 +34,7 @@ from dpexplain.render import text as words
 from dpexplain.render.files import write_results
 from dpexplain.render.html import Section, bar, page, table
 from dpexplain.results import Receipt, Result, from_json
+from dpexplain.verification import verify
 
 # Public knowledge: the design of the experiment, the definition of a column, or a round number beyond what can happen.
 COLUMNS: dict[str, tuple[Numeric | Categorical, str]] = {
@@ -146,7 +146,7 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
     show("\n5. Anybody with the ledger can check a published file:\n")
     published = from_json(files[0])
     entry = published.receipt.entry
-    data.ledger.check_entry(entry, published.released, request_id=digest(published.receipt.request))
+    verify(published, data.ledger)
     checked = data.ledger.verify()
     show(f"{files[0].name} is genuine: entry {entry.sequence} of {checked.events}; the chain is whole.")
 

@@ -92,13 +92,16 @@ def plan(
     relation: str | Relation,
     output: tuple[float, float] | PublicRange = (0.0, 1.0),
     unit: Unit | None = None,
+    rows_hint: int | None = None,
     epsilon: Any = None,
     max_error: Any = None,
     delta: Any = 1e-6,
 ) -> Forecast:
     """The error at a given epsilon, or the epsilon for a wanted error, for a table of about n rows.
 
-    Touches no data and no ledger. `max_error` is the half-width of the 95 % interval of each value, before smoothing.
+    Touches no data and no ledger. Where the number of rows is private, `rows_hint` is the hint that the table has, by
+    which its grids are chosen; n is your own guess, by which the error is told. `max_error` is the half-width of the
+    95 % interval of each value, before smoothing.
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
@@ -106,18 +109,26 @@ def plan(
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
     span = output if isinstance(output, PublicRange) else PublicRange(*output)
     neighbours = Neighbours(Relation.parse(relation), unit)
+    hint = int(n) if neighbours.rows_public else rows_hint
     options = []
     for budget in (Budget(1), Budget(1, delta)):
 
         def at(price: Any, budget: Budget = budget) -> Option:
-            return _option(request, domain, span, neighbours, int(n), budget, budget.cost(epsilon=price))
+            return _option(request, domain, span, neighbours, int(n), hint, budget, budget.cost(epsilon=price))
 
         options.append(at(epsilon) if max_error is None else _cheapest(at, float(exact(max_error, "max_error"))))
     return Forecast(request.label, int(n), neighbours, tuple(options))
 
 
 def _option(
-    request: Request, domain: Domain, output: PublicRange, neighbours: Neighbours, n: int, budget: Budget, cost: Cost
+    request: Request,
+    domain: Domain,
+    output: PublicRange,
+    neighbours: Neighbours,
+    n: int,
+    hint: int | None,
+    budget: Budget,
+    cost: Cost,
 ) -> Option:
     """The forecast of one request at one price."""
     rug_error = None
@@ -126,7 +137,7 @@ def _option(
         noise = marginals_module.forecast(spec, neighbours, cost)["counts"]
         std, error, band = noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL)
     else:
-        curve = pdp.resolve(request, domain, output, neighbours, n, cost)
+        curve = pdp.resolve(request, domain, output, neighbours, hint, cost)
         parts = pdp.forecast(curve, neighbours, cost)
         noise = parts["curve"]
         unit = output.width / (output.levels * n)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from conftest import score
+from examples import score
 
 
 def events(table: dpx.PrivateTable) -> int:

@@ -494,7 +494,7 @@ class TestVerifyCommand:
             lambda d: d["receipt"]["budget"].__setitem__("delta", "1/1000000"),
             lambda d: d["receipt"]["neighbours"].__setitem__("unit", {"column": "person", "max_rows": 4}),
             lambda d: d["receipt"].__setitem__("label", "partial dependence of income"),
-            lambda d: d["receipt"].__setitem__("public", []),
+            lambda d: d["receipt"]["request"].__setitem__("public", []),
             lambda d: d["receipt"]["request"]["spec"]["output"].__setitem__("high", 2.0),
             lambda d: d["receipt"]["request"]["model"].__setitem__("version", "2"),
             lambda d: d.__setitem__("guarantee", "perfectly safe"),

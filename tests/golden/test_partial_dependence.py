@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import dpexplain as dpx
-from conftest import DOMAIN, score
+from examples import DOMAIN, score
 
 STEP = 2.0**-20  # rounding of each row's prediction, in units of the output range
 

@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "explainers": {"core", "data", "models", "grids", "results", "errors"},
     "requests": {"explainers"},
     "planning": {"core", "explainers", "errors", "render"},
+    "verification": {"core", "ledger", "results", "errors"},
     "render": {"core", "results", "grids", "planning", "ledger"},
     "audit": {"core", "errors"},
     "demo": {
@@ -42,6 +43,7 @@ MAY_IMPORT = {
         "ledger",
         "errors",
         "engine",
+        "verification",
     },
     "cli": {
         "core",
@@ -56,6 +58,7 @@ MAY_IMPORT = {
         "errors",
         "demo",
         "engine",
+        "verification",
     },
 }
 LAZY = {("results", "render"), ("planning", "render")}  # allowed only inside a function

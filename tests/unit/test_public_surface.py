@@ -41,6 +41,7 @@ NAMES = [
     "progress",
     "requests",
     "save_domain",
+    "verify",
 ]
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
 from dpexplain.cli.report import Reporter, text
-from dpexplain.core.canonical import digest
 from dpexplain.errors import InputError, VerificationError
 from dpexplain.ledger import Ledger, Statement, open_ledger
 from dpexplain.render import text as words
-from dpexplain.results import Receipt, Result, from_json
+from dpexplain.results import Result, from_json
+from dpexplain.verification import verify as check_result
 
 
 def budget(
@@ -55,7 +55,7 @@ def budget(
 def verify(reporter: Reporter, project: Path, *, receipt: Path, ledger: str | None) -> None:
     result = from_json(receipt)
     opened = _open(project, ledger)
-    check_result(opened, result)
+    check_result(result, opened)
     _check_words(receipt, result)
     checked = opened.verify()
     reporter.show(
@@ -75,25 +75,6 @@ def verify(reporter: Reporter, project: Path, *, receipt: Path, ledger: str | No
             "events": checked.events,
         }
     )
-
-
-def check_result(ledger: Ledger, result: Result) -> None:
-    """Raise VerificationError unless this ledger released this result, in an account with this guarantee."""
-    receipt = result.receipt
-    ledger.check_entry(receipt.entry, result.released, request_id=digest(receipt.request))
-    statement = ledger.statement(receipt.entry.account)
-    label = next(row.label for row in statement.rows if row.reservation == receipt.entry.reservation)
-    said, true = (receipt.budget, receipt.neighbours, receipt.label), (statement.budget, statement.neighbours, label)
-    if said != true or not _public_facts(receipt):
-        raise VerificationError(
-            "the published guarantee is not that of the account.",
-            hint="its budget, relation, unit or label was altered",
-        )
-
-
-def _public_facts(receipt: Receipt) -> bool:
-    """Whether the number of rows is said to be public exactly where it is."""
-    return ("the number of rows" in receipt.public) == receipt.neighbours.rows_public
 
 
 def _open(project: Path, ledger: str | None) -> Ledger:

@@ -52,7 +52,7 @@ def plan(
     found = None if domain_file and output and relation else Project.load(project)
     domain = _reviewed(domain_file) if domain_file else _known(found).domain()
     span = _pair_of_numbers(output) if output else _known(found).output
-    neighbours = Neighbours(_relation(relation)) if relation else _known(found).neighbours
+    neighbours = Neighbours(Relation.parse(relation)) if relation else _known(found).neighbours
     request = _request(domain, features, pairs, everything=False, options=options)
     forecasts = [
         forecast_of(
@@ -61,6 +61,7 @@ def plan(
             n=size,
             relation=neighbours.relation,
             unit=neighbours.unit,
+            rows_hint=None if found is None else found.rows_hint,
             output=span,
             epsilon=_number(epsilon, "epsilon"),
             max_error=_number(max_error, "max-error"),
@@ -214,6 +215,7 @@ def _forecasts(
             n=size,
             relation=table.neighbours.relation,
             unit=table.neighbours.unit,
+            rows_hint=table.rows_hint,
             output=output,
             epsilon=budget.epsilon_of(cost),
             delta=USUAL_DELTA if budget.delta is None else budget.delta,
@@ -242,12 +244,6 @@ def _reviewed(path: Path) -> Domain:
     domain = load_domain(path)
     domain.require_review()
     return domain
-
-
-def _relation(value: str) -> Relation:
-    if value not in list(Relation):
-        raise InputError(f"unknown relation {value!r}.", hint="use replace-one or add-remove")
-    return Relation(value)
 
 
 def _pair_of_numbers(value: str) -> tuple[float, float]:

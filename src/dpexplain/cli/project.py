@@ -35,7 +35,7 @@ from dpexplain.models import Model
 LEDGER_VARIABLE = "DPEXPLAIN_LEDGER"
 UNKNOWN = "???"
 KEYS: Mapping[str, frozenset[str]] = {
-    "table": frozenset({"path", "domain", "name", "version", "relation", "unit", "row_id"}),
+    "table": frozenset({"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint"}),
     "budget": frozenset({"epsilon", "delta", "ledger"}),
     "model": frozenset({"path", "import", "output", "label", "features", "name", "version"}),
 }
@@ -154,11 +154,17 @@ class Project:
             relation=self.neighbours.relation,
             unit=self.neighbours.unit,
             row_id=self.get("table", "row_id", str),
+            rows_hint=self.rows_hint,
             ledger=self.ledger() if ledger is None else ledger,
             name=self.name,
             version=str(self.need("table", "version", str)),
             analyst=analyst,
         )
+
+    @property
+    def rows_hint(self) -> int | None:
+        hint: int | None = self.get("table", "rows_hint", int)
+        return hint
 
     def model(self) -> Model:
         """The model. Loading it runs code: its own module, or whatever a pickle holds."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property
 from numbers import Rational
 from typing import Any
 
@@ -147,7 +146,7 @@ class Budget:
     def definition(self) -> Definition:
         return Definition.PURE if self.delta is None else Definition.ZCDP
 
-    @cached_property
+    @property
     def total(self) -> Cost:
         return self.cost(epsilon=self.epsilon)
 

@@ -106,11 +106,10 @@ def explain(table: PrivateTable, request: MarginalsRequest, *, cost: Cost) -> Ma
         counts = table.map_sum(gate, partial(statistic, spec=spec), columns, size=spec.size, label=request.label)
         gate.noisy_sum("counts", counts, sensitivity(spec, gate.neighbours), cost, mechanism=spec.mechanism)
 
-    identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json()}
+    public = ["the cells", table.domain.describe(), *table.neighbours.public]
+    identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json(), "public": public}
     released = table.door.release(request.label, identity, cost, body)
-    public: tuple[str, ...] = ("the cells", table.domain.describe())
-    public += table.neighbours.public
-    return Marginals(receipt_for(request.label, table.budget, table.neighbours, public, released), released.payload)
+    return Marginals(receipt_for(request.label, table.budget, table.neighbours, released), released.payload)
 
 
 def marginals(

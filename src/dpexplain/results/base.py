@@ -50,14 +50,22 @@ class Receipt:
     request: JsonObject
     budget: Budget
     neighbours: Neighbours
-    public: tuple[str, ...]  # what the guarantee takes as known to everybody
     entry: Entry
     software: str
     replayed: bool = False  # answered from the ledger: nothing was spent this time
 
+    def __post_init__(self) -> None:
+        if self.entry.charged.definition is not self.budget.definition:
+            raise VerificationError("the price of this receipt is not in the definition of its account.")
+
     @property
     def cost(self) -> Cost:
         return self.entry.charged
+
+    @property
+    def public(self) -> list[str]:
+        """What the guarantee takes as known to everybody; part of the request, so the ledger vouches for it."""
+        return [str(fact) for fact in self.request["public"]]
 
     @property
     def guarantee(self) -> str:
@@ -80,20 +88,20 @@ class Receipt:
             "request": self.request,
             "budget": self.budget.to_json(),
             "neighbours": self.neighbours.to_json(),
-            "public": list(self.public),
             "entry": entry,
             "software": self.software,
         }
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Receipt:
+        if set(value) != {"label", "request", "budget", "neighbours", "entry", "software"}:
+            raise KeyError("a receipt has other fields")
         entry = Entry(**{**value["entry"], "charged": Cost.from_json(value["entry"]["charged"])})
         return cls(
             value["label"],
             value["request"],
             Budget.from_json(value["budget"]),
             Neighbours.from_json(value["neighbours"]),
-            tuple(value["public"]),
             entry,
             value["software"],
         )
@@ -204,10 +212,6 @@ def from_json(source: str | Path) -> Result:
     return result
 
 
-def receipt_for(
-    label: str, budget: Budget, neighbours: Neighbours, public: tuple[str, ...], released: Released
-) -> Receipt:
+def receipt_for(label: str, budget: Budget, neighbours: Neighbours, released: Released) -> Receipt:
     """The receipt of a release that just came through the door."""
-    return Receipt(
-        label, released.request, budget, neighbours, public, released.entry, package_version(), released.replayed
-    )
+    return Receipt(label, released.request, budget, neighbours, released.entry, package_version(), released.replayed)

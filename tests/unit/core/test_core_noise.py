@@ -20,9 +20,7 @@ LEVELS = [0.5, 0.9, 0.95, 0.99, 0.999999]
 def radius_law(size: int, scale: float) -> list[float]:
     """P(|z|_inf = r) of the cube."""
     reach = math.ceil(scale * (size + 37 + 9 * math.sqrt(size)))
-    logs = [
-        (math.log((2 * r + 1) ** size - (2 * r - 1) ** size) if r else 0.0) - r / scale for r in range(reach)
-    ]
+    logs = [(math.log((2 * r + 1) ** size - (2 * r - 1) ** size) if r else 0.0) - r / scale for r in range(reach)]
     top = max(logs)
     weights = [math.exp(x - top) for x in logs]
     total = math.fsum(weights)

@@ -9,8 +9,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import dpexplain as dpx
-from conftest import score
 from dpexplain.data import PublicRandom
+from examples import score
 
 NUMBERS = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Categorical([0, 5])})
 
