@@ -115,11 +115,12 @@ class PrivateTable:
         parallel: bool = True,
     ) -> NDArray[np.int64]:
         """The exact sum over all rows of a kernel that gives `size` integers for a batch. The gate must be open."""
-        return map_sum(kernel, self.rows(gate, columns), size=size, label=label, total=self.size, parallel=parallel)
+        batches = self.rows(gate, columns, BATCH_ROWS if parallel else 2 * BATCH_ROWS)
+        return map_sum(kernel, batches, size=size, label=label, total=self.size, parallel=parallel)
 
-    def rows(self, gate: Gate, columns: Sequence[str]) -> Iterator[Rows]:
+    def rows(self, gate: Gate, columns: Sequence[str], batch_rows: int | None = None) -> Iterator[Rows]:
         """Clean batches of the columns asked for. Under a unit, the first `max_rows` rows of each."""
-        for rows, _ in self._batches(gate, list(columns), None):
+        for rows, _ in self._batches(gate, list(columns), None, batch_rows or BATCH_ROWS):
             yield rows
 
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
@@ -127,7 +128,7 @@ class PrivateTable:
         dealer = Dealer(self.assignment, parts)
         unit, key = self.neighbours.unit, self.row_id
         id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
-        for rows, ids in self._batches(gate, list(columns), id_column):
+        for rows, ids in self._batches(gate, list(columns), id_column, BATCH_ROWS):
             yield rows, dealer.deal(rows.size, ids)
 
     @property
@@ -135,14 +136,14 @@ class PrivateTable:
         return assignment_for(self.neighbours, self.row_id)
 
     def _batches(
-        self, gate: Gate, columns: list[str], id_column: str | None
+        self, gate: Gate, columns: list[str], id_column: str | None, batch_rows: int
     ) -> Iterator[tuple[Rows, tuple[NDArray[np.int64], list[str]] | None]]:
         """Clean batches, and the ids of their rows if a column of ids is named. Nothing comes when the gate is shut."""
         self._require_open(gate)
         unit = self.neighbours.unit
         wanted = list(dict.fromkeys(chain(columns, [unit.column] if unit else [], [id_column] if id_column else [])))
         seen: dict[str, int] = {}  # rows used so far of each unit; grows with the number of units
-        batch_rows = max(256, min(BATCH_ROWS, 2**22 // len(wanted)))
+        batch_rows = max(256, min(batch_rows, 2**22 // len(wanted)))  # wide tables in shorter batches
         for size, raw in self._source.batches(wanted, batch_rows):
             self._require_open(gate)
             rows = Rows(self.domain, {name: encode(self.domain[name], raw[name]) for name in columns}, size)
