@@ -150,12 +150,10 @@ class Gate:
         """The sum over parts of a black box's output vector: one line of `outputs` for each part of the rows.
 
         Each value is clipped to the public box (a failed part, NaN, counts as its middle) and becomes an integer in
-        {0..levels}, so a part that changes moves each coordinate by at most `levels`; one unit changes at most
-        `changed` parts (see `Assignment`). The number of parts is public under both relations.
+        {0..levels}. One unit changes at most `changed` parts (see `Assignment`).
         """
         sums = output.quantize(outputs).sum(axis=0)
-        bound, size = whole(changed) * output.levels, len(sums)
-        sensitivity = Sensitivity(self.neighbours, size * bound, size * bound * bound, bound)
+        sensitivity = Sensitivity.of_parts(self.neighbours, len(sums), output.levels, changed)
         return self.noisy_sum(part, sums, sensitivity, cost, mechanism=mechanism)
 
     def query_loop(self, part: str, cost: Cost) -> QueryLoop:

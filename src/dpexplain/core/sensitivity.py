@@ -143,6 +143,17 @@ class Sensitivity:
         factor = 1 if neighbours.relation is Relation.ADD_REMOVE else 2
         return cls(neighbours, p * factor * k, p * factor * k * k, k)
 
+    @classmethod
+    def of_parts(cls, neighbours: Neighbours, size: int, levels: int, changed: int) -> Sensitivity:
+        """Of a sum over a public number of parts, each of which adds a vector in {0..levels}^size that may depend on
+        its rows in any way.
+
+        Proof. At most `changed` parts differ between neighbours (`Assignment.changed_parts`), and each of them moves
+        every coordinate by at most `levels`. The number of parts is fixed, under both relations.
+        """
+        bound, m = whole(changed) * whole(levels), whole(size)
+        return cls(neighbours, m * bound, m * bound * bound, bound)
+
 
 class Assignment(StrEnum):
     """How rows are dealt to the parts of a black-box release. The rows of one unit always share a part."""

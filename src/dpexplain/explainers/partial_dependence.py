@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -36,7 +36,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
 from dpexplain.models import Model, Predictor
-from dpexplain.results import Curve, Curves
+from dpexplain.results import Curve, Curves, Marginals
 from dpexplain.results.base import receipt_for
 
 Feature = str | tuple[str, str]
@@ -266,8 +266,18 @@ def partial_dependence(
 ) -> Curve | Curves:
     """Differentially private partial dependence: a `Curve` for a name or a pair, `Curves` for a list.
 
-    `epsilon` (or `rho`) is the whole price, rug and all features included. Options: see `requests.PartialDependence`.
+    `epsilon` (or `rho`) is the whole price, rug and all features included. Options: see `requests.PartialDependence`;
+    `rug` may also be `Marginals` that were released before: then the rug is free, and the curve gets the whole price.
     """
-    request = PartialDependence(feature=feature, **options)
+    known = options.pop("rug", True)
+    marginals = known if isinstance(known, Marginals) else None
+    request = PartialDependence(feature=feature, rug=marginals is None and known, **options)
+    if marginals is not None:
+        if marginals.receipt.request["table"] != table.identity:
+            raise InputError("these marginals were released from another table, or from another version of it.")
+        for name in request.features:
+            marginals.rug(name)  # one that the marginals do not have is refused before anything is paid
     curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
+    if marginals is not None:
+        curves = Curves([replace(curve, marginals=marginals) for curve in curves])
     return curves[0] if request.single else curves

@@ -10,8 +10,9 @@ from dpexplain.render.plots import save_png
 from dpexplain.results import Curve, Result
 
 
-def write_results(results: Sequence[Result], folder: Path) -> list[Path]:
+def write_results(results: Sequence[Result], folder: Path, *, pictures: bool = True) -> list[Path]:
     """Write each result; the paths of the .json files. Names come from the features, made safe for a file system."""
+    folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for result in results:
         name = result.feature.replace(" x ", "-x-") if isinstance(result, Curve) else result.kind
@@ -20,6 +21,7 @@ def write_results(results: Sequence[Result], folder: Path) -> list[Path]:
         while path in paths:
             path, number = folder / f"{name}-{number}.json", number + 1
         result.to_json(path)
-        save_png(result, path.with_suffix(".png"))
+        if pictures:
+            save_png(result, path.with_suffix(".png"))
         paths.append(path)
     return paths

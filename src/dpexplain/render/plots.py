@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from dpexplain.core.domain import PublicRange
-from dpexplain.results import Curve, Marginals, Result
-from dpexplain.results.curve import Rug
+from dpexplain.results import Curve, Marginals, Result, Rug
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 LEVEL = 0.95
@@ -111,6 +111,16 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
     return figure
 
 
+def figure_of_all(curves: Sequence[Curve]) -> Figure:
+    """Several curves side by side, two in a line."""
+    lines = -(-len(curves) // 2)
+    figure = Figure(figsize=(12, 4.4 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    for place, curve in enumerate(curves, 1):
+        curve.plot(figure.add_subplot(lines, 2, place))
+    return figure
+
+
 def save_png(result: Result, path: str | Path, dpi: int = 150) -> None:
     figure_of(result).savefig(path, dpi=dpi)
 
@@ -160,6 +170,9 @@ def _draw_rug(ax: Axes, rug: Rug) -> None:
 
 def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     """The guarantee under the plot, in words."""
+    if isinstance(result, Curve) and result.marginals is not None:
+        paid = result.marginals.receipt
+        before += f"Rug: an earlier release with {paid.budget.describe(paid.cost)}. "
     text = textwrap.fill(before + result.receipt.guarantee, width)
     ax.annotate(
         text, (0, 0), xycoords="axes fraction", xytext=(0, -40), textcoords="offset points", va="top", fontsize=6.5,

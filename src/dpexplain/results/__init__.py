@@ -2,6 +2,6 @@
 
 from dpexplain.results.base import Receipt, Result, from_json
 from dpexplain.results.curve import Curve, Curves
-from dpexplain.results.marginals import Marginals
+from dpexplain.results.marginals import Marginals, Rug
 
-__all__ = ["Curve", "Curves", "Marginals", "Receipt", "Result", "from_json"]
+__all__ = ["Curve", "Curves", "Marginals", "Receipt", "Result", "Rug", "from_json"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
@@ -13,26 +16,14 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import checked_level
 from dpexplain.grids import Axis, Partition
-from dpexplain.results.base import Floats, Receipt, Result
+from dpexplain.results.base import Floats, Receipt, Result, from_json
+from dpexplain.results.marginals import Marginals, Rug
 from dpexplain.smoothing import smooth
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True)
-class Rug:
-    """The noisy histogram of a feature: where the rows are, so that a reader knows where a curve means something."""
-
-    partition: Partition
-    counts: Floats  # never negative
-    std: float
-
-    @property
-    def shares(self) -> Floats:
-        total = self.counts.sum()
-        return self.counts / total if total > 0 else np.full(len(self.counts), 1 / len(self.counts))
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -45,6 +36,7 @@ class Curve(Result):
 
     index: int = 0  # which curve of the release
     smoothed: bool = True
+    marginals: Marginals | None = None  # an earlier release that serves as the rug
 
     kind: ClassVar[str] = "curve"
 
@@ -129,7 +121,9 @@ class Curve(Result):
 
     @cached_property
     def rug(self) -> tuple[Rug, ...]:
-        """The noisy histogram of each axis; empty if none was asked for."""
+        """The noisy histogram of each axis, of this release or of earlier marginals; empty if there is none."""
+        if self.marginals is not None:
+            return tuple(self.marginals.rug(axis.feature) for axis in self.axes)
         partitions = [Partition.from_json(p) for p in self.spec["rug"]]
         found = []
         for axis in self.axes if partitions else ():
@@ -156,11 +150,15 @@ class Curve(Result):
         return plot_curve(self, ax)
 
     def view(self) -> JsonObject:
-        return {"index": self.index, "smoothed": self.smoothed}
+        rug = None if self.marginals is None else json.loads(self.marginals.to_json())
+        return {"index": self.index, "smoothed": self.smoothed, "marginals": rug}
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Curve:
-        return cls(receipt, released, int(view["index"]), bool(view["smoothed"]))
+        rug = None if view["marginals"] is None else from_json(json.dumps(view["marginals"]))
+        if rug is not None and not isinstance(rug, Marginals):
+            raise TypeError("the rug is not a histogram")
+        return cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug)
 
 
 class Curves(Sequence[Curve]):
@@ -185,6 +183,38 @@ class Curves(Sequence[Curve]):
     @property
     def receipt(self) -> Receipt:
         return self._curves[0].receipt
+
+    @property
+    def values(self) -> Floats:
+        """The estimates of all curves, one after the other, in the order of `to_frame()`."""
+        return np.concatenate([curve.values for curve in self._curves])
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) of all curves; `simultaneous` covers all points of the release at once."""
+        ends = [curve.interval(level, simultaneous=simultaneous) for curve in self._curves]
+        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One table: the feature (or pair), the point, the estimate and its interval."""
+        import pandas as pd
+
+        low, high = self.interval()
+        points = [p for curve in self._curves for p in itertools.product(*(axis.points for axis in curve.axes))]
+        names = [curve.feature for curve in self._curves for _ in curve.values]
+        where = [point[0] if len(point) == 1 else point for point in points]
+        return pd.DataFrame({"feature": names, "point": where, "value": self.values, "low": low, "high": high})
+
+    def to_json(self, folder: str | Path) -> list[Path]:
+        """One file for each curve, which can be published and verified by itself."""
+        from dpexplain.render.files import write_results
+
+        return write_results(list(self._curves), Path(folder), pictures=False)
+
+    def plot(self) -> Figure:
+        """All curves in one new figure."""
+        from dpexplain.render.plots import figure_of_all
+
+        return figure_of_all(list(self._curves))
 
     def __repr__(self) -> str:
         return f"Curves({', '.join(curve.feature for curve in self._curves)})"

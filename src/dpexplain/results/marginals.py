@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpexplain.core.canonical import JsonObject
+from dpexplain.errors import InputError
 from dpexplain.grids import Partition
 from dpexplain.results.base import Floats, Receipt, Result
-from dpexplain.results.curve import Rug
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Rug:
+    """The noisy histogram of a feature: where the rows are, so that a reader knows where a curve means something."""
+
+    partition: Partition
+    counts: Floats  # never negative
+    std: float
+
+    @property
+    def shares(self) -> Floats:
+        total = self.counts.sum()
+        return self.counts / total if total > 0 else np.full(len(self.counts), 1 / len(self.counts))
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,8 @@ class Marginals(Result):
 
     def rug(self, feature: str) -> Rug:
         """The histogram of one feature in the form that curves show."""
+        if feature not in self.features:
+            raise InputError(f"these marginals do not have {feature!r}.", hint="they have: " + ", ".join(self.features))
         partition = self.partitions[self.features.index(feature)]
         return Rug(partition, self.values[self._slices[feature]], self.part("counts")[1].std)
 

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
+from dpexplain.render.plots import figure_of
 from dpexplain.results.marginals import nearest_with_total
 from stubs import FreeAccount
 
@@ -160,3 +161,38 @@ def test_nearest_with_total():
         for _ in range(20):  # no other point of the simplex is nearer
             other = draw.dirichlet(np.ones(6)) * total
             assert ((best - noisy) ** 2).sum() <= ((other - noisy) ** 2).sum() + 1e-9
+
+
+def test_marginals_are_paid_once_and_serve_as_a_free_rug(make_table, frame, model, tmp_path):
+    table = make_table(frame)
+    marginals = dpx.marginals(table, epsilon=0.5)
+    plain = dpx.partial_dependence(table, model, "sex", epsilon=1)
+    curve = dpx.partial_dependence(table, model, "sex", epsilon=1, rug=marginals)
+    assert set(curve.released["parts"]) == {"curve"}
+    assert curve.std < plain.std  # the whole price is for the curve
+    np.testing.assert_array_equal(curve.rug[0].counts, marginals.rug("sex").counts)
+    assert dpx.from_json(curve.to_json(tmp_path / "curve.json")) == curve
+    note = " ".join(" ".join(t.get_text() for t in figure_of(curve).axes[0].texts).split())
+    assert "Rug: an earlier release with epsilon = 0.5 (pure)" in note
+    assert float(table.ledger.statement(table.name).spent.amount) == 2.5
+
+
+def test_marginals_that_do_not_fit_are_refused(make_table, frame, model):
+    table, other = make_table(frame), make_table(frame)
+    with pytest.raises(dpx.InputError, match="another table"):
+        dpx.partial_dependence(table, model, "sex", epsilon=1, rug=dpx.marginals(other, epsilon=1))
+    with pytest.raises(dpx.InputError, match="do not have 'sex'"):
+        dpx.partial_dependence(table, model, "sex", epsilon=1, rug=dpx.marginals(table, ["age"], epsilon=1))
+    assert float(table.ledger.statement(table.name).spent.amount) == 1  # for the marginals alone
+
+
+def test_several_curves_as_one_table_files_and_figure(make_table, frame, model, tmp_path):
+    curves = dpx.partial_dependence(make_table(frame), model, ["age", "sex", ("sex", "age")], epsilon=1)
+    lines = curves.to_frame()
+    assert list(lines.columns) == ["feature", "point", "value", "low", "high"]
+    assert lines["feature"].value_counts().to_dict() == {"sex x age": 20, "age": 10, "sex": 2}
+    assert lines["point"].iloc[-1] == ("Male", 29.0)
+    np.testing.assert_array_equal(lines["value"], curves.values)
+    paths = curves.to_json(tmp_path / "published")
+    assert [dpx.from_json(path) for path in paths] == list(curves)
+    assert len(curves.plot().axes) == 4  # three plots and the colour bar of the map
