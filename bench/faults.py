@@ -23,12 +23,12 @@ def run(options: Namespace) -> None:
             "sqlite": run_kills(f"sqlite:///{folder}/budget.db", kills, seed=1),
             "postgresql": run_kills(server.new_database(), kills, seed=2),
         }
-    for counts in results.values():  # nothing committed is lost, nothing reserved is under-counted
+    # run_kills raises at the first breach; these are the same promises on the totals
+    for counts in results.values():
         assert counts["commits"] >= counts["reported commits"] > 0
         assert counts["reservations"] >= counts["reported reservations"] > 0
         assert counts["reservations"] == counts["commits"] + counts["spent without a release"]
-    summary = {"kills": kills, "lost_commits": 0, "under_counted_reservations": 0, "failed_verifications": 0, **results}
-    report.write("faults", options, {"summary": summary}, None if options.quick else _figure(results))
+    report.write("faults", options, {"summary": results}, None if options.quick else _figure(results))
 
 
 def _figure(results: dict[str, dict[str, int]]) -> Figure:
