@@ -135,6 +135,7 @@ def _option(
     if isinstance(request, MarginalsRequest):
         spec = marginals_module.resolve(request, domain)
         noise = marginals_module.forecast(spec, neighbours, cost)["counts"]
+        points = noise.size
         std, error, band = noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL)
     else:
         curve = pdp.resolve(request, domain, output, neighbours, hint, cost)
@@ -144,6 +145,7 @@ def _option(
         # A noisy number of rows adds to the error, most for a curve at the edge of the output range; and both the sum
         # and the count have to be right, so each may miss half as often.
         weight = curve.count_weight
+        points = curve.curve_size - (1 if weight else 0)
         factor = 1 + output.levels / (2 * weight) if weight else 1.0
         std = noise.std * unit
         error = noise.halfwidth((1 + LEVEL) / 2 if weight else LEVEL) * unit * factor
@@ -155,7 +157,7 @@ def _option(
         delta=None if budget.delta is None else float(budget.delta),
         rho=None if budget.delta is None else float(cost.amount),
         law=noise.law.value,
-        points=noise.size,
+        points=points,
         std=std,
         error=error,
         band=band,

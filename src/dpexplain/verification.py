@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpexplain.core.canonical import digest
 from dpexplain.errors import VerificationError
 from dpexplain.ledger import Ledger, open_ledger
-from dpexplain.results import Result
+from dpexplain.results import Curve, Result
 
 
 def verify(result: Result, ledger: str | Ledger) -> None:
@@ -16,6 +16,10 @@ def verify(result: Result, ledger: str | Ledger) -> None:
     """
     books = open_ledger(ledger, create=False) if isinstance(ledger, str) else ledger
     receipt = result.receipt
+    if isinstance(result, Curve) and result.marginals is not None:  # its rug is a release of its own
+        if result.marginals.receipt.request["table"] != receipt.request["table"]:
+            raise VerificationError("the rug of this curve is of another table.")
+        verify(result.marginals, books)
     books.check_entry(receipt.entry, result.released, request_id=digest(receipt.request))
     statement = books.statement(receipt.entry.account)
     label = next(row.label for row in statement.rows if row.reservation == receipt.entry.reservation)

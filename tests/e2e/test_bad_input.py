@@ -69,6 +69,11 @@ def test_more_than_is_left(make_table, frame, model):
         ({"feature": "age", "mechanism": "discrete-gaussian"}, "not available .* pure account"),
         ({"feature": "age", "mechanism": "magic"}, "available here: cube, discrete-laplace"),
         ({"feature": "income", "grid": 1}, "at least 2 points"),
+        ({"feature": "income", "grid": 2.5}, "grid must be"),
+        ({"feature": "income", "grid": 30_000}, "too long"),
+        ({"feature": ("income", "age"), "grid": 300}, "too long"),
+        ({"feature": ["age", "age"]}, "named twice"),
+        ({"feature": None}, "a feature is a name"),
         ({"feature": "income", "grid": {"height": 3}}, "grid .* 'height'"),
     ],
 )
@@ -108,6 +113,7 @@ def test_marginal_requests(make_table, frame, options, message):
         (lambda: dpx.Numeric(float("nan"), 1), "finite"),
         (lambda: dpx.Numeric("0", 1), "finite"),
         (lambda: dpx.Numeric(0.5, 3, integer=True), "whole numbers"),
+        (lambda: dpx.Numeric(0, 1e18, integer=True), "at most 2"),
         (lambda: dpx.Numeric(0, 1, missing=3), "outside the bounds"),
         (lambda: dpx.Categorical([]), "at least one"),
         (lambda: dpx.Categorical("abc"), "at least one"),
@@ -137,6 +143,8 @@ def test_domains(declare, message):
         ({"row_id": "row"}, "no column 'row'"),
         ({"domain": dpx.Domain({"age": dpx.Numeric(0, 1)}, reviewed_by=None)}, "no person has reviewed"),
         ({"analyst": " "}, "analyst"),
+        ({"rows_hint": 0}, "rows_hint"),
+        ({"rows_hint": "many"}, "rows_hint"),
     ],
 )
 def test_tables(make_table, frame, options, message):
@@ -235,7 +243,7 @@ class Panic(BaseException):
     pass
 
 
-@pytest.mark.parametrize("kind", [Panic, SystemExit, ValueError])
+@pytest.mark.parametrize("kind", [Panic, SystemExit, KeyboardInterrupt, ValueError])
 def test_whatever_a_model_raises_on_a_row_stays_inside(make_table, frame, kind):
     def model(rows: pd.DataFrame) -> np.ndarray:
         if (rows["income"] == 50).any():  # only missing incomes, which no synthetic row has

@@ -116,9 +116,10 @@ def pdp(
         sections = [Section("What the model has learned", results=list(curves))]
         html = page(f"Partial dependence, {table.name}", _lead(curves), sections)
         (out / "index.html").write_text(html, encoding="utf-8")
-    except OSError as error:
+    except Exception as error:  # of results, which hold released values only
+        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
         raise InputError(
-            f"{out} cannot be written to: {error.strerror}.",
+            f"the explanation was released, but could not be drawn or written to {out}: {reason}.",
             hint="ask again with another --out: the release is kept in the ledger and free from now on",
             spent=f"{budget.describe(cost)} is spent, and released.",
         ) from None
@@ -188,7 +189,7 @@ def _request(
             raise InputError(f"--pair takes two names; got {pair!r}.", hint="--pair age,sex")
         views.append((names[0], names[1]))
     if not views:
-        raise InputError("name what to explain.", hint="--feature age, --pair age,sex, or --all")
+        raise InputError("name what to explain.", hint="--feature age, or --pair age,sex")
     request = PartialDependence(feature=views, **options)
     for name in request.features:
         domain.column(name)

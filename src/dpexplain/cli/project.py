@@ -88,7 +88,8 @@ class Project:
         hint = f"{key} = {EXAMPLES[section, key]}" if (section, key) in EXAMPLES else ""
         if value == UNKNOWN:
             raise InputError(f"{self.path.name}: [{section}] {key} is still {UNKNOWN}.", hint=f"write {hint}")
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool) or value == "":
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or value == "":
             raise InputError(f"{self.path.name}: [{section}] {key} has a wrong value.", hint=hint and f"write {hint}")
         return value
 

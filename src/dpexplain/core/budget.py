@@ -18,7 +18,7 @@ from numbers import Rational
 from typing import Any
 
 from dpexplain.core.accounting import epsilon_of_rho, rho_of_epsilon
-from dpexplain.core.canonical import JsonObject, fraction_text
+from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
 from dpexplain.errors import InputError, InternalError
 
 
@@ -57,9 +57,9 @@ def float_above(value: Fraction) -> float:
 
 def digits(value: Fraction, *, up: bool = True) -> str:
     """Four significant digits for people, rounded up or down; up, what is said is never less than what is meant (to
-    twelve digits, so that the float 0.30000000000000004 is still 0.3).
+    nine digits, so that 0.30000000000000004 is still 0.3, and a converted 1.99999999998 still 2).
     """
-    nudge = 1 - Fraction(1, 10**12) if up else 1 + Fraction(1, 10**12)
+    nudge = 1 - Fraction(1, 10**9) if up else 1 + Fraction(1, 10**9)
     with localcontext(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR):
         near = value * nudge
         return f"{float(Decimal(near.numerator) / Decimal(near.denominator)):.4g}"
@@ -108,7 +108,7 @@ class Cost:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Cost:
-        return cls(Definition(value["definition"]), Fraction(value["amount"]))
+        return cls(Definition(value["definition"]), parse_fraction(value["amount"]))
 
 
 def pure(epsilon: Any) -> Cost:
@@ -202,4 +202,4 @@ class Budget:
     @classmethod
     def from_json(cls, value: JsonObject) -> Budget:
         delta = value["delta"]
-        return cls(Fraction(value["epsilon"]), None if delta is None else Fraction(delta))
+        return cls(parse_fraction(value["epsilon"]), None if delta is None else parse_fraction(delta))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -25,6 +26,13 @@ def digest(value: Json) -> str:
 def fraction_text(value: Fraction) -> str:
     """A fraction as `"n/d"`, exact for ever."""
     return f"{value.numerator}/{value.denominator}"
+
+
+def parse_fraction(text: Any) -> Fraction:
+    """The fraction that `fraction_text` wrote; ValueError for anything else, however long."""
+    if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,4000}/[1-9]\d{0,3999}", text, re.ASCII):
+        raise ValueError("not a fraction")
+    return Fraction(text)
 
 
 def freeze(value: Mapping[str, Any]) -> JsonObject:

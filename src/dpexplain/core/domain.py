@@ -69,8 +69,10 @@ class Numeric:
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.low, self.high, "a numeric column", DomainError)
-        if self.integer and not (low.is_integer() and high.is_integer()):
-            raise DomainError(f"the bounds of an integer column must be whole numbers; got {low:g} and {high:g}.")
+        if self.integer and not (low.is_integer() and high.is_integer() and max(-low, high) <= 2**53):
+            raise DomainError(
+                f"the bounds of an integer column must be whole numbers of at most 2^53; got {low:g} and {high:g}."
+            )
         if not isinstance(self.integer, bool):
             raise DomainError(f"integer must be true or false; got {self.integer!r}.")
         missing = low / 2 + high / 2 if self.missing is None else _number(self.missing, "missing", DomainError)

@@ -18,7 +18,7 @@ from fractions import Fraction
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammainccinv, ndtri
 
-from dpexplain.core.canonical import JsonObject, fraction_text
+from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
 from dpexplain.errors import InputError
 
 
@@ -67,7 +67,7 @@ class Noise:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Noise:
-        return cls(Law(value["law"]), int(value["size"]), Fraction(value["scale"]))
+        return cls(Law(value["law"]), int(value["size"]), parse_fraction(value["scale"]))
 
 
 def checked_level(level: float) -> float:

@@ -34,7 +34,7 @@ from dpexplain.errors import DomainError
 FORMAT = 1
 MOST_CATEGORIES = 50  # a text column with more different values than this is probably an identifier
 _PEEKED = "suggested by looking at the data: this reveals it; replace by what is publicly known"
-_IDENTIFIER = f"more than {MOST_CATEGORIES} different texts: probably an identifier, so it is left out"
+_IDENTIFIER = f"more than {MOST_CATEGORIES} different texts: probably an identifier, so it is left out ({_PEEKED})"
 _MEANING = {
     "type": "numeric or categorical",
     "low": "the smallest value that is possible, from public knowledge",
@@ -156,6 +156,12 @@ class _Loader(yaml.SafeLoader):
         start = self.get_mark()
         self.forward(3)
         self.tokens.append(yaml.ScalarToken("???", True, start, self.get_mark()))
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML has no types for it
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None) is not None:
+            raise yaml.constructor.ConstructorError(None, None, "tags and aliases are not used here", event.start_mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -356,12 +362,12 @@ def _distinct(raw: Any) -> Iterator[Any]:
 
 def _suggest(seen: _Seen) -> Draft:
     if seen.other:
-        return None, "holds values that are neither numbers nor texts"
+        return None, f"holds values that are neither numbers nor texts ({_PEEKED})"
     if seen.numbers and math.isfinite(seen.low):
         low, high = _outwards(seen.low, seen.high)
         return _numeric(_short(low), _short(high), seen.whole, None), _PEEKED
     if not seen.distinct:
-        return {"type": UNKNOWN}, f"no values were found. {_ENTRIES}"
+        return {"type": UNKNOWN}, f"no values were found ({_PEEKED}). {_ENTRIES}"
     if seen.truths:
         return {"type": "categorical", "values": [False, True], "missing": None}, ""
     if len(seen.distinct) > MOST_CATEGORIES:

@@ -7,6 +7,7 @@ clipped. What can be refused is the *type* of a column, which is part of the tab
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ def check_type(name: str, declared: str, kind: pa.DataType | None) -> None:
         kind = kind.value_type
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     text = text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    number = number or pa.types.is_decimal128(kind) or pa.types.is_decimal256(kind)
     if not (text or number or pa.types.is_boolean(kind)):
         raise TableError(
             f"column {name!r} is declared {declared}, but the table stores it as {kind}.",
@@ -49,12 +51,15 @@ def lookup(column: Categorical) -> Callable[[Any], int]:
     codes: dict[Any, int] = {str(value): code for code, value in enumerate(column.categories)}
     codes |= {value: code for code, value in enumerate(column.categories)}
     numbers = not any(isinstance(value, str) for value in column.categories)
+    truths = all(isinstance(value, bool) for value in column.categories)
 
     def code(value: Any) -> int:
         try:
             if isinstance(value, bytes):
                 value = value.decode("utf-8", "replace")
             found = codes.get(value, codes.get(str(value), -1))
+            if found < 0 and truths and isinstance(value, str) and value.title() in codes:
+                return codes[value.title()]  # true and TRUE, as other tools write it
             if found < 0 and numbers and isinstance(value, str):
                 return codes.get(float(value), -1)  # the text "1.0" is the declared number 1
             return found
@@ -81,8 +86,8 @@ def identifiers(raw: RawColumn) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _spell(value: Any) -> str:
-    """An id with its type: the number 1 and the text "1" are different ids. Whole floats are spelled like integers,
-    because a table with a missing id somewhere turns integers into floats.
+    """An id with its type: the number 1 and the text "1" are different ids. Numbers are spelled by their exact value,
+    whatever their type, because a table with a missing id somewhere turns integers into floats.
     """
     try:
         if isinstance(value, bytes):
@@ -91,9 +96,9 @@ def _spell(value: Any) -> str:
             return f"text:{value}"
         if value is None or value is pd.NA or value != value:
             return NO_ID
-        if isinstance(value, bool | np.bool_):
-            return f"bool:{bool(value)}"
-        return f"number:{int(value)}" if value == int(value) else f"number:{value!r}"
+        if isinstance(value, bool | np.bool_ | np.integer):
+            value = int(value)
+        return f"number:{Fraction(float(value) if isinstance(value, np.floating) else value)}"
     except KeyboardInterrupt:
         raise
     except BaseException:  # an object that cannot be compared or printed

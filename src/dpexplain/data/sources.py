@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,9 +74,12 @@ class PandasSource:
 
     @staticmethod
     def _type(column: pd.Series[Any]) -> pa.DataType | None:
-        if column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype):
+        if _python_objects(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype):
             return None
-        return pa.Array.from_pandas(column.iloc[:0]).type
+        try:
+            return pa.Array.from_pandas(column.iloc[:0]).type
+        except Exception:  # complex, sparse, ...: refused by `check_type` if it is declared
+            return pa.struct([])
 
     def count(self) -> int:
         return len(self._frame)
@@ -89,15 +93,20 @@ class PandasSource:
     def _raw(column: pd.Series[Any]) -> RawColumn:
         if isinstance(column.dtype, pd.CategoricalDtype):
             categories = column.cat.categories
-            if categories.dtype == object:
+            if _python_objects(categories.dtype):
                 return column.astype(object)
             return pa.DictionaryArray.from_arrays(
                 pa.array(column.cat.codes.to_numpy(), mask=column.cat.codes.to_numpy() < 0), pa.array(categories)
             )
-        if column.dtype == object:
-            return column
+        if _python_objects(column.dtype):
+            return column.astype(object)
         raw = pa.Array.from_pandas(column)
         return raw.combine_chunks() if isinstance(raw, pa.ChunkedArray) else raw
+
+
+def _python_objects(dtype: Any) -> bool:
+    """Whether a column holds Python objects, of which anything can be wrong, and which Arrow may refuse."""
+    return str(dtype) == "object" or (isinstance(dtype, pd.StringDtype) and dtype.storage != "pyarrow")
 
 
 class ArrowSource:
@@ -197,11 +206,26 @@ class CsvSource:
 
     @staticmethod
     def _header(path: Path) -> list[str]:
+        """The column names. The first line is public; one that looks like a row is not taken for it."""
         try:
-            with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-                return next(csv.reader([file.readline()]), [])
+            with path.open("rb") as file:
+                line = file.readline(CsvSource.LONGEST).decode("utf-8-sig", "replace").rstrip("\r\n")
+            names = next(csv.reader([line]), [])
         except OSError:
             raise TableError(f"{path.name} cannot be read.") from None
+        except csv.Error:
+            names = []
+        if not names or "\r" in line or "\0" in line:
+            raise TableError(
+                f"{path.name} has no readable header line.",
+                hint="write column names, commas between them, UTF-8, lines ending in \\n",
+            )
+        if any(_looks_like_a_value(name) for name in names) or (len(names) == 1 and ";" in line):
+            raise TableError(
+                f"the first line of {path.name} does not look like column names separated by commas.",
+                hint="the first line of a CSV file is public: give it a header line",
+            )
+        return [name if name.strip() else f"unnamed_{i}" for i, name in enumerate(names, 1)]
 
     @property
     def types(self) -> Mapping[str, pa.DataType | None]:
@@ -241,6 +265,15 @@ class CsvSource:
         return [field.encode("utf-8", "surrogateescape") or None for field in fields]
 
 
+def _looks_like_a_value(name: str) -> bool:
+    """A number or a date, which a row has and a header has not."""
+    try:
+        float(name)
+    except ValueError:
+        return re.fullmatch(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", name.strip()) is not None
+    return True
+
+
 def _file_source(paths: Sequence[Path]) -> Source:
     files: list[Path] = []
     for path in paths:
@@ -248,7 +281,7 @@ def _file_source(paths: Sequence[Path]) -> Source:
             raise TableError(f"there is no file {path}.")
         found = sorted(p for p in path.rglob("*.parquet")) if path.is_dir() else [path]
         if not found:
-            raise TableError(f"the folder {path} holds no Parquet files.")
+            raise TableError(f"the folder {path} holds no Parquet files.", hint="CSV files are named one by one")
         files += found
     kinds = {path.suffix.lower() for path in files}
     if kinds <= {".parquet", ".pq"}:

@@ -73,6 +73,8 @@ class PrivateTable:
         self._source: Source = open_source(source)
         self._check_columns()
         self.size = self._public_size()
+        if rows_hint is not None and (isinstance(rows_hint, bool) or not isinstance(rows_hint, int) or rows_hint < 1):
+            raise InputError(f"rows_hint must be a whole number of at least 1; got {rows_hint!r}.")
         self.rows_hint = rows_hint if self.size is None else self.size
         self.ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
         account = self.ledger.account(

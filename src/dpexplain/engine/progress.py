@@ -35,7 +35,7 @@ def track(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
         TimeRemainingColumn,
     )
 
-    columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()]
     if total is not None:
         columns += [TaskProgressColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:

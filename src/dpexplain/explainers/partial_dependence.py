@@ -38,6 +38,7 @@ from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
 from dpexplain.models import Model, Predictor
 from dpexplain.results import Curve, Curves, Marginals
 from dpexplain.results.base import receipt_for
+from dpexplain.results.curve import MOST_POINTS
 
 Feature = str | tuple[str, str]
 RUG_CELLS = 30
@@ -72,11 +73,15 @@ class PartialDependence:
             raise InputError(f"unknown method {self.method!r}.", hint='use "default" or "paper"')
         if not self.views:
             raise InputError("name at least one feature.")
+        if self.grid is not None and not isinstance(self.grid, int | Mapping):
+            raise InputError(f"grid must be a number of points, or {{feature: points}}; got {self.grid!r}.")
         if isinstance(self.grid, Mapping) and (unknown := set(self.grid) - set(self.features)):
             raise InputError(f"the grid names {', '.join(map(repr, sorted(unknown)))}, which is not asked for.")
         for view in self.views:
             if not 1 <= len(view) <= 2 or not all(isinstance(name, str) for name in view) or len(set(view)) < len(view):
                 raise InputError("a feature is a name, or a pair of two different names.")
+        if len(set(self.views)) < len(self.views):
+            raise InputError("a feature is named twice.")
 
     @property
     def single(self) -> bool:
@@ -85,7 +90,8 @@ class PartialDependence:
 
     @property
     def views(self) -> list[tuple[str, ...]]:
-        asked = [self.feature] if isinstance(self.feature, str | tuple) else list(self.feature)
+        single = isinstance(self.feature, str | tuple) or not isinstance(self.feature, Sequence)
+        asked: list[Any] = [self.feature] if single else list(self.feature)
         return [tuple(view) if isinstance(view, tuple | list) else (view,) for view in asked]
 
     @property
@@ -174,6 +180,11 @@ def resolve(
         views = tuple(tuple(_axis(request, domain, f, view, resolution) for f in view) for view in request.views)
         return Spec(views, output, weight, rug, share, mechanism)
 
+    for view in spec(PAPER_RESOLUTION).views:
+        if (points := int(np.prod([len(axis.points) for axis in view]))) > MOST_POINTS:
+            raise InputError(
+                f"a grid of {points} points is too long; {MOST_POINTS} is the most.", hint="use a coarser grid"
+            )
     if paper or rows is None:
         return spec(PAPER_RESOLUTION if paper else UNKNOWN_ROWS_RESOLUTION)
 

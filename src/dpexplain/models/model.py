@@ -8,6 +8,7 @@ nobody.
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -57,6 +58,8 @@ class Model:
         if not isinstance(output, tuple | list) or len(output) != 2:
             raise ModelError("output must be a pair (low, high).", hint="output=(0.0, 1.0) for a probability")
         self.output = PublicRange(*output)
+        if not isinstance(name, str) or not name.strip() or not isinstance(version, str | int | None):
+            raise ModelError("name and version of a model are texts.", hint='name="credit", version="3"')
         self.name = name
         self.version = f"unversioned-{uuid.uuid4()}" if version is None else str(version)
         self.label = label
@@ -139,9 +142,12 @@ class Predictor:
         own = inputs.copy() if self._as_array else inputs.reset_index(drop=True).copy(deep=True)
         try:
             return _vector(self._call(own), size)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # whatever the model raises may quote a row; some raise things that are no Exception
+        except BaseException as error:  # whatever the model raises may quote a row; some raise what is no Exception
+            real = (
+                threading.current_thread() is threading.main_thread()
+            )  # where Ctrl-C arrives; rows are read elsewhere
+            if isinstance(error, KeyboardInterrupt) and real:
+                raise
             if size == 1:
                 return np.array([np.nan])
         half = size // 2

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpexplain.core.canonical import digest
 from dpexplain.render.plots import save_png
 from dpexplain.results import Curve, Result
 
@@ -17,6 +18,8 @@ def write_results(results: Sequence[Result], folder: Path, *, pictures: bool = T
     for result in results:
         name = result.feature.replace(" x ", "-x-") if isinstance(result, Curve) else result.kind
         name = re.sub(r"[^\w-]+", "_", name).strip("_") or result.kind
+        if len(name.encode()) > 120:
+            name = f"{name[:24]}-{digest(name)[:12]}"
         path, number = folder / f"{name}.json", 2
         while path in paths:
             path, number = folder / f"{name}-{number}.json", number + 1

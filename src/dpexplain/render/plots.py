@@ -36,20 +36,20 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
         if curve.smoothed:
             ax.plot(x, curve.raw, ".", color=INK, markersize=3, alpha=0.5, label="released values")
         ax.set_xlim(x[0], x[-1])
-        ax.set_xlabel(axis.feature)
+        ax.set_xlabel(_label(axis.feature))
         _frame_y(ax, low, high, curve.output)
         if curve.rug:
             _draw_rug(ax, curve.rug[0])
     else:
         _dots(ax, curve, low, high)
-    ax.set_title(f"Partial dependence of {curve.feature}", fontsize=11, loc="left")
+    ax.set_title("Partial dependence of " + _label(curve.feature), fontsize=11, loc="left")
     _note(ax, curve)
     return ax
 
 
 def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     """Categories top to bottom, a dot and its interval each; the share of rows behind the name."""
-    names = [str(point) for point in curve.axes[0].points]
+    names = [_label(str(point)) for point in curve.axes[0].points]
     if curve.rug:
         names = [f"{name}  ({share:.0%})" for name, share in zip(names, curve.rug[0].shares, strict=True)]
     places = np.arange(len(names))[::-1]
@@ -57,7 +57,7 @@ def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     ax.plot(curve.values, places, "o", color=INK, markersize=5, label="released")
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
-    ax.set_ylabel(curve.axes[0].feature + ("  (share of rows)" if curve.rug else ""))
+    ax.set_ylabel(_label(curve.axes[0].feature) + ("  (share of rows)" if curve.rug else ""))
     ax.set_xlabel("mean prediction")
     ax.grid(axis="x", alpha=0.25)
     ax.legend(fontsize=7, frameon=False, loc="best")
@@ -71,13 +71,13 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
     for axis, set_ticks in ((first, ax.set_xticks), (second, ax.set_yticks)):
         step = max(1, round(len(axis.points) / 6)) if axis.ordered else 1
         places = np.arange(0, len(axis.points), step)
-        names = [f"{axis.points[i]:.3g}" if axis.ordered else str(axis.points[i]) for i in places]
+        names = [f"{axis.points[i]:.3g}" if axis.ordered else _label(str(axis.points[i])) for i in places]
         set_ticks(places, names, fontsize=8)
-    ax.set_xlabel(first.feature)
-    ax.set_ylabel(second.feature)
+    ax.set_xlabel(_label(first.feature))
+    ax.set_ylabel(_label(second.feature))
     ax.figure.colorbar(image, ax=ax, label="mean prediction")
     low, high = curve.interval(LEVEL)
-    ax.set_title(f"Partial dependence of {curve.feature}", fontsize=11, loc="left")
+    ax.set_title("Partial dependence of " + _label(curve.feature), fontsize=11, loc="left")
     _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ", width=84)
     return ax
 
@@ -89,7 +89,9 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
         shares = marginals.shares(feature)
         x = (np.arange(len(shares)) + 0.5) / len(shares)
         ax.bar(x, 0.85 * shares / shares.max(), width=0.9 / len(shares), bottom=line, color=INK, linewidth=0)
-    ax.set_yticks(np.arange(len(marginals.features)) + 0.4, list(reversed(marginals.features)), fontsize=8)
+    ax.set_yticks(
+        np.arange(len(marginals.features)) + 0.4, [_plain(f) for f in reversed(marginals.features)], fontsize=8
+    )
     ax.set_xticks([0, 1], ["first cell", "last cell"], fontsize=8)
     ax.set_ylim(-0.1, len(marginals.features))
     ax.set_title("Released histograms (each scaled to its largest cell)", fontsize=11, loc="left")
@@ -136,6 +138,16 @@ def svg_of(result: Result) -> str:
     return text[text.index("<svg") :]
 
 
+def _plain(text: str) -> str:
+    """Text as it is: matplotlib would take what stands between two dollar signs for a formula."""
+    return text.replace("$", r"\$")
+
+
+def _label(text: str) -> str:
+    """A name of a feature or a category, cut where it would leave no room for the plot."""
+    return _plain(text if len(text) <= 48 else text[:45] + "...")
+
+
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
@@ -173,7 +185,7 @@ def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     if isinstance(result, Curve) and result.marginals is not None:
         paid = result.marginals.receipt
         before += f"Rug: an earlier release with {paid.budget.describe(paid.cost)}. "
-    text = textwrap.fill(before + result.receipt.guarantee, width)
+    text = textwrap.fill(_plain(before + result.receipt.guarantee), width)
     ax.annotate(
         text, (0, 0), xycoords="axes fraction", xytext=(0, -40), textcoords="offset points", va="top", fontsize=6.5,
         color=NOTE, annotation_clip=False,

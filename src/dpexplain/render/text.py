@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
 from dpexplain.results import Curve, Receipt
@@ -76,7 +77,7 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
 
 
 def _price(epsilon: float, rho: float | None) -> str:
-    return f"epsilon {epsilon:.4g}" + ("" if rho is None else f" (rho {rho:.4g})")
+    return f"epsilon {digits(Fraction(epsilon))}" + ("" if rho is None else f" (rho {digits(Fraction(rho))})")
 
 
 # Budgets ------------------------------------------------------------------------------------------------------------
@@ -87,8 +88,9 @@ def left_text(budget: Budget, left: Cost) -> str:
     if left.amount == 0:
         return "nothing"
     if budget.delta is None:
-        return f"epsilon = {float(left.amount):.4g}"
-    return f"rho = {float(left.amount):.4g}, enough for one release of epsilon = {budget.epsilon_of(left):.4g}"
+        return f"epsilon = {digits(left.amount, up=False)}"
+    epsilon = digits(Fraction(budget.epsilon_of(left)), up=False)
+    return f"rho = {digits(left.amount, up=False)}, enough for one release of epsilon = {epsilon}"
 
 
 def statement_text(statement: Statement) -> str:

@@ -23,7 +23,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise
 from dpexplain.core.release import Released
 from dpexplain.core.sensitivity import Neighbours
-from dpexplain.errors import InputError, VerificationError
+from dpexplain.errors import InputError, InternalError, VerificationError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,6 +97,11 @@ class Receipt:
         if set(value) != {"label", "request", "budget", "neighbours", "entry", "software"}:
             raise KeyError("a receipt has other fields")
         entry = Entry(**{**value["entry"], "charged": Cost.from_json(value["entry"]["charged"])})
+        texts = (entry.account, entry.reservation, entry.event_hash, entry.payload_hash, entry.committed_at)
+        for text in (*texts, value["label"], value["software"]):
+            text.encode("utf-8")  # a text, and one that can be written
+        if type(entry.sequence) is not int or not 0 < entry.sequence < 2**62:
+            raise ValueError("no number of an entry")
         return cls(
             value["label"],
             value["request"],
@@ -186,12 +191,12 @@ def from_json(source: str | Path) -> Result:
     if isinstance(source, Path) or not text.lstrip().startswith("{"):
         try:
             text = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+        except (OSError, ValueError):  # ValueError: not UTF-8, or no possible name of a file
             raise InputError(
-                f"{source} cannot be read.", hint="give the path of a file written by to_json", spent=""
+                f"{str(source)[:200]!r} cannot be read.", hint="give the path of a file written by to_json", spent=""
             ) from None
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_constant=_refuse)
         if document["dpexplain"] != FORMAT:
             raise InputError(
                 f"this result has format {document['dpexplain']!r}; this dpexplain reads {FORMAT}.", spent=""
@@ -200,16 +205,25 @@ def from_json(source: str | Path) -> Result:
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )
         written, derived = np.array(document["values"], dtype=np.float64), result.values
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, InputError):
-            raise
+    except (InputError, VerificationError):
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, InternalError):
         raise InputError("this is not a result written by dpexplain, or it is damaged.", spent="") from None
+    if document.get("guarantee") != result.receipt.guarantee:
+        raise VerificationError(
+            "the guarantee written in this file is not the one that follows from its receipt.",
+            hint="it was altered, or written by another version of dpexplain",
+        )
     if written.shape != derived.shape or not np.allclose(written, derived, rtol=1e-9, atol=1e-12):
         raise VerificationError(
             "the values in this file are not those that follow from its released integers.",
             hint="it was altered, or written by another version of dpexplain",
         )
     return result
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number of ours")
 
 
 def receipt_for(label: str, budget: Budget, neighbours: Neighbours, released: Released) -> Receipt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+MOST_POINTS = 2_000  # of one curve or surface: smoothing takes the third power of it
 
 
 @dataclass(frozen=True)
@@ -139,10 +143,12 @@ class Curve(Result):
 
         low, high = self.interval()
         mesh = np.meshgrid(*[np.arange(n) for n in self.shape], indexing="ij")
-        where = {
-            axis.feature: [axis.points[i] for i in index.ravel()] for axis, index in zip(self.axes, mesh, strict=True)
-        }
-        return pd.DataFrame({**where, "value": self.values, "low": low, "high": high})
+        taken = {"value", "released", "low", "high"}
+        where = {}
+        for axis, index in zip(self.axes, mesh, strict=True):
+            name = f"{axis.feature} (feature)" if axis.feature in taken else axis.feature
+            where[name] = [axis.points[i] for i in index.ravel()]
+        return pd.DataFrame({**where, "value": self.values, "released": self.raw, "low": low, "high": high})
 
     def plot(self, ax: Axes | None = None) -> Axes:
         from dpexplain.render.plots import plot_curve
@@ -158,7 +164,10 @@ class Curve(Result):
         rug = None if view["marginals"] is None else from_json(json.dumps(view["marginals"]))
         if rug is not None and not isinstance(rug, Marginals):
             raise TypeError("the rug is not a histogram")
-        return cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug)
+        curve = cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug)
+        if not 0 < math.prod(curve.shape) == len(curve._sums) <= MOST_POINTS:
+            raise ValueError("the grid does not fit the released values")
+        return curve
 
 
 class Curves(Sequence[Curve]):
@@ -202,7 +211,9 @@ class Curves(Sequence[Curve]):
         points = [p for curve in self._curves for p in itertools.product(*(axis.points for axis in curve.axes))]
         names = [curve.feature for curve in self._curves for _ in curve.values]
         where = [point[0] if len(point) == 1 else point for point in points]
-        return pd.DataFrame({"feature": names, "point": where, "value": self.values, "low": low, "high": high})
+        released = np.concatenate([curve.raw for curve in self._curves])
+        columns = {"feature": names, "point": where, "value": self.values, "released": released}
+        return pd.DataFrame({**columns, "low": low, "high": high})
 
     def to_json(self, folder: str | Path) -> list[Path]:
         """One file for each curve, which can be published and verified by itself."""

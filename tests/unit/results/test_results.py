@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
+from dpexplain.render.files import write_results
 from dpexplain.render.plots import figure_of
 from dpexplain.results.marginals import nearest_with_total
 from stubs import FreeAccount
@@ -189,10 +192,88 @@ def test_marginals_that_do_not_fit_are_refused(make_table, frame, model):
 def test_several_curves_as_one_table_files_and_figure(make_table, frame, model, tmp_path):
     curves = dpx.partial_dependence(make_table(frame), model, ["age", "sex", ("sex", "age")], epsilon=1)
     lines = curves.to_frame()
-    assert list(lines.columns) == ["feature", "point", "value", "low", "high"]
+    assert list(lines.columns) == ["feature", "point", "value", "released", "low", "high"]
     assert lines["feature"].value_counts().to_dict() == {"sex x age": 20, "age": 10, "sex": 2}
     assert lines["point"].iloc[-1] == ("Male", 29.0)
     np.testing.assert_array_equal(lines["value"], curves.values)
     paths = curves.to_json(tmp_path / "published")
     assert [dpx.from_json(path) for path in paths] == list(curves)
     assert len(curves.plot().axes) == 4  # three plots and the colour bar of the map
+
+
+def test_a_forged_rug_is_noticed(make_table, frame, model):
+    table = make_table(frame)
+    marginals = dpx.marginals(table, epsilon=0.5)
+    curve = dpx.partial_dependence(table, model, "sex", epsilon=1, rug=marginals)
+    dpx.verify(curve, table.ledger)
+    document = json.loads(curve.to_json())
+    values = document["view"]["marginals"]["released"]["parts"]["counts"]["values"]
+    values[0], values[1] = values[1], values[0] + 50
+    forged_rug = dpx.Marginals.rebuild(marginals.receipt, document["view"]["marginals"]["released"], {})
+    forged = replace(curve, marginals=forged_rug)
+    assert dpx.from_json(forged.to_json()) == forged  # the file agrees with itself
+    with pytest.raises(dpx.VerificationError, match="not those that the ledger recorded"):
+        dpx.verify(forged, table.ledger)
+    other = make_table(frame)
+    with pytest.raises(dpx.VerificationError, match="another table"):
+        dpx.verify(replace(curve, marginals=dpx.marginals(other, epsilon=0.5)), table.ledger)
+
+
+def test_the_written_guarantee_is_checked(curve):
+    document = json.loads(curve.to_json())
+    document["guarantee"] = "perfectly safe"
+    with pytest.raises(dpx.VerificationError, match="guarantee written in this file"):
+        dpx.from_json(json.dumps(document))
+
+
+def hostile(change):
+    def altered(document):
+        change(document)
+        return json.dumps(document)
+
+    return altered
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        hostile(lambda d: d["receipt"]["entry"]["charged"].update(amount="1e99999999")),
+        hostile(lambda d: d["receipt"]["entry"]["charged"].update(amount="1/0")),
+        hostile(lambda d: d["receipt"]["entry"]["charged"].update(amount="-1/2")),
+        hostile(lambda d: d["released"]["parts"]["curve"]["noise"].update(scale="1e99999999")),
+        hostile(lambda d: d["receipt"]["entry"].update(sequence=10**30)),
+        hostile(lambda d: d["receipt"]["entry"].update(account="\ud800")),
+        hostile(lambda d: d["receipt"]["entry"].update(account=7)),
+        hostile(lambda d: d["receipt"]["request"]["spec"]["views"][0][0].update(points=list(range(40_000)))),
+        hostile(lambda d: d["receipt"]["request"].update(extra=float("inf"))),
+        hostile(lambda d: d["view"].update(index=5)),
+        hostile(lambda d: d["view"].update(marginals=json.loads(json.dumps(d)))),
+        lambda d: "{" * 5 + '"a":' * 3,
+        lambda d: '{"a":' * 100_000,
+        lambda d: "a\0b",
+        lambda d: "[]",
+    ],
+)
+def test_hostile_files_are_refused_in_words(curve, text):
+    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+        dpx.from_json(text(json.loads(curve.to_json())))
+
+
+def test_a_feature_may_have_any_name(make_table, frame, tmp_path):
+    """Names that clash with our columns, look like formulas or markup, or are too long for a file system."""
+    names = ["value", "$_$", "a$^$b", "[/red]", "x" * 300, "../../etc", "ä" * 200]
+    domain = dpx.Domain({name: dpx.Categorical(["$0-$10k", "$_$"]) for name in names})
+    rows = pd.DataFrame({name: ["$_$", "$0-$10k"] * 50 for name in names})
+    model = dpx.Model(lambda rows: np.full(len(rows), 0.5), output=(0, 1))
+    progress = dpx.progress
+    progress(True)
+    try:
+        curves = dpx.partial_dependence(make_table(rows, domain=domain), model, names, epsilon=1)
+    finally:
+        progress(None)
+    assert curves["value"].to_frame().columns.tolist() == ["value (feature)", "value", "released", "low", "high"]
+    paths = write_results(list(curves), tmp_path)
+    assert len(set(paths)) == len(names)
+    assert all(path.parent == tmp_path and path.exists() for path in paths)
+    labels = [label.get_text() for label in figure_of(curves[1]).axes[0].get_yticklabels()]
+    assert any(r"\$0-\$10k" in label for label in labels)
