@@ -13,7 +13,7 @@ test: $(VENV)/test.stamp check
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(VENV)/test.stamp
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/unit/test_architecture.py -p no:xdist
 
@@ -21,7 +21,7 @@ coverage: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --cov=src/dpexplain/core --cov=src/dpexplain/ledger --cov-branch --cov-report=term-missing tests/unit tests/privacy tests/property tests/e2e
 
 docs: $(VENV)/test.stamp
-	$(BIN)/python -m docs.pictures
+	$(BIN)/python docs/pictures.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dpexplain needs Python 3.11 or newer: make PYTHON=python3.11 ...")'

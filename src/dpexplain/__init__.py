@@ -8,13 +8,13 @@
     planning     price and error before anything is paid       results/  released values and their receipts
     verification a published result against the ledger         smoothing free post-processing
     render/      pictures and pages                            audit/    attacks on our own releases
-    cli/         the command `dpexplain`
+    design/      data-flow diagrams: where noise must go          cli/      the command `dpexplain`
 
 An explanation is a pure statistic with a proven sensitivity, released once through one door; everything after the door
 is post-processing.
 """
 
-from dpexplain import audit, requests
+from dpexplain import audit, design, requests
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.core.sensitivity import Unit
@@ -69,6 +69,7 @@ __all__ = [
     "Unit",
     "VerificationError",
     "audit",
+    "design",
     "from_json",
     "load_domain",
     "marginals",

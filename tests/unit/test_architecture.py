@@ -25,11 +25,12 @@ MAY_IMPORT = {
     "data": {"core", "ledger", "engine", "errors"},
     "models": {"core", "data", "errors"},
     "results": {"core", "grids", "smoothing", "errors", "render"},  # render: inside functions only, see below
-    "explainers": {"core", "data", "models", "grids", "results", "errors"},
+    "explainers": {"core", "data", "models", "grids", "results", "design", "errors"},
+    "design": {"core", "errors", "render"},  # render: inside functions only
     "requests": {"explainers"},
     "planning": {"core", "explainers", "errors", "render"},
     "verification": {"core", "ledger", "results", "errors"},
-    "render": {"core", "results", "grids", "planning", "ledger"},
+    "render": {"core", "results", "grids", "planning", "ledger", "design"},
     "audit": {"core", "errors"},
     "demo": {
         "core",
@@ -61,7 +62,7 @@ MAY_IMPORT = {
         "verification",
     },
 }
-LAZY = {("results", "render"), ("planning", "render")}  # allowed only inside a function
+LAZY = {("results", "render"), ("planning", "render"), ("design", "render")}  # allowed only inside a function
 NO_ROWS = {"render", "results", "audit"}  # never import the data layer
 
 

@@ -32,6 +32,7 @@ NAMES = [
     "Unit",
     "VerificationError",
     "audit",
+    "design",
     "from_json",
     "load_domain",
     "marginals",

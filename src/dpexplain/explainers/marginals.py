@@ -28,6 +28,7 @@ from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
+from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.grids import WHOLE_NUMBERS, Partition, partition_of
 from dpexplain.results import Marginals
@@ -94,6 +95,17 @@ def resolve(request: MarginalsRequest, domain: Domain) -> Spec:
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
     """The noise of the counts at this price. Costs nothing, touches no data."""
     return {"counts": best(sensitivity(spec, neighbours), spec.size, cost, spec.mechanism)}
+
+
+def diagram() -> DataFlow:
+    """Where the rows go, and where noise is added."""
+    stages = {
+        "table": "private rows",
+        "counts": "rows in each public cell of each feature",
+        "histograms": "non-negative, with one total",
+    }
+    edges = [("table", "counts"), ("counts", "histograms")]
+    return DataFlow(stages, edges, name="Marginals", noised=["counts"])
 
 
 def explain(table: PrivateTable, request: MarginalsRequest, *, cost: Cost) -> Marginals:

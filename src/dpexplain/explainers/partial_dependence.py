@@ -33,6 +33,7 @@ from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
+from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
 from dpexplain.models import Model, Predictor
@@ -234,6 +235,19 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
         cells = spec.size - spec.curve_size
         parts["rug"] = best(Sensitivity.of_counts(neighbours, len(spec.rug)), cells, rug_cost)
     return parts
+
+
+def diagram() -> DataFlow:
+    """Where the rows go, and where noise is added."""
+    stages = {
+        "table": "private rows",
+        "curve": "sums of clipped predictions at public grid points, and the count where it is private",
+        "rug": "counts of public cells",
+        "means": "division, smoothing, intervals",
+        "plot": "curve with its rug",
+    }
+    edges = [("table", "curve"), ("table", "rug"), ("curve", "means"), ("means", "plot"), ("rug", "plot")]
+    return DataFlow(stages, edges, name="Partial dependence", noised=["curve", "rug"])
 
 
 def explain(table: PrivateTable, model: Model, request: PartialDependence, *, cost: Cost) -> Curves:

@@ -22,7 +22,7 @@ LEVEL = 0.95
 
 def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     """One feature: a line or bars with the noise band. Two features: a map."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     if len(curve.axes) == 2:
         return _plot_surface(curve, ax)
     axis = curve.axes[0]
@@ -84,13 +84,13 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
 
 def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     """The share of rows in each cell, one band of bars a feature."""
-    ax = _axes(ax)
+    ax = new_axes(ax)
     for line, feature in enumerate(reversed(marginals.features)):
         shares = marginals.shares(feature)
         x = (np.arange(len(shares)) + 0.5) / len(shares)
         ax.bar(x, 0.85 * shares / shares.max(), width=0.9 / len(shares), bottom=line, color=INK, linewidth=0)
     ax.set_yticks(
-        np.arange(len(marginals.features)) + 0.4, [_plain(f) for f in reversed(marginals.features)], fontsize=8
+        np.arange(len(marginals.features)) + 0.4, [plain(f) for f in reversed(marginals.features)], fontsize=8
     )
     ax.set_xticks([0, 1], ["first cell", "last cell"], fontsize=8)
     ax.set_ylim(-0.1, len(marginals.features))
@@ -138,17 +138,17 @@ def svg_of(result: Result) -> str:
     return text[text.index("<svg") :]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text as it is: matplotlib would take what stands between two dollar signs for a formula."""
     return text.replace("$", r"\$")
 
 
 def _label(text: str) -> str:
     """A name of a feature or a category, cut where it would leave no room for the plot."""
-    return _plain(text if len(text) <= 48 else text[:45] + "...")
+    return plain(text if len(text) <= 48 else text[:45] + "...")
 
 
-def _axes(ax: Axes | None) -> Axes:
+def new_axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -185,7 +185,7 @@ def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     if isinstance(result, Curve) and result.marginals is not None:
         paid = result.marginals.receipt
         before += f"Rug: an earlier release with {paid.budget.describe(paid.cost)}. "
-    text = textwrap.fill(_plain(before + result.receipt.guarantee), width)
+    text = textwrap.fill(plain(before + result.receipt.guarantee), width)
     ax.annotate(
         text, (0, 0), xycoords="axes fraction", xytext=(0, -40), textcoords="offset points", va="top", fontsize=6.5,
         color=NOTE, annotation_clip=False,

@@ -1,0 +1,43 @@
+"""`make docs`: regenerate what a program can make of the docs: diagrams, the demo's picture, the command reference."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from dpexplain.cli.reference import reference
+from dpexplain.demo import run
+from dpexplain.design import DataFlow
+from dpexplain.explainers import marginals, partial_dependence
+
+DOCS = Path(__file__).parent
+PAPER_PDP = DataFlow(
+    {"a": "explanation data", "(1)": "x values", "(2)": "y values", "b": "plot"},
+    [("a", "(1)"), ("a", "(2)"), ("(1)", "(2)"), ("(1)", "b"), ("(2)", "b")],
+    name="PDP in the paper",
+)
+
+
+def main() -> None:
+    diagrams = {
+        "flow-paper-pdp": PAPER_PDP,
+        "flow-partial-dependence": partial_dependence.diagram(),
+        "flow-marginals": marginals.diagram(),
+    }
+    for name, flow in diagrams.items():
+        figure = Figure(figsize=(8.5, 2.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        flow.plot(figure.add_subplot())
+        figure.savefig(DOCS / "pictures" / f"{name}.png", dpi=110)
+    (DOCS / "commands.md").write_text(reference(), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        run(Path(folder))
+        shutil.copy(Path(folder) / "chronic_diseases.png", DOCS / "pictures" / "demo.png")
+
+
+if __name__ == "__main__":
+    main()
