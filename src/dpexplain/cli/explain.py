@@ -111,18 +111,7 @@ def pdp(
     )
     curves = explain(table, model, request, cost=cost)
     after = table.ledger.statement(table.name)
-    try:
-        files = write_results(curves, out)
-        sections = [Section("What the model has learned", results=list(curves))]
-        html = page(f"Partial dependence, {table.name}", _lead(curves), sections)
-        (out / "index.html").write_text(html, encoding="utf-8")
-    except Exception as error:  # of results, which hold released values only
-        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
-        raise InputError(
-            f"the explanation was released, but could not be drawn or written to {out}: {reason}.",
-            hint="ask again with another --out: the release is kept in the ledger and free from now on",
-            spent=f"{budget.describe(cost)} is spent, and released.",
-        ) from None
+    files = _publish(curves, out, table.name, budget.describe(cost))
 
     for curve in curves:
         reporter.show(words.curve_view(curve), "")
@@ -154,6 +143,23 @@ def pdp(
             "page": str(out / "index.html"),
         }
     )
+
+
+def _publish(curves: Curves, out: Path, account: str, price: str) -> list[Path]:
+    """Files for each curve and one page. What goes wrong here goes wrong after the release, and says so."""
+    try:
+        files = write_results(curves, out)
+        sections = [Section("What the model has learned", results=list(curves))]
+        html = page(f"Partial dependence, {account}", _lead(curves), sections)
+        (out / "index.html").write_text(html, encoding="utf-8")
+        return files
+    except Exception as error:  # of results, which hold released values only
+        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise InputError(
+            f"the explanation was released, but could not be drawn or written to {out}: {reason}.",
+            hint="ask again with another --out: the release is kept in the ledger and free from now on",
+            spent=f"{price} is spent, and released.",
+        ) from None
 
 
 def _prepare_folder(out: Path) -> None:
