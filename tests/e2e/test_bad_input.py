@@ -70,6 +70,8 @@ def test_more_than_is_left(make_table, frame, model):
         ({"feature": "age", "mechanism": "magic"}, "available here: cube, discrete-laplace"),
         ({"feature": "income", "grid": 1}, "at least 2 points"),
         ({"feature": "income", "grid": 2.5}, "grid must be"),
+        ({"feature": "income", "grid": 1, "method": "paper"}, "at least 2 points"),
+        ({"feature": "income", "rug": "yes"}, "rug must be"),
         ({"feature": "income", "grid": 30_000}, "too long"),
         ({"feature": ("income", "age"), "grid": 300}, "too long"),
         ({"feature": ["age", "age"]}, "named twice"),

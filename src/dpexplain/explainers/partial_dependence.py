@@ -74,6 +74,10 @@ class PartialDependence:
             raise InputError(f"unknown method {self.method!r}.", hint='use "default" or "paper"')
         if not self.views:
             raise InputError("name at least one feature.")
+        if not isinstance(self.rug, bool):
+            raise InputError(
+                f"rug must be true or false; got {self.rug!r}.", hint="or Marginals that were released before"
+            )
         if self.grid is not None and not isinstance(self.grid, int | Mapping):
             raise InputError(f"grid must be a number of points, or {{feature: points}}; got {self.grid!r}.")
         if isinstance(self.grid, Mapping) and (unknown := set(self.grid) - set(self.features)):
@@ -219,9 +223,10 @@ def _axis(request: PartialDependence, domain: Domain, feature: str, view: tuple[
     grid = request.grid.get(feature) if isinstance(request.grid, Mapping) else request.grid
     column = domain[feature]
     if isinstance(column, Numeric):
-        if request.method == "paper" and not isinstance(grid, Sequence):
-            m = PAPER_RESOLUTION if grid is None else grid  # the published grid does not know about whole numbers
-            return Axis(feature, tuple(float(x) for x in np.linspace(column.low, column.high, m)), ordered=True)
+        if request.method == "paper" and (grid is None or isinstance(grid, int)):
+            # the published grid does not know about whole numbers
+            smooth_column = Numeric(column.low, column.high)
+            return axis_of(Domain({feature: smooth_column}), feature, grid, PAPER_RESOLUTION)
         if len(view) == 2:
             resolution = PAIR_RESOLUTION
     return axis_of(domain, feature, grid, resolution)
