@@ -245,3 +245,21 @@ class TestBadFiles:
         (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(dpx.DomainError, match="cannot be read"):
             load_domain(tmp_path / "bad.yaml")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a: !!int ''",
+        "a: !!bool zz",
+        "a: !!timestamp foo",
+        "a: !!python/object/apply:os.system [ls]",
+        "a: &x [1]\n  b: *x",
+    ],
+)
+def test_tags_and_aliases_are_not_used(tmp_path, line):
+    """They can run code, raise odd errors, or make a small file enormous."""
+    path = tmp_path / "domain.yaml"
+    path.write_text(f"dpexplain_domain: 1\nreviewed_by: Ada\npeeked: false\ncolumns:\n  {line}\n")
+    with pytest.raises(dpx.DomainError, match="not readable|tags and aliases"):
+        dpx.load_domain(path)
