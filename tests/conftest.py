@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.release import Door
 from examples import DOMAIN, score
+from ledger_servers import Server, postgresql_server
 from stubs import ZeroNoise
 
 
@@ -63,3 +65,18 @@ def make_table(tmp_path: Any) -> MakeTable:
         return table
 
     return make
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    with postgresql_server() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a ledger that does not exist yet, on each database in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/budget.db"
+    running: Server = request.getfixturevalue("server")
+    return running.new_database()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,21 +11,7 @@ from tests.e2e import fault_driver
 from dpexplain.core.account import Ask
 from dpexplain.core.budget import pure
 from dpexplain.ledger import Ledger, open_ledger
-from ledger_servers import Server, drop_triggers, execute, postgresql_server
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgresql_server() as running:
-        yield running
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/budget.db"
-    running: Server = request.getfixturevalue("server")
-    return running.new_database()
+from ledger_servers import drop_triggers, execute
 
 
 def test_ten_kills(url: str) -> None:

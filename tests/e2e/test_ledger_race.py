@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,8 @@ from dpexplain.core.budget import Budget, pure
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.errors import BudgetError
 from dpexplain.ledger import RELEASED, open_ledger
-from ledger_servers import Server, postgresql_server
 
 PROCESSES, TOTAL, COST = 8, 2.0, 0.07  # 28 fit, and 0.04 is left
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with postgresql_server() as running:
-        yield running
 
 
 def race(url: str, start: Any, results: Any) -> None:

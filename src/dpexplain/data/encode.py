@@ -7,6 +7,7 @@ clipped. What can be refused is the *type* of a column, which is part of the tab
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -98,6 +99,8 @@ def _spell(value: Any) -> str:
             return NO_ID
         if isinstance(value, bool | np.bool_ | np.integer):
             value = int(value)
+        if isinstance(value, Decimal) and abs(value.adjusted()) > 400:
+            return NO_ID  # written out it would fill the memory
         return f"number:{Fraction(float(value) if isinstance(value, np.floating) else value)}"
     except KeyboardInterrupt:
         raise

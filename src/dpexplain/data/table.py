@@ -187,7 +187,9 @@ class PrivateTable:
                 size = found = self._source.count()
             else:
                 found = self._count_units(at_most=2)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # some readers raise what is no Exception
             found = -1
         if found < 0:  # raised outside the handler: what the reader said may quote a value
             raise TableError("the rows could not be counted: the source cannot be read to its end.")

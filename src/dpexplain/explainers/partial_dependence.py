@@ -196,8 +196,8 @@ def resolve(
     def expected_loss(candidate: Spec) -> float:
         """Squared error in units of the output range: noise plus interpolation between grid points.
 
-        Fitted to the tables of `python -m bench effects`: m points lose about 0.0003 / m to interpolation, and beyond
-        20 points smoothing takes away at least a factor sqrt(20 / m) of the noise variance.
+        Rules of thumb, chosen on the tables of `python -m bench effects`: m points lose 0.0003 / m to interpolation,
+        and beyond 20 points smoothing leaves a factor sqrt(20 / m) of the noise variance.
         """
         noise = forecast(candidate, neighbours, cost)["curve"]
         axes = [axis for view in candidate.views for axis in view]

@@ -143,10 +143,8 @@ class Predictor:
         try:
             return _vector(self._call(own), size)
         except BaseException as error:  # whatever the model raises may quote a row; some raise what is no Exception
-            real = (
-                threading.current_thread() is threading.main_thread()
-            )  # where Ctrl-C arrives; rows are read elsewhere
-            if isinstance(error, KeyboardInterrupt) and real:
+            # a real Ctrl-C arrives in the main thread; private rows are predicted in others
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise
             if size == 1:
                 return np.array([np.nan])

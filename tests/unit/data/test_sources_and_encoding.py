@@ -334,3 +334,18 @@ def test_booleans_as_other_tools_write_them():
     column = dpx.Categorical([False, True])
     assert encode(column, pa.array(["true", "False", "TRUE", "1", "yes"])).tolist() == [1, 0, 1, 1, 0]
     assert encode(column, pa.array([True, False])).tolist() == [1, 0]
+
+
+def test_an_id_too_large_to_be_written_is_no_id():
+    huge = Decimal("1E+999999999")
+    frame = pd.DataFrame({"row": range(4), "id": pd.Series([huge, 10**500, huge, 1], dtype=object)})
+    table = dpx.PrivateTable(
+        frame,
+        domain=dpx.Domain({"row": dpx.Numeric(0, 9, integer=True)}),
+        budget=dpx.Budget(1),
+        relation="add-remove",
+        unit=dpx.Unit("id", 1),
+        ledger="sqlite:///:memory:",
+        name="t",
+    )
+    assert all_rows(table)["row"].tolist() == [1, 3]

@@ -2,28 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from dpexplain.ledger import Ledger, LedgerAccount, account, open_ledger
-from ledger_servers import Server, open_adult, postgresql_server
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    with postgresql_server() as running:
-        yield running
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a ledger that does not exist yet, on each database in turn."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/budget.db"
-    running: Server = request.getfixturevalue("server")
-    return running.new_database()
+from ledger_servers import open_adult
 
 
 @pytest.fixture
