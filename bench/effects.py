@@ -34,6 +34,7 @@ from dpexplain.engine import map_sum
 from dpexplain.explainers.partial_dependence import Spec, forecast, resolve, sensitivity, statistic
 from dpexplain.grids import Axis
 from dpexplain.requests import PartialDependence
+from dpexplain.results import MeanCurve
 from dpexplain.results.base import receipt_for
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -115,7 +116,7 @@ class Exact:
         identity = {"table": {"rows": self.rows}, "spec": spec.to_json(), "public": []}
         released = self.door.release(request.label, identity, cost, body)
         receipt = receipt_for(request.label, dpx.Budget(100), NEIGHBOURS, released)
-        return dpx.Curve(receipt, released.payload, 0, request.smooth and request.method != "paper")
+        return MeanCurve(receipt, released.payload, 0, request.smooth and request.method != "paper")
 
     def mise(self, curve: dpx.Curve) -> float:
         """Mean integrated squared error as the published protocol defines it."""

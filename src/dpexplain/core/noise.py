@@ -16,7 +16,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from scipy.optimize import brentq
-from scipy.special import gammaincc, gammainccinv, ndtri
+from scipy.special import gammaincc, gammainccinv, ndtr, ndtri
 
 from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
 from dpexplain.errors import InputError
@@ -61,6 +61,26 @@ class Noise:
         if self.law is Law.CUBE:
             return math.ceil(b * float(gammainccinv(self.size, tail)))
         return self.halfwidth((1 - tail) ** (1 / self.size))  # the coordinates are independent
+
+    def below(self, gap: float) -> float:
+        """P(z_i - z_j <= gap) for two different coordinates, up to the rounding to whole numbers.
+
+        The probability that two true values stand in the order of their released ones, `gap` apart, if nothing else
+        is known about them. For the cube, given the radius t, z_i - z_j has a triangular law on [-2t, 2t].
+        """
+        b, tail = float(self.scale), 0.5
+        x = abs(gap) / b
+        if self.law is Law.LAPLACE:
+            tail = math.exp(-x) * (2 + x) / 4
+        elif self.law is Law.GAUSSIAN:
+            tail = float(ndtr(-x / math.sqrt(2)))
+        elif self.size > 1:
+            a, m = x / 2, self.size
+            tail = (
+                float(gammaincc(m + 1, a) - 2 * a / m * gammaincc(m, a) + a * a / (m * (m - 1)) * gammaincc(m - 1, a))
+                / 2
+            )
+        return tail if gap < 0 else 1 - tail
 
     def to_json(self) -> JsonObject:
         return {"law": self.law.value, "size": self.size, "scale": fraction_text(self.scale)}

@@ -37,7 +37,7 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
 from dpexplain.models import Model, Predictor
-from dpexplain.results import Curve, Curves, Marginals
+from dpexplain.results import Curve, Curves, Marginals, MeanCurve
 from dpexplain.results.base import receipt_for
 from dpexplain.results.curve import MOST_POINTS
 
@@ -282,7 +282,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
     released = table.door.release(request.label, identity, cost, body)
     receipt = receipt_for(request.label, table.budget, table.neighbours, released)
     smooth = request.smooth and request.method != "paper"
-    return Curves([Curve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])
+    return Curves([MeanCurve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])
 
 
 def partial_dependence(

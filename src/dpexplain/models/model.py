@@ -118,16 +118,17 @@ class Predictor:
         return pd.DataFrame({name: self._frame_column(name, rows[name]) for name in self.features})
 
     def predict_at(self, inputs: Inputs, fixed: Mapping[str, Any]) -> Floats:
-        """Predictions with the columns in `fixed` set to public values (codes for categorical columns)."""
+        """Predictions with the columns in `fixed` set to other values (codes for categorical columns): one value for
+        all rows, or an array with one for each row.
+        """
         size = len(inputs)
         relevant = {name: value for name, value in fixed.items() if name in self.features}
         if self._as_array and relevant:
             inputs = inputs.copy()
             for name, value in relevant.items():
-                column = _array_values(name, self._domain, np.array([value]))
-                inputs[:, self.features.index(name)] = column[0]
+                inputs[:, self.features.index(name)] = _array_values(name, self._domain, np.atleast_1d(value))
         elif relevant:
-            columns = {name: self._frame_column(name, np.full(size, value)) for name, value in relevant.items()}
+            columns = {name: self._frame_column(name, np.broadcast_to(value, size)) for name, value in relevant.items()}
             inputs = inputs.assign(**columns)
         return self._answer(inputs, size)
 

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpexplain.core.domain import PublicRange
 from dpexplain.results import Curve, Marginals, Result, Rug
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
@@ -37,12 +36,12 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
             ax.plot(x, curve.raw, ".", color=INK, markersize=3, alpha=0.5, label="released values")
         ax.set_xlim(x[0], x[-1])
         ax.set_xlabel(_label(axis.feature))
-        _frame_y(ax, low, high, curve.output)
+        _frame_y(ax, low, high, curve)
         if curve.rug:
             _draw_rug(ax, curve.rug[0])
     else:
         _dots(ax, curve, low, high)
-    ax.set_title("Partial dependence of " + _label(curve.feature), fontsize=11, loc="left")
+    ax.set_title(_label(curve.title, 64), fontsize=11, loc="left")
     _note(ax, curve)
     return ax
 
@@ -58,7 +57,7 @@ def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.set_ylabel(_label(curve.axes[0].feature) + ("  (share of rows)" if curve.rug else ""))
-    ax.set_xlabel("mean prediction")
+    ax.set_xlabel(curve.quantity)
     ax.grid(axis="x", alpha=0.25)
     ax.legend(fontsize=7, frameon=False, loc="best")
 
@@ -75,9 +74,9 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
         set_ticks(places, names, fontsize=8)
     ax.set_xlabel(_label(first.feature))
     ax.set_ylabel(_label(second.feature))
-    ax.figure.colorbar(image, ax=ax, label="mean prediction")
+    ax.figure.colorbar(image, ax=ax, label=curve.quantity)
     low, high = curve.interval(LEVEL)
-    ax.set_title("Partial dependence of " + _label(curve.feature), fontsize=11, loc="left")
+    ax.set_title(_label(curve.title, 64), fontsize=11, loc="left")
     _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ", width=84)
     return ax
 
@@ -143,9 +142,9 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _label(text: str) -> str:
+def _label(text: str, most: int = 48) -> str:
     """A name of a feature or a category, cut where it would leave no room for the plot."""
-    return plain(text if len(text) <= 48 else text[:45] + "...")
+    return plain(text if len(text) <= most else text[: most - 3] + "...")
 
 
 def new_axes(ax: Axes | None) -> Axes:
@@ -157,12 +156,12 @@ def new_axes(ax: Axes | None) -> Axes:
     return ax
 
 
-def _frame_y(ax: Axes, low: Any, high: Any, output: PublicRange) -> None:
+def _frame_y(ax: Axes, low: Any, high: Any, curve: Curve) -> None:
     """Room for the band, and a seventh of the height below it for the rug."""
     bottom, top = float(np.min(low)), float(np.max(high))
-    span = max(top - bottom, 0.02 * output.width)
+    span = max(top - bottom, 0.02 * curve.span)
     ax.set_ylim(bottom - 0.22 * span, top + 0.08 * span)
-    ax.set_ylabel("mean prediction")
+    ax.set_ylabel(curve.quantity)
     ax.grid(alpha=0.2)
     ax.legend(fontsize=7, frameon=False, loc="best")
 

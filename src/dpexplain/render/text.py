@@ -209,7 +209,7 @@ def curve_view(curve: Curve) -> RenderableType:
         whole = not curve.axes[0].ordered or len(frame) <= LINES
         chosen = list(range(len(frame))) if whole else sorted({round(i) for i in np.linspace(0, len(frame) - 1, LINES)})
         title = curve.feature if whole else f"{curve.feature}: {len(chosen)} of {len(frame)} points"
-    table = _table(*(axis.feature for axis in curve.axes), "mean prediction", "95 % noise interval")
+    table = _table(*(axis.feature for axis in curve.axes), curve.quantity, "95 % noise interval")
     for i in chosen[: 4 * LINES]:
         line = frame.iloc[i]
         where = [_point(line[axis.feature]) for axis in curve.axes]

@@ -1,7 +1,7 @@
 """What a user holds after a release: frozen, serialisable, built from released values and public inputs only."""
 
 from dpexplain.results.base import Receipt, Result, from_json
-from dpexplain.results.curve import Curve, Curves
+from dpexplain.results.curve import Curve, Curves, MeanCurve
 from dpexplain.results.marginals import Marginals, Rug
 
-__all__ = ["Curve", "Curves", "Marginals", "Receipt", "Result", "Rug", "from_json"]
+__all__ = ["Curve", "Curves", "Marginals", "MeanCurve", "Receipt", "Result", "Rug", "from_json"]

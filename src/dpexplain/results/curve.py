@@ -1,24 +1,29 @@
-"""A curve (or a surface) over a public grid, with its noise band and the rug of its feature."""
+"""Curves (and surfaces) over public points, with their noise bands and the rug of their feature.
+
+`Curve` is what all of them have in common; `MeanCurve` is the mean of bounded quantities over rows (partial dependence)
+or over parts of the rows (generic plots).
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar, Self, overload
 
 import numpy as np
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.noise import checked_level
 from dpexplain.grids import Axis, Partition
 from dpexplain.results.base import Floats, Receipt, Result, from_json
 from dpexplain.results.marginals import Marginals, Rug
+from dpexplain.results.means import Means
 from dpexplain.smoothing import smooth
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ MOST_POINTS = 2_000  # of one curve or surface: smoothing takes the third power 
 
 @dataclass(frozen=True)
 class Curve(Result):
-    """Partial dependence of one feature, or of a pair of them.
+    """The effect of one feature, or of a pair of them.
 
     `values` are smoothed unless switched off; `raw` never are. Intervals belong to the raw values, whose noise law is
     exactly known: they cover the exact statistic of the (cleaned) table, not a population.
@@ -42,86 +47,49 @@ class Curve(Result):
     smoothed: bool = True
     marginals: Marginals | None = None  # an earlier release that serves as the rug
 
-    kind: ClassVar[str] = "curve"
+    quantity: ClassVar[str] = "mean prediction"  # what the values are, for axes and tables
 
     @property
     def spec(self) -> JsonObject:
         spec: JsonObject = self.receipt.request["spec"]
         return spec
 
-    @cached_property
+    @property
+    def title(self) -> str:
+        """What is drawn, in words."""
+        return f"{self.name} of {self.feature}"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The kind of explanation, in words."""
+
+    @property
+    @abstractmethod
     def axes(self) -> tuple[Axis, ...]:
-        return tuple(Axis.from_json(axis) for axis in self.spec["views"][self.index])
+        """The feature or features, with the points of each."""
+
+    @property
+    @abstractmethod
+    def raw(self) -> Floats:
+        """The released values before smoothing."""
+
+    @property
+    @abstractmethod
+    def span(self) -> float:
+        """The public width of the values' range."""
+
+    @abstractmethod
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) around the exact curve: for each point by itself, or for all points of the release at once."""
 
     @property
     def feature(self) -> str:
         return " x ".join(axis.feature for axis in self.axes)
 
-    @property
-    def output(self) -> PublicRange:
-        return PublicRange.from_json(self.spec["output"])
-
     @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(axis.points) for axis in self.axes)
-
-    @cached_property
-    def _sums(self) -> Floats:
-        sizes = [int(np.prod([len(axis["points"]) for axis in view])) for view in self.spec["views"]]
-        start = sum(sizes[: self.index])
-        return self.part("curve")[0][start : start + sizes[self.index]].astype(np.float64)
-
-    @cached_property
-    def _count(self) -> float:
-        """The number of rows: public, or the released one."""
-        weight = self.spec["count_weight"]
-        rows = self.receipt.request["table"]["rows"]
-        return float(self.part("curve")[0][-1]) / weight if weight else float(rows)
-
-    @cached_property
-    def _unclipped(self) -> Floats:
-        output = self.output
-        origin = output.middle if self.spec["count_weight"] else output.low
-        return origin + output.width * self._sums / (output.levels * max(self._count, 1.0))
-
-    @cached_property
-    def raw(self) -> Floats:
-        """The released values before smoothing, in output units, clipped to the output range."""
-        return np.clip(self._unclipped, self.output.low, self.output.high)
-
-    @cached_property
-    def std(self) -> float:
-        """Standard deviation of the noise of one raw value (of the sums alone where the row count is noisy too)."""
-        return self.part("curve")[1].std * self.output.width / (self.output.levels * max(self._count, 1.0))
-
-    @cached_property
-    def values(self) -> Floats:
-        if not self.smoothed:
-            return self.raw
-        axes = [axis.points if axis.ordered else len(axis.points) for axis in self.axes]
-        return np.clip(smooth(self._unclipped, self.std**2, axes), self.output.low, self.output.high)
-
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """(low, high) around the exact curve: for each point by itself, or for all points of the release at once."""
-        checked_level(level)
-        noise, output, weight = self.part("curve")[1], self.output, self.spec["count_weight"]
-        if not weight:
-            half = noise.band(level) if simultaneous else noise.halfwidth(level)
-            unit = output.width / (output.levels * self._count)
-            ends = [output.low + unit * (self._sums + sign * half) for sign in (-1, 1)]
-        else:
-            # Both the sum and the count are noisy: each misses with half the probability, unless a band covers all.
-            half = noise.band(level) if simultaneous else noise.halfwidth((1 + level) / 2)
-            few, many = self._count - half / weight, self._count + half / weight
-            if few <= 0:
-                whole = np.ones(len(self._sums))
-                return output.low * whole, output.high * whole
-            ends = []
-            for sign in (-1, 1):
-                edge = (self._sums + sign * half) * output.width / output.levels
-                # the ratio is extreme at the smaller count where it moves away from the middle
-                ends.append(output.middle + edge / np.where(sign * edge > 0, few, many))
-        return np.clip(ends[0], output.low, output.high), np.clip(ends[1], output.low, output.high)
 
     @cached_property
     def rug(self) -> tuple[Rug, ...]:
@@ -160,14 +128,71 @@ class Curve(Result):
         return {"index": self.index, "smoothed": self.smoothed, "marginals": rug}
 
     @classmethod
-    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Curve:
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
         rug = None if view["marginals"] is None else from_json(json.dumps(view["marginals"]))
         if rug is not None and not isinstance(rug, Marginals):
             raise TypeError("the rug is not a histogram")
         curve = cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug)
-        if not 0 < math.prod(curve.shape) == len(curve._sums) <= MOST_POINTS:
+        if not 0 < math.prod(curve.shape) == len(curve.raw) <= MOST_POINTS:
             raise ValueError("the grid does not fit the released values")
         return curve
+
+
+@dataclass(frozen=True)
+class MeanCurve(Curve):
+    """A mean over rows, or over parts of them, at every point of a public grid."""
+
+    kind: ClassVar[str] = "curve"
+
+    @property
+    def name(self) -> str:
+        return "Partial dependence"
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(Axis.from_json(axis) for axis in self.spec["views"][self.index])
+
+    @cached_property
+    def output(self) -> PublicRange:
+        return PublicRange.from_json(self.spec["output"])
+
+    @property
+    def span(self) -> float:
+        return self.output.width
+
+    @cached_property
+    def _means(self) -> Means:
+        sums, noise = self.part("curve")
+        sizes = [math.prod(len(axis["points"]) for axis in view) for view in self.spec["views"]]
+        start = sum(sizes[: self.index])
+        place = slice(start, start + sizes[self.index])
+        return Means(sums, noise, self.output, self.spec["count_weight"], self._number, place)
+
+    @property
+    def _number(self) -> int | None:
+        """Of what the mean is taken over, where that is public."""
+        rows: int | None = self.receipt.request["table"]["rows"]
+        return rows
+
+    @cached_property
+    def raw(self) -> Floats:
+        """The released values before smoothing, in output units, clipped to the output range."""
+        return np.clip(self._means.unclipped, self.output.low, self.output.high)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise of one raw value (of the sums alone where the row count is noisy too)."""
+        return self._means.std
+
+    @cached_property
+    def values(self) -> Floats:
+        if not self.smoothed:
+            return self.raw
+        axes = [axis.points if axis.ordered else len(axis.points) for axis in self.axes]
+        return np.clip(smooth(self._means.unclipped, self.std**2, axes), self.output.low, self.output.high)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        return self._means.interval(level, simultaneous=simultaneous)
 
 
 class Curves(Sequence[Curve]):
