@@ -140,7 +140,7 @@ class Gate:
 
         Proof. With one scale for all, a selection whose scores change in a range of length r_s loses r_s / scale
         (pure) or r_s^2 / (8 scale^2) (zCDP) for each of its k choices, and these add up over the selections. With
-        r = sum of r_s: sum r_s / scale = r / scale, and sum r_s^2 <= r^2. That is the price of one selection of range r.
+        r = sum of r_s: sum r_s / scale = r / scale, and sum r_s^2 <= r^2: the price of one selection of range r.
         """
         chosen, scale = self._choose(scores, change, cost, k)
         self._record(part, {"values": [list(c) for c in chosen], "scale": scale, "cost": cost.to_json()})

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpexplain.results import Curve, Marginals, Result, Rug
+from dpexplain.results import Curve, Marginals, Ranking, Result, Rug
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 LEVEL = 0.95
@@ -99,11 +99,32 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
+    """Items top to bottom, the best first, a dot and its interval each; behind a name, how sure its place is."""
+    ax = new_axes(ax)
+    low, high = ranking.interval(LEVEL)
+    sure = [f"  (above the next: {p:.0%})" for p in ranking.order_probability] + [""]
+    names = [_label(item) + note for item, note in zip(ranking.items, sure, strict=True)]
+    places = np.arange(len(names))[::-1]
+    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each")
+    ax.plot(ranking.values, places, "o", color=INK, markersize=5, label="released")
+    ax.set_yticks(places, names, fontsize=8)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.set_xlabel(ranking.quantity)
+    ax.grid(axis="x", alpha=0.25)
+    ax.legend(fontsize=7, frameon=False, loc="best")
+    ax.set_title(_label(ranking.title, 64), fontsize=11, loc="left")
+    _note(ax, ranking)
+    return ax
+
+
 def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
     """A figure of its own, free of pyplot's global state."""
     lines = len(result.axes[0].points) if isinstance(result, Curve) and len(result.axes) == 1 else 0
     if isinstance(result, Curve) and not result.axes[0].ordered and lines > 12:
         size = (size[0], 1.6 + 0.26 * lines)
+    if isinstance(result, Ranking):
+        size = (1.15 * size[0], 1.8 + 0.26 * len(result.items))
     if isinstance(result, Marginals):
         size = (size[0], 1.6 + 0.5 * len(result.features))
     figure = Figure(figsize=size, layout="constrained")

@@ -3,5 +3,6 @@
 from dpexplain.results.base import Receipt, Result, from_json
 from dpexplain.results.curve import Curve, Curves, MeanCurve
 from dpexplain.results.marginals import Marginals, Rug
+from dpexplain.results.ranking import Ranking
 
-__all__ = ["Curve", "Curves", "Marginals", "MeanCurve", "Receipt", "Result", "Rug", "from_json"]
+__all__ = ["Curve", "Curves", "Marginals", "MeanCurve", "Ranking", "Receipt", "Result", "Rug", "from_json"]
