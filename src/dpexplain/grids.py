@@ -89,12 +89,15 @@ class Partition:
     def size(self) -> int:
         return len(self.labels)
 
+    def place(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """The cell of each clean value."""
+        if self.edges is None:
+            return values.astype(np.int64)
+        return np.searchsorted(np.asarray(self.edges[1:-1]), values, side="right").astype(np.int64)
+
     def counts(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """How many clean values lie in each cell."""
-        if self.edges is None:
-            return np.bincount(values, minlength=self.size).astype(np.int64)
-        inner = np.asarray(self.edges[1:-1])
-        return np.bincount(np.searchsorted(inner, values, side="right"), minlength=self.size).astype(np.int64)
+        return np.bincount(self.place(values), minlength=self.size).astype(np.int64)
 
     def to_json(self) -> JsonObject:
         return {

@@ -60,3 +60,20 @@ def _curvature(x: Floats) -> Floats:
 
 def _centring(m: int) -> Floats:
     return np.eye(m) - np.full((m, m), 1 / m) if m >= 4 else np.zeros((m, m))
+
+
+def shrink(effects: Floats, variances: Floats, widths: Floats, scale: float) -> Floats:
+    """Noisy steps of a curve, each pulled towards zero as far as its noise asks for.
+
+    The steps are taken as those of a curve that wanders: independent, with variance t * width. The strength t is the
+    most likely one given all steps, with a wide prior around a twentieth of `scale`^2; then each step is multiplied by
+    t * width / (t * width + variance).
+    """
+    usual = scale**2 / 20
+    strengths = usual * np.geomspace(1e-4, 1e2, 61)
+    spread = np.outer(strengths, widths) + variances
+    prior = (np.log(strengths / usual) / 3) ** 2
+    misfit = np.log(spread).sum(axis=1) + (effects**2 / spread).sum(axis=1) + prior
+    t = strengths[int(np.argmin(misfit))]
+    shrunk: Floats = effects * (t * widths / (t * widths + variances))
+    return shrunk

@@ -144,6 +144,17 @@ class Sensitivity:
         return cls(neighbours, p * factor * k, p * factor * k * k, k)
 
     @classmethod
+    def of_norms(cls, neighbours: Neighbours, *, l1: int, l2_squared: int, linf: int) -> Sensitivity:
+        """Of a sum over rows in which every row adds a vector with at most these norms, of either sign.
+
+        Proof. Between neighbours at most k vectors appear or vanish (add-remove), or k leave and k come (replace-one):
+        s = k or 2k vectors in all. By the triangle inequality the norms of their signed sum are at most s times those
+        of one; squared, s^2 times.
+        """
+        s = neighbours.rows * (1 if neighbours.relation is Relation.ADD_REMOVE else 2)
+        return cls(neighbours, s * whole(l1), s * s * whole(l2_squared), s * whole(linf))
+
+    @classmethod
     def of_parts(cls, neighbours: Neighbours, size: int, levels: int, changed: int) -> Sensitivity:
         """Of a sum over a public number of parts, each of which adds a vector in {0..levels}^size that may depend on
         its rows in any way.

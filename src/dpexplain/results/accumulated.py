@@ -1,0 +1,277 @@
+"""Accumulated effects: the bins that a release leads to, and the curve that its sums make with them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpexplain.binning import Steps, equal_mass, merge
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.noise import Noise, checked_level
+from dpexplain.grids import Axis, Partition
+from dpexplain.results.base import Floats
+from dpexplain.results.curve import Curve
+from dpexplain.results.marginals import Rug, nearest_with_total
+from dpexplain.results.quantiles import Ladder
+from dpexplain.smoothing import shrink
+
+Integers = NDArray[np.int64]
+LEVEL_PARTS = "quantiles-{}"  # the prefix of the parts that hold the quantiles of one feature
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Between which points the effects of one feature are taken, and how many rows each of them is the mean of.
+
+    `weights` centre the curve: its mean over the rows is the weighted sum of its values at the points. Everything here
+    follows from released values and the public spec, so it may decide which sums are released next.
+    """
+
+    points: tuple[Any, ...]
+    ordered: bool
+    rows: Floats
+    rows_std: Floats
+    weights: Floats
+    centre_std: float  # noise of the mean, as a multiple of the root mean square of the curve
+    cells: Partition | None = None  # what the rows were counted by
+    bin_of_cell: Integers | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    @property
+    def widths(self) -> Floats:
+        """The share of the feature's range in each bin; equal ones for categories."""
+        if not self.ordered:
+            return np.full(self.size, 1 / self.size)
+        x = np.asarray(self.points, dtype=np.float64)
+        widths: Floats = np.diff(x) / (x[-1] - x[0])
+        return widths
+
+    def place(self, values: Floats) -> Integers:
+        """The bin of each clean value of an ordered feature: that of its cell; or, between quantiles, by value."""
+        if self.cells is not None and self.bin_of_cell is not None:
+            return self.bin_of_cell[self.cells.place(values)]
+        return np.searchsorted(np.asarray(self.points[1:-1], dtype=np.float64), values, side="left").astype(np.int64)
+
+
+def bins_of(spec: JsonObject, counts: Sequence[int], count_std: float, rows: int | None) -> list[Bins | None]:
+    """The bins of each feature from the released counts; None where they come from quantiles."""
+    steps = [Steps.from_json(value) for value in spec["steps"]]
+    ends = np.cumsum([0, *(s.cells.size for s in steps)])
+    found = [np.asarray(counts[a:b], dtype=np.float64) for a, b in itertools.pairwise(ends)]
+    total = float(rows) if rows is not None else max(1.0, sum(float(c.sum()) for c in found) / len(found))
+    return [
+        None if ladder is not None else _from_counts(s, noisy, count_std, total, spec)
+        for s, noisy, ladder in zip(steps, found, spec["ladders"], strict=True)
+    ]
+
+
+def _from_counts(steps: Steps, noisy: Floats, count_std: float, total: float, spec: JsonObject) -> Bins:
+    even = noisy - (noisy.sum() - total) / len(noisy)  # adds up to the total; unbiased, unlike the projection
+    shares = nearest_with_total(noisy, total) / total
+    centre_std = count_std / total * np.sqrt(len(noisy))
+    if not steps.ordered:
+        pairs = even[:-1] + even[1:] if len(even) > 1 else even
+        pair_std = np.full(len(pairs), count_std * np.sqrt(min(2, len(even))))
+        return Bins(steps.points, False, np.maximum(pairs, 1.0), pair_std, shares, centre_std)
+    if spec["bins"] is not None:
+        edges = equal_mass(_summed(steps.step_of_cell, even, steps.size), spec["bins"])
+    else:
+        edges = merge(steps, even, count_std=count_std, sum_std=spec["sum_noise"])
+    points = np.asarray(steps.points)[edges]
+    bin_of_cell = np.searchsorted(edges[1:-1], steps.step_of_cell, side="right").astype(np.int64)
+    rows = np.maximum(_summed(bin_of_cell, even, len(edges) - 1), 1.0)
+    off = count_std * np.sqrt(np.bincount(bin_of_cell, minlength=len(edges) - 1))
+    weights = _interpolation(np.asarray(steps.cells.labels), points, shares)
+    return Bins(tuple(map(float, points)), True, rows, off, weights, centre_std, steps.cells, bin_of_cell)
+
+
+def bins_of_quantiles(ladder: Ladder, positions: Sequence[int], total: float) -> Bins:
+    """Bins between the different ones of released quantiles, all of them taken as right: the published form."""
+    low, high = ladder.column.low, ladder.column.high
+    inside = np.clip(ladder.values(positions[1:-1]), low, high)
+    values = np.concatenate([[low], inside, [high]])
+    probs = np.array([float(p) for p in ladder.ends])
+    points = np.unique(values)
+    reached = np.array([probs[values == x].max() for x in points])
+    reached[0] = 0.0  # what lies at the lower end belongs to the first bin
+    mass = np.diff(reached)
+    weights = np.concatenate([mass, [0.0]]) / 2 + np.concatenate([[0.0], mass]) / 2
+    rows = np.maximum(mass * total, 1.0)
+    return Bins(tuple(map(float, points)), True, rows, np.zeros(len(mass)), weights, 0.0)
+
+
+def _summed(place: Integers, values: Floats, size: int) -> Floats:
+    return np.asarray(np.bincount(place, values, size), dtype=np.float64)
+
+
+def _interpolation(x: Floats, points: Floats, shares: Floats) -> Floats:
+    """The weight of each point in the mean over x of a curve that is straight between points."""
+    inside = np.clip(x, points[0], points[-1])
+    right = np.clip(np.searchsorted(points, inside, side="left"), 1, len(points) - 1)
+    part = (inside - points[right - 1]) / (points[right] - points[right - 1])
+    return _summed(right, shares * part, len(points)) + _summed(right - 1, shares * (1 - part), len(points))
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """The curve of one feature: noisy sums of differences over noisy numbers of rows, added up and centred."""
+
+    bins: Bins
+    sums: Floats  # in units of the output
+    sum_std: float
+    clip: float
+    span: float
+
+    @cached_property
+    def _lifted(self) -> Floats:
+        """From effects to the curve: A with curve = A effects."""
+        m = self.bins.size
+        if len(self.bins.points) == 1:
+            return np.zeros((1, m))
+        add = np.tril(np.ones((m + 1, m)), -1)
+        lifted: Floats = add - self.bins.weights @ add
+        return lifted
+
+    @cached_property
+    def _ratios(self) -> Floats:
+        return self.sums / self.bins.rows
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Of each effect, allowing for the noise of its number of rows."""
+        rows, off = self.bins.rows, self.bins.rows_std
+        bounded = np.clip(self._ratios, -self.clip, self.clip)
+        found: Floats = (self.sum_std**2 + (bounded * off) ** 2) / np.maximum(rows - off, 1.0) ** 2
+        return found
+
+    @cached_property
+    def raw(self) -> Floats:
+        curve: Floats = self._lifted @ np.clip(self._ratios, -self.clip, self.clip)
+        return curve
+
+    @cached_property
+    def smoothed(self) -> Floats:
+        pulled = shrink(self._ratios, self.variances, self.bins.widths, self.span)
+        curve: Floats = self._lifted @ np.clip(pulled, -self.clip, self.clip)
+        return curve
+
+    @cached_property
+    def std(self) -> Floats:
+        """Of each point: the noise accumulates along the curve, and centring shares it out."""
+        centring = self.bins.centre_std**2 * float(self.bins.weights @ self.raw**2)
+        found: Floats = np.sqrt(self._lifted**2 @ self.variances + centring)
+        return found
+
+
+@dataclass(frozen=True)
+class AccumulatedCurve(Curve):
+    """Accumulated local effects of one feature: how the prediction changes along it, for the rows that are there.
+
+    Centred: its mean over the rows is zero. Intervals cover the exact curve of the table for the bins of this release
+    and differences clipped as the request says; the noise of sums and of counts adds up along the curve.
+    """
+
+    kind: ClassVar[str] = "accumulated-effects"
+    quantity: ClassVar[str] = "effect on the prediction"
+
+    @property
+    def name(self) -> str:
+        return "Accumulated effect"
+
+    @property
+    def span(self) -> float:
+        return float(self.spec["span"])
+
+    @cached_property
+    def _all_bins(self) -> list[Bins]:
+        counts, noise = self.part("counts")
+        rows = self.receipt.request["table"]["rows"]
+        found = bins_of(self.spec, counts.tolist(), noise.std, rows)
+        return fill_quantile_bins(self.spec, found, self.released["parts"], self._total)
+
+    @property
+    def _total(self) -> float:
+        rows = self.receipt.request["table"]["rows"]
+        return float(rows) if rows is not None else max(1.0, self.part("counts")[0].sum() / len(self.spec["steps"]))
+
+    @property
+    def bins(self) -> Bins:
+        return self._all_bins[self.index]
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        steps = self.spec["steps"][self.index]
+        return (Axis(steps["cells"]["feature"], self.bins.points, steps["ordered"]),)
+
+    @cached_property
+    def _curve(self) -> Accumulation:
+        sums, noise = self.part("effects")
+        start = sum(bins.size for bins in self._all_bins[: self.index])
+        unit = 2 * self.spec["clip"] / self.spec["levels"]
+        mine = sums[start : start + self.bins.size] * unit
+        if len(sums) != sum(bins.size for bins in self._all_bins):
+            raise ValueError("the bins do not fit the released values")
+        return Accumulation(self.bins, mine, noise.std * unit, self.spec["clip"], self.span)
+
+    @property
+    def raw(self) -> Floats:
+        return self._curve.raw
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviation of the noise of each point."""
+        return self._curve.std
+
+    @property
+    def values(self) -> Floats:
+        return self._curve.smoothed if self.smoothed else self._curve.raw
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) around the exact curve: for each point by itself, or for all points of the release at once."""
+        tail = 1 - checked_level(level)
+        if simultaneous:
+            tail /= sum(len(bins.points) for bins in self._all_bins)
+        half = half_widths(self.std, [self.part("effects")[1], self.part("counts")[1]], 1 - tail)
+        return self.raw - half, self.raw + half
+
+    @cached_property
+    def rug(self) -> tuple[Rug, ...]:
+        counts, noise = self.part("counts")
+        steps = [Steps.from_json(value) for value in self.spec["steps"]]
+        start = sum(s.cells.size for s in steps[: self.index])
+        cells = steps[self.index].cells
+        mine = counts[start : start + cells.size]
+        return (Rug(cells, np.maximum(mine, 0).astype(np.float64), noise.std),)
+
+
+def half_widths(std: Floats, laws: Sequence[Noise], level: float) -> Floats:
+    """Half of an interval around a sum of many noises with this standard deviation.
+
+    A sum of independent noises lies between its heaviest law and the normal one: the larger multiple is taken.
+    """
+    multiples = [law.halfwidth(level) / law.std for law in laws]
+    return std * max(float(ndtri((1 + level) / 2)), *multiples)
+
+
+def fill_quantile_bins(
+    spec: JsonObject, found: Sequence[Bins | None], parts: Mapping[str, JsonObject], total: float
+) -> list[Bins]:
+    """The bins of each feature, those of quantiles included."""
+    filled = []
+    for number, (bins, ladder) in enumerate(zip(found, spec["ladders"], strict=True)):
+        if bins is None:
+            public = Ladder.from_json(ladder)
+            choices = {name: part["values"] for name, part in parts.items()}
+            bins = bins_of_quantiles(public, public.walk(choices, LEVEL_PARTS.format(number)), total)
+        filled.append(bins)
+    return filled
