@@ -7,7 +7,7 @@ import importlib
 from pathlib import Path
 
 NAMES = {
-    "effects": "accuracy of partial dependence against the published design and our own faithful form",
+    "effects": "accuracy of effect curves against the published designs and our own faithful forms",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP over a large Parquet table",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("name", choices=list(NAMES))
     parser.add_argument("--quick", action="store_true", help="a small form that shows that it runs; writes no results")
     parser.add_argument("--data", type=Path, default=shared, help="folder with the Parquet tables")
-    parser.add_argument("--explainer", default="pdp", choices=["pdp"], help="for effects")
+    parser.add_argument("--explainer", default="pdp", choices=["pdp", "ale", "generic"], help="for effects")
     options = parser.parse_args()
     importlib.import_module(f"bench.{options.name}").run(options)
 

@@ -1,17 +1,18 @@
-"""Accuracy of the private PDP, as `reference/README.md` in shared describes it: pure account, replace-one.
+"""Accuracy of private effect curves, as `reference/README.md` in shared describes it: pure account, replace-one.
 
-Ours, our faithful form (`method="paper"`) and the published figures side by side, over all features of three tables and
-five epsilons, ten repetitions; then the resolution experiment. The whole path of the product is used (request, spec,
-sensitivity, door, noise, smoothing); only the exact sums of a grid point are computed once and kept, because a
-repetition differs from another one in its noise alone.
+    --explainer pdp | ale           ours, our faithful form (method="paper") and the published specific design
+    --explainer generic             generic plots of both kinds against the published generic design and its form here
+
+Over all features of three tables and five epsilons, ten repetitions; then, for the specific designs, the resolution
+experiment. The real `explain` runs on the whole table each time; only predictions are remembered (bench/cached.py).
 """
 
 from __future__ import annotations
 
 import csv
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,114 +23,147 @@ from rich.progress import track
 
 import dpexplain as dpx
 from bench import report
+from bench.cached import CachedModel, cached_table
 from bench.tables import CASES, Case
-from dpexplain.core.account import Ask, Entry
-from dpexplain.core.budget import Cost
-from dpexplain.core.release import Door, Gate, split
-from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.data.encode import encode
-from dpexplain.data.rows import Rows
-from dpexplain.data.sources import open_source
-from dpexplain.engine import map_sum
-from dpexplain.explainers.partial_dependence import Spec, forecast, resolve, sensitivity, statistic
-from dpexplain.grids import Axis
-from dpexplain.requests import PartialDependence
-from dpexplain.results import MeanCurve
-from dpexplain.results.base import receipt_for
+from dpexplain.binning import steps_of
+from dpexplain.explainers import accumulated_effects, generic_plot, partial_dependence
+from dpexplain.grids import axis_of
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 RESOLUTIONS = (10, 20, 50, 100)
 RESOLUTION_FEATURES = [("adult", "age"), ("adult", "capital-gain"), ("bike", "hr"), ("heart", "age")]
-NEIGHBOURS = Neighbours(Relation.REPLACE_ONE)
 REPETITIONS = 10
+REFERENCE_BINS = 100
+
+Curve = tuple[np.ndarray, np.ndarray]
 
 
-class BenchAccount:
-    """An account without limit: the accuracy of a release does not depend on where its price is written down."""
-
-    name = "bench"
-    budget = dpx.Budget(10**6)
-    neighbours = NEIGHBOURS
-
-    def find(self, request_id: str) -> None:  # noqa: ARG002 - the protocol of core.account
-        return None
-
-    def reserve(self, ask: Ask) -> str:  # noqa: ARG002
-        return "bench"
-
-    def commit(self, reservation: str, payload: dict[str, Any], charged: Cost) -> Entry:  # noqa: ARG002
-        return Entry("bench", reservation, 0, "", "", "", charged)
-
-
-class Exact:
-    """The exact statistic of one table, grid point by grid point, computed when first needed."""
+class Bench:
+    """One table: private curves of it, exact ones, and the distance between the two."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.rows = len(case.frame)
-        self.model = case.model()
-        self.predictor = self.model.checked(case.domain)
-        self._sums: dict[tuple[str, Any], int] = {}
-        self._reference: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self.door = Door(BenchAccount())
+        self.table, self.model = cached_table(case), CachedModel(case)
+        self._references: dict[tuple[str, str], Curve] = {}
 
-    def batches(self) -> Iterator[Rows]:
-        domain, columns = self.case.domain, list(self.case.domain)
-        for size, raw in open_source(self.case.frame).batches(columns, 2**14):
-            yield Rows(domain, {name: encode(domain[name], raw[name]) for name in columns}, size)
+    def release(self, kind: str, feature: str, epsilon: float, options: dict[str, Any]) -> dpx.Curve:
+        cost = self.table.cost(epsilon=epsilon)
+        request = KINDS[kind].request(self, feature, options)
+        return KINDS[kind].explain(self.table, self.model, request, cost=cost)
 
-    def sums(self, spec: Spec) -> list[int]:
-        axis = spec.views[0][0]
-        missing = [point for point in axis.points if (axis.feature, point) not in self._sums]
-        if missing:
-            settings = missing if axis.ordered else list(axis.points)
-            part = replace(spec, views=((Axis(axis.feature, tuple(settings), axis.ordered),),), rug=())
-            kernel = partial(statistic, predictor=self.predictor, spec=part)
-            found = map_sum(kernel, self.batches(), size=part.size, label=axis.feature, total=None, parallel=True)
-            self._sums.update({(axis.feature, p): int(s) for p, s in zip(settings, found, strict=True)})
-        return [self._sums[axis.feature, point] for point in axis.points]
+    def prepare(self, kind: str, feature: str) -> None:
+        """Predict once what the releases will ask for most."""
+        column = self.case.domain[feature]
+        if not isinstance(column, dpx.Numeric):
+            self.model.remembered.announce(feature, range(len(column.categories)))
+        elif kind.endswith("ale"):
+            self.model.remembered.announce(feature, steps_of(feature, column).points)
+        else:
+            for points in (*partial_dependence.RESOLUTIONS, partial_dependence.PAPER_RESOLUTION):
+                self.model.remembered.announce(feature, axis_of(self.case.domain, feature, None, points).points)
 
-    def reference(self, feature: str) -> tuple[np.ndarray, np.ndarray]:
-        """The exact PDP at every observed value, predictions not clipped."""
-        if feature not in self._reference:
-            column = self.case.domain[feature]
-            seen = np.sort(self.case.frame[feature].unique())
-            settings = seen if isinstance(column, dpx.Numeric) else np.arange(len(column.categories))
-            total = np.zeros(len(settings))
-            for rows in self.batches():
-                inputs = self.predictor.inputs(rows)
-                total += [self.predictor.predict_at(inputs, {feature: v}).sum() for v in settings]
-            self._reference[feature] = seen.astype(float), total / self.rows
-        return self._reference[feature]
+    def reference(self, kind: str, feature: str) -> Curve:
+        """The exact curve, predictions not clipped."""
+        if (kind, feature) not in self._references:
+            self._references[kind, feature] = KINDS[kind].reference(self, feature)
+        return self._references[kind, feature]
 
-    def release(self, request: PartialDependence, epsilon: float) -> dpx.Curve:
-        """One private curve through the door."""
-        cost = dpx.Budget(100).cost(epsilon=epsilon)
-        spec = resolve(request, self.case.domain, self.model.output, NEIGHBOURS, self.rows, cost)
-        sums = self.sums(spec)
-
-        def body(gate: Gate) -> None:
-            rug_cost, curve_cost = split(cost, spec.rug_share)
-            gate.noisy_sum("curve", sums, sensitivity(spec, NEIGHBOURS), curve_cost, mechanism=spec.mechanism)
-            gate.noisy_counts("rug", [0] * (spec.size - spec.curve_size), rug_cost, partitions=len(spec.rug))
-
-        identity = {"table": {"rows": self.rows}, "spec": spec.to_json(), "public": []}
-        released = self.door.release(request.label, identity, cost, body)
-        receipt = receipt_for(request.label, dpx.Budget(100), NEIGHBOURS, released)
-        return MeanCurve(receipt, released.payload, 0, request.smooth and request.method != "paper")
-
-    def mise(self, curve: dpx.Curve) -> float:
+    def mise(self, kind: str, curve: dpx.Curve) -> float:
         """Mean integrated squared error as the published protocol defines it."""
         axis = curve.axes[0]
-        x, y = self.reference(axis.feature)
+        x, y = self.reference(kind, axis.feature)
         if not axis.ordered:
             return float(np.mean((curve.values - y) ** 2))
         column = self.case.domain[axis.feature]
         at = np.linspace(column.low, column.high, 1000)
         return float(np.mean((np.interp(at, axis.points, curve.values) - np.interp(at, x, y)) ** 2))
 
+    def predict(self, feature: str, values: Any) -> np.ndarray:
+        return self.model.remembered.predict_at(np.arange(self.rows), {feature: values})
 
-def published(data: Path, design: str) -> dict[tuple[str, str, float], tuple[float, float]]:
+
+def exact_pdp(bench: Bench, feature: str) -> Curve:
+    """At every observed value."""
+    column = bench.case.domain[feature]
+    seen = np.sort(bench.case.frame[feature].unique())
+    settings = seen if isinstance(column, dpx.Numeric) else np.arange(len(column.categories))
+    return seen.astype(float), np.array([bench.predict(feature, float(v)).mean() for v in settings])
+
+
+def exact_ale(bench: Bench, feature: str) -> Curve:
+    """On 100 quantile intervals, centred by the mean of its values at those quantiles; categories: between neighbours
+    in declared order, over the rows of both, centred by the density."""
+    column, values = bench.case.domain[feature], bench.model.remembered.rows[feature].astype(float)
+    if not isinstance(column, dpx.Numeric):
+        last, codes = len(column.categories) - 1, values.astype(int)
+        own = bench.predict(feature, codes)
+        up = bench.predict(feature, np.minimum(codes + 1, last)) - own
+        down = own - bench.predict(feature, np.maximum(codes - 1, 0))
+        counts = np.bincount(codes, minlength=last + 1)
+        sums = np.bincount(codes, up, last + 1)[:-1] + np.bincount(codes, down, last + 1)[1:]
+        curve = np.concatenate([[0], np.cumsum(sums / np.maximum(counts[:-1] + counts[1:], 1))])
+        return np.arange(last + 1.0), curve - (counts * curve).sum() / counts.sum()
+    quantiles = np.quantile(values, np.linspace(0, 1, REFERENCE_BINS + 1), method="inverted_cdf")
+    edges = np.unique(quantiles)
+    place = np.clip(np.searchsorted(edges, values, side="left"), 1, len(edges) - 1)
+    moved = bench.predict(feature, edges[place]) - bench.predict(feature, edges[place - 1])
+    means = np.bincount(place, moved, len(edges))[1:] / np.maximum(np.bincount(place, minlength=len(edges))[1:], 1)
+    curve = np.concatenate([[0], np.cumsum(means)])
+    return edges, curve - np.interp(quantiles, edges, curve).mean()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One explainer under test: how to ask for it, and what is true."""
+
+    published: tuple[str, str]  # explainer and design in the published tables
+    request: Callable[[Bench, str, dict[str, Any]], Any]
+    explain: Callable[..., Any]
+    reference: Callable[[Bench, str], Curve]
+    resolution: str | None = None  # the option that sets the number of points
+    forms: tuple[tuple[str, dict[str, Any]], ...] = (("ours", {}), ("paper", {"method": "paper"}))
+
+
+def _first(explain: Callable[..., dpx.Curves], *args: Any, cost: Any) -> dpx.Curve:
+    return explain(*args, cost=cost)[0]
+
+
+def _generic(name: str, bench: Bench, feature: str, options: dict[str, Any]) -> generic_plot.GenericPlot:
+    low, high = bench.case.output
+    box = (low, high) if name == "pdp" else (low - high, high - low)
+    return generic_plot.GenericPlot(explainer=name, feature=feature, output=box, **options)
+
+
+GENERIC_FORMS = (
+    ("ours", {}),
+    ("paper", {"parts": 200, "grid": 20, "smooth": False, "mechanism": "discrete-laplace"}),
+)
+KINDS = {
+    "pdp": Kind(
+        ("pdp", "specific"),
+        lambda _, feature, options: partial_dependence.PartialDependence(feature=feature, **options),
+        partial(_first, partial_dependence.explain),
+        exact_pdp,
+        "grid",
+    ),
+    "ale": Kind(
+        ("ale", "specific"),
+        lambda _, feature, options: accumulated_effects.AccumulatedEffects(feature=feature, **options),
+        partial(_first, accumulated_effects.explain),
+        exact_ale,
+        "bins",
+    ),
+    "generic-pdp": Kind(
+        ("pdp", "generic"), partial(_generic, "pdp"), generic_plot.explain, exact_pdp, forms=GENERIC_FORMS
+    ),
+    "generic-ale": Kind(
+        ("ale", "generic"), partial(_generic, "ale"), generic_plot.explain, exact_ale, forms=GENERIC_FORMS
+    ),
+}
+
+
+def published(data: Path, explainer: str, design: str) -> dict[tuple[str, str, float], tuple[float, float]]:
     with (data.parent / "reference" / "published_effects_mise.csv").open() as file:
         return {
             (line["dataset"], line["feature"], float(line["epsilon"])): (
@@ -137,51 +171,54 @@ def published(data: Path, design: str) -> dict[tuple[str, str, float], tuple[flo
                 float(line["mise_std"]),
             )
             for line in csv.DictReader(file)
-            if line["explainer"] == "pdp" and line["design"] == design
+            if line["explainer"] == explainer and line["design"] == design
         }
 
 
 def run(options: Namespace) -> None:
+    kinds = ["generic-pdp", "generic-ale"] if options.explainer == "generic" else [options.explainer]
     keys = ["heart"] if options.quick else list(CASES)
+    tables = {key: Bench(CASES[key](options.data)) for key in keys}
     repetitions = 3 if options.quick else REPETITIONS
-    specific, generic = published(options.data, "specific"), published(options.data, "generic")
-    exact = {key: Exact(CASES[key](options.data)) for key in keys}
+    cells = [cell for kind in kinds for cell in _cells(kind, tables, options.data, repetitions)]
+    summary: dict[str, Any] = {kind: summarize([c for c in cells if c["kind"] == kind], repetitions) for kind in kinds}
+    specific = len(kinds) == 1
+    resolution = [] if options.quick or not specific else _resolution(kinds[0], tables)
+    content = {"summary": summary[kinds[0]] if specific else summary, "cells": cells, "resolution": resolution}
+    report.write(
+        f"effects-{options.explainer}", options, content, None if options.quick else _figure(cells, resolution)
+    )
+
+
+def _cells(kind: str, tables: dict[str, Bench], data: Path, repetitions: int) -> list[dict[str, Any]]:
+    """Every feature at every epsilon."""
+    explainer, _ = KINDS[kind].published
+    figures = {design: published(data, explainer, design) for design in ("specific", "generic")}
     cells = []
-    for key, table in exact.items():
-        for feature in track(list(table.case.domain), description=key):
+    for key, table in tables.items():
+        for feature in track(list(table.case.domain), description=f"{kind} {key}"):
+            table.prepare(kind, feature)
             for epsilon in EPSILONS:
                 where = (table.case.name, feature, epsilon)
-                ours, paper = (
-                    [
-                        table.mise(table.release(PartialDependence(feature=feature, method=method), epsilon))
-                        for _ in range(repetitions)
-                    ]
-                    for method in ("default", "paper")
-                )
+                curves = {
+                    form: [table.release(kind, feature, epsilon, options) for _ in range(repetitions)]
+                    for form, options in KINDS[kind].forms
+                }
                 cells.append(
                     {
+                        "kind": kind,
                         "dataset": table.case.name,
                         "feature": feature,
+                        "numeric": isinstance(table.case.domain[feature], dpx.Numeric),
                         "epsilon": epsilon,
-                        "points": _points(table, feature, epsilon),
-                        "ours": ours,
-                        "paper": paper,
-                        "published": specific[where],
-                        "published_generic": generic[where],
+                        "points": round(float(np.mean([len(curve.values) for curve in curves["ours"]])), 1),
+                        **{form: [table.mise(kind, curve) for curve in found] for form, found in curves.items()},
+                        "published": figures[KINDS[kind].published[1]][where],
+                        "published_generic": figures["generic"][where],
                     }
                 )
-    summary = summarize(cells, repetitions)
-    resolution = [] if options.quick else _resolution(exact)
-    content = {"summary": summary, "cells": cells, "resolution": resolution}
-    report.write("effects-pdp", options, content, None if options.quick else _figure(cells, resolution))
-
-
-def _points(table: Exact, feature: str, epsilon: float) -> int:
-    cost = dpx.Budget(100).cost(epsilon=epsilon)
-    spec = resolve(
-        PartialDependence(feature=feature), table.case.domain, table.model.output, NEIGHBOURS, table.rows, cost
-    )
-    return forecast(spec, NEIGHBOURS, cost)["curve"].size
+            table.model.remembered.forget(feature)
+    return cells
 
 
 def summarize(cells: Sequence[dict[str, Any]], repetitions: int) -> dict[str, Any]:
@@ -198,6 +235,7 @@ def summarize(cells: Sequence[dict[str, Any]], repetitions: int) -> dict[str, An
         ]
         for label in ("published", "paper")
     }
+    numeric = [c for c in cells if c["numeric"] and c["epsilon"] <= 1]
     lower = {
         label: int(sum(np.mean(cell[label]) < cell["published_generic"][0] for cell in cells))
         for label in ("ours", "paper")
@@ -214,6 +252,20 @@ def summarize(cells: Sequence[dict[str, Any]], repetitions: int) -> dict[str, An
         "by_epsilon_ours_over_published": {
             str(e): geometric([r for r, c in zip(against_published, cells, strict=True) if c["epsilon"] == e])
             for e in EPSILONS
+        },
+        "numeric_features_at_epsilon_up_to_1": {
+            "geometric_mean_ours_over_published": geometric([np.mean(c["ours"]) / c["published"][0] for c in numeric]),
+            "ratios_above_1.05 (with their lower bounds)": [
+                {
+                    "dataset": c["dataset"],
+                    "feature": c["feature"],
+                    "epsilon": c["epsilon"],
+                    "ratio": round(float(np.mean(c["ours"]) / c["published"][0]), 3),
+                    "lower_bound": round(ratio_lower_bound(c, "published", 0.01 / len(numeric)), 3),
+                }
+                for c in numeric
+                if np.mean(c["ours"]) > 1.05 * c["published"][0]
+            ],
         },
         "worse_than_1.05_beyond_noise": worse,
         "cells_below_the_published_generic_design (the paper's Table I)": lower,
@@ -243,28 +295,38 @@ def geometric(ratios: Sequence[float]) -> float:
     return round(float(np.exp(np.mean(np.log(ratios)))), 4)
 
 
-def _resolution(exact: dict[str, Exact]) -> list[dict[str, Any]]:
-    """The paper's Experiment 2: 10, 20, 50 and 100 points, for both forms."""
+def _resolution(kind: str, tables: dict[str, Bench]) -> list[dict[str, Any]]:
+    """The paper's Experiment 2: 10, 20, 50 and 100 points (or bins), for both forms."""
     lines = []
     for key, feature in track(RESOLUTION_FEATURES, description="resolution"):
-        table = exact[key]
+        table = tables[key]
+        table.prepare(kind, feature)
         for points in RESOLUTIONS:
             for epsilon in EPSILONS:
                 line = {"dataset": table.case.name, "feature": feature, "points": points, "epsilon": epsilon}
-                for name, method in (("ours", "default"), ("paper", "paper")):
-                    request = PartialDependence(feature=feature, method=method, grid=points)
-                    line[name] = float(
-                        np.mean([table.mise(table.release(request, epsilon)) for _ in range(REPETITIONS)])
-                    )
+                for form, options in KINDS[kind].forms:
+                    asked = {**options, KINDS[kind].resolution: points}
+                    found = [table.mise(kind, table.release(kind, feature, epsilon, asked)) for _ in range(REPETITIONS)]
+                    line[form] = float(np.mean(found))
                 lines.append(line)
+        table.model.remembered.forget(feature)
     return lines
 
 
 def _figure(cells: Sequence[dict[str, Any]], resolution: Sequence[dict[str, Any]]) -> Figure:
-    """Above: every ratio. Below: the resolution experiment."""
+    """Every ratio; below it, where there is one, the resolution experiment."""
+    kinds = list(dict.fromkeys(c["kind"] for c in cells))
     figure = Figure(figsize=(13, 8.5), layout="constrained")
-    top, bottom = figure.subfigures(2, 1, height_ratios=(1, 1))
-    axes = top.subplots(1, 3, sharey=True)
+    panels = figure.subfigures(2, 1)
+    for panel, kind in zip(panels, kinds, strict=False):
+        _ratios(panel, kind, [c for c in cells if c["kind"] == kind])
+    if resolution:
+        _resolutions(panels[1], resolution)
+    return figure
+
+
+def _ratios(panel: Any, kind: str, cells: Sequence[dict[str, Any]]) -> None:
+    axes = panel.subplots(1, 3, sharey=True)
     for ax, name in zip(axes, sorted({c["dataset"] for c in cells}), strict=True):
         mine = [c for c in cells if c["dataset"] == name]
         for label, colour, shift in (("ours", "#1f4e79", -0.06), ("paper", "#c55a11", 0.06)):
@@ -277,16 +339,19 @@ def _figure(cells: Sequence[dict[str, Any]], resolution: Sequence[dict[str, Any]
                 color=colour,
                 alpha=0.55,
                 markersize=4,
-                label={"ours": "ours", "paper": "our method='paper'"}[label],
+                label={"ours": "ours", "paper": "the published design, run here"}[label],
             )
         ax.axhline(1, color="grey", linewidth=0.8)
         ax.set_yscale("log")
         ax.set_xticks(range(len(EPSILONS)), [f"{e:g}" for e in EPSILONS])
         ax.set_xlabel("epsilon")
         ax.set_title(name)
-    axes[0].set_ylabel("MISE / published MISE (one dot a feature)")
+    axes[0].set_ylabel(f"{kind}: MISE / published MISE (one dot a feature)")
     axes[0].legend(fontsize=8)
-    axes = bottom.subplots(1, 4)
+
+
+def _resolutions(panel: Any, resolution: Sequence[dict[str, Any]]) -> None:
+    axes = panel.subplots(1, 4)
     for ax, (_, feature), name in zip(axes, RESOLUTION_FEATURES, ["Adult", "Adult", "Bike", "Heart"], strict=True):
         for points, colour in zip(RESOLUTIONS, ("#9dc3e6", "#2e75b6", "#1f4e79", "#0b2239"), strict=True):
             mine = [r for r in resolution if r["feature"] == feature and r["points"] == points and name in r["dataset"]]
@@ -305,4 +370,3 @@ def _figure(cells: Sequence[dict[str, Any]], resolution: Sequence[dict[str, Any]
         ax.set_xlabel("epsilon (dotted: method='paper')")
     axes[0].set_ylabel("MISE by number of points")
     axes[0].legend(fontsize=7)
-    return figure

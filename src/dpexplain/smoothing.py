@@ -62,18 +62,21 @@ def _centring(m: int) -> Floats:
     return np.eye(m) - np.full((m, m), 1 / m) if m >= 4 else np.zeros((m, m))
 
 
-def shrink(effects: Floats, variances: Floats, widths: Floats, scale: float) -> Floats:
-    """Noisy steps of a curve, each pulled towards zero as far as its noise asks for.
+def shrink(effects: Floats, variances: Floats, widths: Floats, scale: float, *, trend: bool) -> Floats:
+    """Noisy steps of a curve, each pulled towards the common slope (or, without a trend, towards zero) as far as its
+    noise asks for.
 
-    The steps are taken as those of a curve that wanders: independent, with variance t * width. The strength t is the
-    most likely one given all steps, with a wide prior around a twentieth of `scale`^2; then each step is multiplied by
-    t * width / (t * width + variance).
+    The steps are taken as those of a curve that wanders around a straight line: independent, with variance t * width.
+    The strength t is the most likely one given all steps, with a wide prior around a twentieth of `scale`^2; then a
+    step's distance from the line is multiplied by t * width / (t * width + variance).
     """
     usual = scale**2 / 20
     strengths = usual * np.geomspace(1e-4, 1e2, 61)
     spread = np.outer(strengths, widths) + variances
+    slopes = (effects * widths / spread).sum(axis=1) / (widths**2 / spread).sum(axis=1) if trend else 0 * strengths
+    away = effects - np.outer(slopes, widths)
     prior = (np.log(strengths / usual) / 3) ** 2
-    misfit = np.log(spread).sum(axis=1) + (effects**2 / spread).sum(axis=1) + prior
-    t = strengths[int(np.argmin(misfit))]
-    shrunk: Floats = effects * (t * widths / (t * widths + variances))
-    return shrunk
+    best = int(np.argmin(np.log(spread).sum(axis=1) + (away**2 / spread).sum(axis=1) + prior))
+    kept = strengths[best] * widths / spread[best]
+    pulled: Floats = slopes[best] * widths + kept * away[best]
+    return pulled

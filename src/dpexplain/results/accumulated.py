@@ -148,7 +148,7 @@ class Accumulation:
 
     @cached_property
     def variances(self) -> Floats:
-        """Of each effect, allowing for the noise of its number of rows."""
+        """Of each effect, allowing for the noise of its number of rows: on the wide side, for intervals."""
         rows, off = self.bins.rows, self.bins.rows_std
         bounded = np.clip(self._ratios, -self.clip, self.clip)
         found: Floats = (self.sum_std**2 + (bounded * off) ** 2) / np.maximum(rows - off, 1.0) ** 2
@@ -161,7 +161,8 @@ class Accumulation:
 
     @cached_property
     def smoothed(self) -> Floats:
-        pulled = shrink(self._ratios, self.variances, self.bins.widths, self.span)
+        bins, trend = self.bins, self.bins.ordered and self.bins.size > 2
+        pulled = shrink(self._ratios, (self.sum_std / bins.rows) ** 2, bins.widths, self.span, trend=trend)
         curve: Floats = self._lifted @ np.clip(pulled, -self.clip, self.clip)
         return curve
 

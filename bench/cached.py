@@ -1,0 +1,113 @@
+"""A table whose predictions are remembered, so that many private explanations of it cost one set of predictions.
+
+The whole path of the product is used: request, spec, passes over the table, sensitivity, door, noise, post-processing.
+Only the model is replaced by a memory of its own answers (a repetition differs from another one in its noise alone),
+and the account by one without a limit (accuracy does not depend on where a price is written down).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+import dpexplain as dpx
+from bench.tables import Case
+from dpexplain.core.account import Ask, Entry
+from dpexplain.core.budget import Cost
+from dpexplain.core.release import Door
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.data.encode import encode
+from dpexplain.data.rows import Rows
+from dpexplain.data.sources import open_source
+
+NEIGHBOURS = Neighbours(Relation.REPLACE_ONE)
+ROW = "(row)"
+
+
+class BenchAccount:
+    """An account without limit, which remembers nothing."""
+
+    name = "bench"
+    budget = dpx.Budget(10**6)
+    neighbours = NEIGHBOURS
+
+    def find(self, request_id: str) -> None:  # noqa: ARG002 - the protocol of core.account
+        return None
+
+    def reserve(self, ask: Ask) -> str:  # noqa: ARG002
+        return "bench"
+
+    def commit(self, reservation: str, payload: dict[str, Any], charged: Cost) -> Entry:  # noqa: ARG002
+        return Entry("bench", reservation, 0, "", "", "", charged)
+
+
+class Remembered:
+    """A predictor for rows known by their number. Values of a feature that were announced are predicted once."""
+
+    def __init__(self, case: Case) -> None:
+        self.features = [ROW, *case.domain]
+        self._predictor = case.model().checked(case.domain)
+        columns = list(case.domain)
+        ((size, raw),) = open_source(case.frame).batches(columns, 2**30)
+        self.rows = Rows(case.domain, {name: encode(case.domain[name], raw[name]) for name in columns}, size)
+        self._inputs = self._predictor.inputs(self.rows)
+        self._known: dict[tuple[str, float], np.ndarray] = {}
+        self._own = self._predictor.predict_at(self._inputs, {})
+
+    def announce(self, feature: str, values: Iterable[float]) -> None:
+        for value in values:
+            if (feature, float(value)) not in self._known:
+                self._known[feature, float(value)] = self._predictor.predict_at(self._inputs, {feature: value})
+
+    def forget(self, feature: str) -> None:
+        self._known = {key: answer for key, answer in self._known.items() if key[0] != feature}
+
+    def inputs(self, rows: Rows) -> np.ndarray:
+        return rows[ROW].astype(np.int64)
+
+    def predict_at(self, inputs: np.ndarray, fixed: Mapping[str, Any]) -> np.ndarray:
+        if not fixed:
+            return self._own[inputs]
+        if len(fixed) > 1:
+            raise ValueError("one feature at a time")
+        ((feature, values),) = fixed.items()
+        values = np.broadcast_to(np.asarray(values, dtype=np.float64), inputs.shape)
+        answer = np.empty(len(inputs))
+        unknown = np.ones(len(inputs), dtype=bool)
+        for value in np.unique(values):
+            if (feature, float(value)) in self._known:
+                here = values == value
+                answer[here], unknown = self._known[feature, float(value)][inputs[here]], unknown & ~here
+        if unknown.any():
+            some = self._inputs.iloc[inputs[unknown]]
+            answer[unknown] = self._predictor.predict_at(some, {feature: values[unknown]})
+        return answer
+
+
+class CachedModel(dpx.Model):
+    """Checked once, remembered for ever."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__(case.estimator, output=case.output, label=case.label, name=case.name, version="bench")
+        self.remembered = Remembered(case)
+        self.thread_safe = False  # threads only cost time where nothing is predicted
+
+    def checked(self, domain: dpx.Domain) -> Any:  # noqa: ARG002 - the signature of dpx.Model
+        return self.remembered
+
+
+def cached_table(case: Case) -> dpx.PrivateTable:
+    """The private table of a case, its rows numbered for the memory."""
+    columns = {**case.domain, ROW: dpx.Numeric(0, len(case.frame) - 1, integer=True)}
+    table = dpx.PrivateTable(
+        case.frame.assign(**{ROW: np.arange(len(case.frame))}),
+        domain=dpx.Domain(columns),
+        budget=BenchAccount.budget,
+        relation="replace-one",
+        ledger="sqlite:///:memory:",
+        name="bench",
+    )
+    table.door = Door(BenchAccount())
+    return table
