@@ -36,12 +36,14 @@ from dpexplain.errors import (
     TableError,
     VerificationError,
 )
+from dpexplain.explainers.accumulated_effects import accumulated_effects
 from dpexplain.explainers.marginals import marginals
 from dpexplain.explainers.partial_dependence import partial_dependence
+from dpexplain.explainers.quantiles import quantiles
 from dpexplain.ledger import open_ledger
 from dpexplain.models import Model
 from dpexplain.planning import plan
-from dpexplain.results import Curve, Curves, Marginals, from_json
+from dpexplain.results import Curve, Curves, Marginals, Quantiles, from_json
 from dpexplain.verification import verify
 
 __all__ = [
@@ -64,10 +66,12 @@ __all__ = [
     "ModelError",
     "Numeric",
     "PrivateTable",
+    "Quantiles",
     "ReleaseLost",
     "TableError",
     "Unit",
     "VerificationError",
+    "accumulated_effects",
     "audit",
     "design",
     "from_json",
@@ -77,6 +81,7 @@ __all__ = [
     "partial_dependence",
     "plan",
     "progress",
+    "quantiles",
     "requests",
     "save_domain",
     "verify",

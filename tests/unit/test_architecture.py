@@ -28,10 +28,11 @@ MAY_IMPORT = {
     "engine": set(),
     "smoothing": set(),
     "grids": {"core", "errors"},
+    "binning": {"core", "grids"},
     "data": {"core", "ledger", "engine", "errors"},
     "models": {"core", "data", "errors"},
-    "results": {"core", "grids", "smoothing", "errors", "render"},  # render: inside functions only, see below
-    "explainers": {"core", "data", "models", "grids", "results", "design", "errors"},
+    "results": {"core", "grids", "binning", "smoothing", "errors", "render"},  # render: inside functions only, see below
+    "explainers": {"core", "data", "models", "grids", "binning", "results", "design", "plain", "losses", "errors"},
     "design": {"core", "errors", "render"},  # render: inside functions only
     "requests": {"explainers"},
     "planning": {"core", "explainers", "errors", "render"},

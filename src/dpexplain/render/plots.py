@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpexplain.results import Curve, Marginals, Ranking, Result, Rug
+from dpexplain.results import Curve, Marginals, Quantiles, Ranking, Result, Rug
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 LEVEL = 0.95
@@ -96,6 +96,26 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     ax.set_title("Released histograms (each scaled to its largest cell)", fontsize=11, loc="left")
     half = marginals.part("counts")[1].halfwidth(LEVEL)
     _note(ax, marginals, f"{LEVEL:.0%} noise interval of each count: ±{half:.3g} rows. ")
+    return ax
+
+
+def plot_quantiles(quantiles: Quantiles, ax: Axes | None = None) -> Axes:
+    """Released quantiles against their probabilities, like an empirical distribution, with the interval of each."""
+    ax = new_axes(ax)
+    low, high = quantiles.interval(LEVEL)
+    label = f"{LEVEL:.0%} noise interval, all at once"
+    ax.fill_betweenx(quantiles.probs, low, high, color=BAND, alpha=0.45, linewidth=0, label=label)
+    if len(quantiles.probs) == 1:  # a band needs two lines to stand between
+        ax.hlines(quantiles.probs, low, high, color=BAND, linewidth=6, alpha=0.45)
+    ax.plot(quantiles.values, quantiles.probs, "o-", color=INK, linewidth=1.2, markersize=3.5, label="released")
+    ax.set_ylim(0, 1)
+    ax.set_xlabel(_label(quantiles.feature))
+    ax.set_ylabel("share of rows up to this value")
+    ax.grid(alpha=0.2)
+    ax.legend(fontsize=7, frameon=False, loc="best")
+    ax.set_title(_label(f"Quantiles of {quantiles.feature}", 64), fontsize=11, loc="left")
+    error = quantiles.rank_error(LEVEL).max()
+    _note(ax, quantiles, f"{LEVEL:.0%} of such releases have all ranks right to ±{error:.2g} of the rows. ")
     return ax
 
 

@@ -1,0 +1,92 @@
+"""Change one unit: with the bins fixed, as they are once the counts are released, the sums of differences move at most
+as far as their sensitivity says, and some change moves them that far."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.explainers import accumulated_effects as ale
+from dpexplain.results.accumulated import bins_of
+from neighbouring import DOMAIN, neighbours, norms, private, wild, within
+
+REQUEST = ale.AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)
+
+
+def sums(rows, protection, released, model=wild, request=REQUEST):
+    """Counts and sums of differences for the bins that these released counts lead to."""
+    table = private(rows, protection)
+    output = dpx.Model(model, output=(-1, 1)).output
+    spec = ale.resolve(request, DOMAIN, output, table.neighbours, 10, pure(1))
+    bins = bins_of(spec.to_json(), released(spec.cells), 1.0, 10)
+    predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False)
+    gate = Gate(table.door, pure(1))
+    kernel = partial(ale.statistic, predictor=predictor, spec=spec, bins=bins)
+    size = sum(b.size for b in bins)
+    found = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
+    counts = table.map_sum(gate, partial(ale.counts, spec=spec), list("abc"), size=spec.cells, label="")
+    table.ledger.close()
+    return counts, found, spec, table.neighbours
+
+
+@settings(max_examples=150, deadline=None)
+@given(neighbours(), st.integers(0, 2**32 - 1))
+def test_one_unit_moves_counts_and_sums_at_most_as_far_as_their_bounds(pair, seed):
+    protection, rows, other = pair
+
+    def released(cells):  # any counts at all: the bins they lead to must not matter
+        return np.random.default_rng(seed).integers(-5, 40, cells).tolist()
+
+    counts, left, spec, relation = sums(rows, protection, released)
+    others, right, _, _ = sums(other, protection, released)
+    assert within(norms(left - right), ale.sensitivity(spec, relation))
+    assert within(norms(counts - others), Sensitivity.of_counts(relation, 3))
+
+
+def steep(rows: pd.DataFrame) -> np.ndarray:
+    """The largest difference between any two values of `a` and of `c`, up or down as `b` says."""
+    sign, c = np.sign(rows["b"].to_numpy()), rows["c"].map({"x": 0, "y": 1, "z": 2}).to_numpy(dtype=float)
+    return sign * (20 * (rows["a"].to_numpy() - 1.5) + 10 * (c - 1)) / 100
+
+
+UP, DOWN, MIDDLE_UP, MIDDLE_DOWN = (1, 1.0, "x"), (1, -1.0, "x"), (1, 1.0, "y"), (1, -1.0, "y")
+
+
+@pytest.mark.parametrize(
+    ("feature", "up", "down"), [("a", UP, DOWN), ("c", MIDDLE_UP, MIDDLE_DOWN)], ids=["numeric", "categorical"]
+)
+@pytest.mark.parametrize(
+    ("relation", "unit"), [("replace-one", None), ("add-remove", None), ("replace-one", 2), ("add-remove", 2)]
+)
+def test_the_bound_is_attained(feature, up, down, relation, unit):
+    """A row whose differences are all at the upper clip becomes one at the lower clip; or comes; twice in a unit."""
+    protection = {"relation": relation} | ({} if unit is None else {"unit": dpx.Unit("id", unit)})
+    request = ale.AccumulatedEffects(feature=feature, clip=0.05)
+    others = [(UP, 0), (UP, 1)]
+    before = [] if relation == "add-remove" else [(down, 2)] * (unit or 1)
+    after = [(up, 2)] * (unit or 1)
+
+    def released(cells):
+        return [10] * cells
+
+    _, left, spec, neighbours_ = sums([*others, *before], protection, released, steep, request)
+    _, right, _, _ = sums([*others, *after], protection, released, steep, request)
+    bound = ale.sensitivity(spec, neighbours_)
+    assert norms(left - right) == (bound.l1, bound.l2_squared, bound.linf)
+
+
+def test_several_features_add_up_in_l1_and_squared_l2():
+    relation = Neighbours(Relation.ADD_REMOVE)
+    spec = ale.resolve(REQUEST, DOMAIN, PublicRange(-1, 1), relation, 10, pure(1))
+    bound, half = ale.sensitivity(spec, relation), spec.levels // 2
+    assert (bound.l1, bound.l2_squared, bound.linf) == (4 * half, 4 * half**2, half)  # a: 1, b: 1, c: 2
