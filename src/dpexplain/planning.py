@@ -7,7 +7,7 @@ opened: pure epsilon is better for a few small releases, zCDP for many or for lo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,24 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.errors import InputError
-from dpexplain.explainers import marginals as marginals_module
-from dpexplain.explainers import partial_dependence as pdp
-from dpexplain.explainers.marginals import MarginalsRequest
-from dpexplain.explainers.partial_dependence import PartialDependence
+from dpexplain.explainers import accumulated_effects, marginals, partial_dependence, quantiles
+from dpexplain.explainers.outlook import Outlook, Setting
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEVEL = 0.95
-Request = PartialDependence | MarginalsRequest
+Request = (
+    partial_dependence.PartialDependence
+    | accumulated_effects.AccumulatedEffects
+    | marginals.MarginalsRequest
+    | quantiles.QuantilesRequest
+)
+OUTLOOKS: dict[type, Callable[..., Outlook]] = {
+    partial_dependence.PartialDependence: partial_dependence.outlook,
+    accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
+    marginals.MarginalsRequest: marginals.outlook,
+    quantiles.QuantilesRequest: quantiles.outlook,
+}
 
 
 @dataclass(frozen=True)
@@ -96,12 +104,15 @@ def plan(
     epsilon: Any = None,
     max_error: Any = None,
     delta: Any = 1e-6,
+    label: Any = None,
+    features: Sequence[str] | None = None,
 ) -> Forecast:
     """The error at a given epsilon, or the epsilon for a wanted error, for a table of about n rows.
 
     Touches no data and no ledger. Where the number of rows is private, `rows_hint` is the hint that the table has, by
     which its grids are chosen; n is your own guess, by which the error is told. `max_error` is the half-width of the
-    95 % interval of each value, before smoothing.
+    95 % interval of each value, before smoothing. `label` and `features` are those of the model, for explainers that
+    measure it by a target.
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
@@ -110,58 +121,26 @@ def plan(
     span = output if isinstance(output, PublicRange) else PublicRange(*output)
     neighbours = Neighbours(Relation.parse(relation), unit)
     hint = int(n) if neighbours.rows_public else rows_hint
+    setting = Setting(domain, span, neighbours, int(n), hint, label, features)
     options = []
     for budget in (Budget(1), Budget(1, delta)):
 
         def at(price: Any, budget: Budget = budget) -> Option:
-            return _option(request, domain, span, neighbours, int(n), hint, budget, budget.cost(epsilon=price))
+            return _option(request, setting, budget, budget.cost(epsilon=price))
 
         options.append(at(epsilon) if max_error is None else _cheapest(at, float(exact(max_error, "max_error"))))
     return Forecast(request.label, int(n), neighbours, tuple(options))
 
 
-def _option(
-    request: Request,
-    domain: Domain,
-    output: PublicRange,
-    neighbours: Neighbours,
-    n: int,
-    hint: int | None,
-    budget: Budget,
-    cost: Cost,
-) -> Option:
+def _option(request: Request, setting: Setting, budget: Budget, cost: Cost) -> Option:
     """The forecast of one request at one price."""
-    rug_error = None
-    if isinstance(request, MarginalsRequest):
-        spec = marginals_module.resolve(request, domain)
-        noise = marginals_module.forecast(spec, neighbours, cost)["counts"]
-        points = noise.size
-        std, error, band = noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL)
-    else:
-        curve = pdp.resolve(request, domain, output, neighbours, hint, cost)
-        parts = pdp.forecast(curve, neighbours, cost)
-        noise = parts["curve"]
-        unit = output.width / (output.levels * n)
-        # A noisy number of rows adds to the error, most for a curve at the edge of the output range; and both the sum
-        # and the count have to be right, so each may miss half as often.
-        weight = curve.count_weight
-        points = curve.curve_size - (1 if weight else 0)
-        factor = 1 + output.levels / (2 * weight) if weight else 1.0
-        std = noise.std * unit
-        error = noise.halfwidth((1 + LEVEL) / 2 if weight else LEVEL) * unit * factor
-        band = noise.band(LEVEL) * unit * factor
-        rug_error = parts["rug"].halfwidth(LEVEL) if "rug" in parts else None
+    found: Outlook = OUTLOOKS[type(request)](request, setting, cost)
     return Option(
         definition=budget.definition.value,
         epsilon=budget.epsilon_of(cost),
         delta=None if budget.delta is None else float(budget.delta),
         rho=None if budget.delta is None else float(cost.amount),
-        law=noise.law.value,
-        points=points,
-        std=std,
-        error=error,
-        band=band,
-        rug_error=rug_error,
+        **asdict(found),
     )
 
 

@@ -38,6 +38,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import quantiles
+from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.results import Curve, Curves
 from dpexplain.results.accumulated import (
@@ -47,6 +48,7 @@ from dpexplain.results.accumulated import (
     Bins,
     bins_of,
     bins_of_quantiles,
+    half_widths,
 )
 from dpexplain.results.base import receipt_for
 from dpexplain.results.quantiles import Ladder
@@ -262,6 +264,24 @@ def expected(spec: Spec, neighbours: Neighbours, cost: Cost, rows: int) -> list[
             bins = bins_of_quantiles(ladder, positions, float(rows))
         curves.append(Accumulation(bins, np.zeros(bins.size), noise["effects"].std * unit, spec.clip, spec.span))
     return curves
+
+
+def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise will move the curves of an even table; at the worst point, because noise accumulates."""
+    spec = resolve(request, setting.domain, setting.output, setting.neighbours, setting.hint, cost)
+    noise = forecast(spec, setting.neighbours, cost)
+    curves = expected(spec, setting.neighbours, cost, setting.rows)
+    points = sum(len(curve.bins.points) for curve in curves)
+    worst = np.array([max(float(curve.std.max()) for curve in curves)])
+    laws = [noise["effects"], noise["counts"]]
+    return Outlook(
+        law=noise["effects"].law.value,
+        points=points,
+        std=float(worst[0]),
+        error=float(half_widths(worst, laws, LEVEL)[0]),
+        band=float(half_widths(worst, laws, 1 - (1 - LEVEL) / points)[0]),
+        rug_error=noise["counts"].halfwidth(LEVEL),
+    )
 
 
 def diagram() -> DataFlow:

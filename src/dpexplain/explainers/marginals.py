@@ -30,6 +30,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import WHOLE_NUMBERS, Partition, partition_of
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
@@ -95,6 +96,12 @@ def resolve(request: MarginalsRequest, domain: Domain) -> Spec:
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
     """The noise of the counts at this price. Costs nothing, touches no data."""
     return {"counts": best(sensitivity(spec, neighbours), spec.size, cost, spec.mechanism)}
+
+
+def outlook(request: MarginalsRequest, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise will move the counts."""
+    noise = forecast(resolve(request, setting.domain), setting.neighbours, cost)["counts"]
+    return Outlook(noise.law.value, noise.size, noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL))
 
 
 def diagram() -> DataFlow:

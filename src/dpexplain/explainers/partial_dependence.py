@@ -35,6 +35,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
 from dpexplain.models import Model, Predictor
 from dpexplain.results import Curve, Curves, Marginals, MeanCurve
@@ -240,6 +241,26 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
         cells = spec.size - spec.curve_size
         parts["rug"] = best(Sensitivity.of_counts(neighbours, len(spec.rug)), cells, rug_cost)
     return parts
+
+
+def outlook(request: PartialDependence, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise will move the curves of a table of about this many rows."""
+    output, neighbours = setting.output, setting.neighbours
+    spec = resolve(request, setting.domain, output, neighbours, setting.hint, cost)
+    parts = forecast(spec, neighbours, cost)
+    noise, weight = parts["curve"], spec.count_weight
+    unit = output.width / (output.levels * setting.rows)
+    # A noisy number of rows adds to the error, most for a curve at the edge of the output range; and both the sum and
+    # the count have to be right, so each may miss half as often.
+    factor = 1 + output.levels / (2 * weight) if weight else 1.0
+    return Outlook(
+        law=noise.law.value,
+        points=spec.curve_size - (1 if weight else 0),
+        std=noise.std * unit,
+        error=noise.halfwidth((1 + LEVEL) / 2 if weight else LEVEL) * unit * factor,
+        band=noise.band(LEVEL) * unit * factor,
+        rug_error=parts["rug"].halfwidth(LEVEL) if "rug" in parts else None,
+    )
 
 
 def diagram() -> DataFlow:

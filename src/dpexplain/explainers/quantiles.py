@@ -40,6 +40,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.results.base import receipt_for
 from dpexplain.results.quantiles import FINEST, Ladder, Level, Quantiles, rank_errors
 
@@ -206,6 +207,13 @@ def expected_error(spec: Spec, neighbours: Neighbours, cost: Cost, rows: int, le
     scales = [law.scale for law in check(ladder, neighbours, levels_cost).values()]
     each = (1 + level) / 2 if spec.count_share else level  # the count has to be right too
     return min(1.0, float(rank_errors(ladder, positions, scales, float(rows), each).max()) / rows)
+
+
+def outlook(request: QuantilesRequest, setting: Setting, cost: Cost) -> Outlook:
+    """How far ranks will be off, all at once, as a share of the rows; for evenly spread rows."""
+    spec = resolve(request, setting.domain, setting.neighbours)
+    error = expected_error(spec, setting.neighbours, cost, setting.rows, LEVEL)
+    return Outlook("selection", len(spec.ladder.probs), error / 2, error, error)
 
 
 def diagram() -> DataFlow:

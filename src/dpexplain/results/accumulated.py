@@ -260,8 +260,8 @@ def half_widths(std: Floats, laws: Sequence[Noise], level: float) -> Floats:
 
     A sum of independent noises lies between its heaviest law and the normal one: the larger multiple is taken.
     """
-    multiples = [law.halfwidth(level) / law.std for law in laws]
-    return std * max(float(ndtri((1 + level) / 2)), *multiples)
+    multiples = [law.halfwidth(level) / law.std for law in laws if law.std > 0]
+    return std * max([float(ndtri((1 + level) / 2)), *multiples])
 
 
 def fill_quantile_bins(
