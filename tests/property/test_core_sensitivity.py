@@ -145,6 +145,42 @@ def test_counts_attain_the_bound(cells: int, partitions: int, relation: Relation
     assert moved == (bound.l1, bound.l2_squared, bound.linf)
 
 
+@given(st.integers(1, 4), relations, st.integers(1, 3), st.data())
+def test_sums_of_short_vectors_move_at_most_this_far(
+    size: int, relation: Relation, k: int, data: st.DataObject
+) -> None:
+    """Every row adds a vector whose norms are bounded, of either sign."""
+    limit = data.draw(st.integers(1, 5))
+    vectors = st.lists(st.integers(-limit, limit), min_size=size, max_size=size).map(tuple)
+    left, right = data.draw(neighbouring_tables(vectors, k, relation))
+    every = [row for table in (left, right) for unit in table for row in unit] or [(1,) * size]
+    longest = [max(norm(row) for row in every) for norm in (l1_of, squares_of, linf_of)]
+    bound = Sensitivity.of_norms(
+        neighbours_of(relation, k), l1=max(longest[0], 1), l2_squared=max(longest[1], 1), linf=max(longest[2], 1)
+    )
+    sums = [np.array([row for unit in table for row in unit] or [(0,) * size]).sum(axis=0) for table in (left, right)]
+    assert within(norms(*sums), bound)
+
+
+@given(relations, st.integers(1, 3))
+def test_sums_of_short_vectors_attain_the_bound(relation: Relation, k: int) -> None:
+    bound = Sensitivity.of_norms(neighbours_of(relation, k), l1=6, l2_squared=18, linf=3)
+    leaves = np.array([-3, 3]) * k if relation is Relation.REPLACE_ONE else np.zeros(2, dtype=int)
+    assert norms(leaves, np.array([3, -3]) * k) == (bound.l1, bound.l2_squared, bound.linf)
+
+
+def l1_of(row: tuple[int, ...]) -> int:
+    return sum(map(abs, row))
+
+
+def squares_of(row: tuple[int, ...]) -> int:
+    return sum(x * x for x in row)
+
+
+def linf_of(row: tuple[int, ...]) -> int:
+    return max(map(abs, row))
+
+
 # --- rows dealt to parts ------------------------------------------------------------------------------------------
 
 People = list[tuple[str, int]]  # (id, value), one row each; several rows may share an id when ids are units

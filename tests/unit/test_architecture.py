@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "binning": {"core", "grids"},
     "data": {"core", "ledger", "engine", "errors"},
     "models": {"core", "data", "errors"},
-    "results": {"core", "grids", "binning", "smoothing", "errors", "render"},  # render: inside functions only, see below
+    "results": {"core", "grids", "binning", "smoothing", "errors", "render"},  # render: lazily, see below
     "explainers": {"core", "data", "models", "grids", "binning", "results", "design", "plain", "losses", "errors"},
     "design": {"core", "errors", "render"},  # render: inside functions only
     "requests": {"explainers"},

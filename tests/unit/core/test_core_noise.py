@@ -101,6 +101,37 @@ def test_band_covers_all_coordinates_at_once(noise: Noise, level: float) -> None
     assert half <= 2 or covered_by_band(noise, half - 3) < level
 
 
+@pytest.mark.parametrize("gap", [-3.0, -0.4, 0.0, 0.4, 1.0, 3.0])
+@pytest.mark.parametrize("law", [Law.LAPLACE, Law.GAUSSIAN])
+def test_two_coordinates_stand_in_the_right_order_this_often(law: Law, gap: float) -> None:
+    """Against the sum over both coordinates, for a scale at which whole numbers are nearly a continuum."""
+    noise = Noise(law, 4, Fraction(40))
+    signed: dict[int, float] = {}
+    for x, p in coordinate_law(noise).items():
+        signed[x] = signed[-x] = p / (2 if x else 1)
+    below, total = {}, 0.0
+    for x in sorted(signed):
+        total += signed[x]
+        below[x] = total
+    step = gap * 40
+    exact = math.fsum(p * below.get(min(x + math.floor(step), max(below)), 0.0) for x, p in signed.items())
+    assert noise.below(step) == pytest.approx(exact, abs=0.01)
+    assert noise.below(step) + noise.below(-step) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("size", [2, 5, 20])
+def test_two_coordinates_of_a_cube_share_their_radius(size: int) -> None:
+    noise = Noise(Law.CUBE, size, Fraction(10 * size))
+    reach = math.ceil(10 * size * (size + 38 + 9 * math.sqrt(size)))
+    logs = [size * math.log(2 * t + 1) - t / (10 * size) for t in range(reach)]
+    weights = [math.exp(x - max(logs)) for x in logs]
+    for gap in (0, 30 * size, -50 * size, 200 * size):
+        # given t the difference of two uniform numbers in {-t..t} is triangular
+        inside = [max(0.0, 1 - abs(gap) / (2 * t + 1)) ** 2 / 2 for t in range(reach)]
+        tail = math.fsum(w * p for w, p in zip(weights, inside, strict=True)) / math.fsum(weights)
+        assert noise.below(gap) == pytest.approx(1 - tail if gap >= 0 else tail, abs=0.01)
+
+
 def test_the_enumeration_itself() -> None:
     """The two descriptions of the cube agree with a plain sum over the plane."""
     scale, reach = 2.0, range(-90, 91)

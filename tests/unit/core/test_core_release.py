@@ -267,6 +267,20 @@ def test_select_gives_the_best_first() -> None:
         assert part.payload["parts"]["best"]["values"][0] in (0, 1)
 
 
+def test_selections_over_disjoint_rows_are_one_price() -> None:
+    change = ScoreRange(REPLACE_ONE, -2, 2)
+    scores = [[1, 9, 4], [5, 0]]
+    body = lambda gate: gate.select_each("each", scores, change, ONE)  # noqa: E731
+    assert released(exact_door(), ONE, body) == [[1], [0]]
+    for budget, cost in ((PURE, ONE), (ZCDP, zcdp(0.5))):
+        whole = release(free_door(budget), cost, lambda gate: gate.select_each("each", scores, change, gate.cost))
+        single = release(free_door(budget), cost, lambda gate: gate.select("one", scores[0], change, gate.cost))
+        parts = whole.payload["parts"]["each"], single.payload["parts"]["one"]
+        assert parts[0]["scale"] == parts[1]["scale"]  # the scale of one selection with the whole range
+        assert parts[0]["cost"] == cost.to_json()
+    assert "candidates were asked for" in str(refusal(lambda gate: gate.select_each("each", [[1], []], change, ONE)))
+
+
 def test_parts_are_clipped_and_failed_ones_are_the_middle() -> None:
     box = PublicRange(-1.0, 1.0, levels=100)
     outputs = np.array([[0.0, 5.0], [np.nan, -np.inf], [1.0, 0.5]])

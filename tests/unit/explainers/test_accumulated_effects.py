@@ -1,0 +1,126 @@
+"""What is refused before anything is paid, what is kept, and the arithmetic after the door."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpexplain as dpx
+from dpexplain.binning import Steps, equal_mass, merge, steps_of
+from dpexplain.smoothing import shrink
+
+DOMAIN = dpx.Domain({"few": dpx.Numeric(0, 4, integer=True), "many": dpx.Numeric(-3, 9_999, integer=True)})
+
+
+def spent(table):
+    return table.ledger.statement(table.name).spent.amount
+
+
+@pytest.mark.parametrize(
+    ("feature", "options", "message"),
+    [
+        ("height", {}, "unknown feature 'height'"),
+        ([], {}, "name at least one feature"),
+        ([("age", "sex")], {}, "not of pairs"),
+        (["age", "age"], {}, "named twice"),
+        ("age", {"method": "magic"}, "unknown method 'magic'"),
+        ("age", {"bins": 0}, "bins must be a whole number from 1 to 100"),
+        ("age", {"bins": True}, "bins must be a whole number"),
+        ("age", {"clip": 0}, "clip must be a number above 0"),
+        ("age", {"clip": float("inf")}, "clip must be a number above 0"),
+        ("age", {"mechanism": "discrete-gaussian"}, "mechanism 'discrete-gaussian' is not available"),
+        ("age", {"epsilon": 1e-30}, "the noise would drown"),
+        ("age", {"epsilon": 1e-30, "method": "paper"}, "a draw by lot"),
+    ],
+)
+def test_bad_requests_are_refused_before_anything_is_paid(make_table, frame, model, feature, options, message):
+    table = make_table(frame)
+    with pytest.raises(dpx.InputError, match=message):
+        dpx.accumulated_effects(table, model, feature, **{"epsilon": 1, **options})
+    assert spent(table) == 0
+
+
+def test_a_model_that_fails_on_synthetic_rows_costs_nothing(make_table, frame):
+    table = make_table(frame)
+    with pytest.raises(dpx.ModelError):
+        dpx.accumulated_effects(table, dpx.Model(lambda rows: rows["none"], output=(0, 1)), "age", epsilon=1)
+    assert spent(table) == 0
+
+
+@pytest.mark.parametrize("method", ["default", "paper"])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_a_curve_survives_its_file_and_the_ledger(make_table, frame, model, tmp_path, method, relation):
+    table = make_table(frame, relation=relation)
+    curves = dpx.accumulated_effects(table, model, ["age", "sex", "income"], epsilon=1, method=method)
+    for curve in curves:
+        again = dpx.from_json(curve.to_json())
+        np.testing.assert_array_equal(again.values, curve.values)
+        np.testing.assert_array_equal(again.interval(0.9)[1], curve.interval(0.9)[1])
+        assert again.axes == curve.axes
+        dpx.verify(again, table.ledger)
+        curve.plot()
+    replayed = dpx.accumulated_effects(table, model, ["age", "sex", "income"], epsilon=1, method=method)
+    assert replayed.receipt.replayed
+    assert spent(table) == 1
+    np.testing.assert_array_equal(replayed.values, curves.values)
+    assert curves[0].title == "Accumulated effect of age"
+
+
+def test_an_empty_table_is_a_table_like_any_other(make_table, frame, model):
+    table = make_table(frame.iloc[:0], relation="add-remove")
+    for method in ("default", "paper"):
+        for curve in dpx.accumulated_effects(table, model, ["age", "sex"], epsilon=1, method=method):
+            assert np.isfinite(curve.values).all()
+            assert np.isfinite(curve.interval()[0]).all()
+
+
+def test_a_smaller_price_clips_more_and_a_clip_can_be_asked_for(make_table, frame, model):
+    table = make_table(frame, budget=dpx.Budget(10**7))
+    small, large = (dpx.accumulated_effects(table, model, "age", epsilon=e).spec["clip"] for e in (0.1, 10**6))
+    assert small == 0.5
+    assert large == 1.0
+    assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=0.25).spec["clip"] == 0.25
+    assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=7).spec["clip"] == 1.0
+
+
+def test_steps_end_on_whole_numbers_and_the_first_cell_joins_the_first_step():
+    few, many = steps_of("few", DOMAIN["few"]), steps_of("many", DOMAIN["many"])
+    assert few.points == (0, 1, 2, 3, 4)
+    assert few.step_of_cell.tolist() == [0, 0, 1, 2, 3]
+    assert many.points[0] == -3
+    assert many.points[-1] == 9_999
+    assert all(x.is_integer() for x in many.points)
+    assert many.size == many.cells.size == 100
+    assert Steps.from_json(many.to_json()) == many
+
+
+def test_bins_have_near_equal_mass_when_asked_for():
+    edges = equal_mass(np.array([10.0, 10, 10, 10, 100, 10, 10]), 4)
+    assert edges.tolist() == [0, 4, 5, 7]
+    assert equal_mass(np.zeros(5), 3).tolist()[0] == 0
+    assert equal_mass(np.array([1.0]), 10).tolist() == [0, 1]
+
+
+def test_more_noise_makes_fewer_bins_and_empty_stretches_are_merged():
+    steps = steps_of("many", DOMAIN["many"])
+    counts = np.zeros(steps.cells.size)
+    counts[:30] = 100.0
+    fine = merge(steps, counts, count_std=0.1, sum_std=0.1)
+    coarse = merge(steps, counts, count_std=20.0, sum_std=50.0)
+    assert len(fine) > len(coarse) >= 2
+    assert fine[0] == coarse[0] == 0
+    assert fine[-1] == coarse[-1] == steps.size
+    assert not set(range(32, steps.size)) & set(fine.tolist())  # nothing to learn there
+    hopeless = merge(steps, -counts, count_std=5.0, sum_std=5.0)
+    assert hopeless.tolist() == [0, steps.size]
+
+
+def test_shrinking_keeps_clear_steps_and_pulls_noisy_ones_to_the_line():
+    widths = np.full(10, 0.1)
+    clear = np.linspace(-1, 1, 10)
+    np.testing.assert_allclose(shrink(clear, np.full(10, 1e-9), widths, 1.0, trend=True), clear, atol=1e-4)
+    line = np.full(10, 0.05)
+    noisy = line + np.array([0, 0, 0, 3.0, 0, 0, 0, 0, 0, 0])
+    variances = np.where(noisy > 1, 9.0, 1e-6)
+    np.testing.assert_allclose(shrink(noisy, variances, widths, 1.0, trend=True), line, atol=0.02)
+    assert abs(shrink(np.array([2.0]), np.array([4.0]), np.array([1.0]), 1.0, trend=False)[0]) < 0.6
