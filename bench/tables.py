@@ -28,6 +28,7 @@ class Case:
     estimator: object
     output: tuple[float, float]
     label: int | None
+    target: np.ndarray  # what the model was fitted to, in the order of the rows
 
     def model(self) -> dpx.Model:
         return dpx.Model(self.estimator, output=self.output, label=self.label, name=self.name, version="bench")
@@ -69,7 +70,8 @@ def bike(data: Path) -> Case:
         make_pipeline(StandardScaler(), network), func=np.log, inverse_func=np.exp
     ).fit(features, frame["cnt"])
     estimator.feature_names_in_ = np.array(columns)
-    return Case("Bike Sharing", features, _domain(features, numeric), estimator, (1.0, 977.0), None)
+    domain, counts = _domain(features, numeric), frame["cnt"].to_numpy()
+    return Case("Bike Sharing", features, domain, estimator, (1.0, 977.0), None, counts)
 
 
 CASES: dict[str, Callable[[Path], Case]] = {"adult": adult, "bike": bike, "heart": heart}
@@ -79,7 +81,7 @@ def _forest(name: str, features: pd.DataFrame, target: pd.Series, numeric: set[s
     order = np.random.RandomState(42).permutation(len(features))
     features, target = features.iloc[order].reset_index(drop=True), target.iloc[order]
     estimator = RandomForestClassifier(random_state=42).fit(features, target)
-    return Case(name, features, _domain(features, numeric), estimator, (0.0, 1.0), 1)
+    return Case(name, features, _domain(features, numeric), estimator, (0.0, 1.0), 1, target.to_numpy())
 
 
 def _domain(frame: pd.DataFrame, numeric: set[str]) -> dpx.Domain:

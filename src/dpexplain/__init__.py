@@ -37,13 +37,17 @@ from dpexplain.errors import (
     VerificationError,
 )
 from dpexplain.explainers.accumulated_effects import accumulated_effects
+from dpexplain.explainers.generic_plot import generic_plot
+from dpexplain.explainers.interaction_ranking import interaction_ranking
 from dpexplain.explainers.marginals import marginals
 from dpexplain.explainers.partial_dependence import partial_dependence
+from dpexplain.explainers.permutation_importance import permutation_importance
 from dpexplain.explainers.quantiles import quantiles
+from dpexplain.explainers.rank_aggregation import rank_aggregation
 from dpexplain.ledger import open_ledger
 from dpexplain.models import Model
 from dpexplain.planning import plan
-from dpexplain.results import Curve, Curves, Marginals, Quantiles, from_json
+from dpexplain.results import Curve, Curves, Marginals, Quantiles, Ranking, from_json
 from dpexplain.verification import verify
 
 __all__ = [
@@ -67,6 +71,7 @@ __all__ = [
     "Numeric",
     "PrivateTable",
     "Quantiles",
+    "Ranking",
     "ReleaseLost",
     "TableError",
     "Unit",
@@ -75,13 +80,17 @@ __all__ = [
     "audit",
     "design",
     "from_json",
+    "generic_plot",
+    "interaction_ranking",
     "load_domain",
     "marginals",
     "open_ledger",
     "partial_dependence",
+    "permutation_importance",
     "plan",
     "progress",
     "quantiles",
+    "rank_aggregation",
     "requests",
     "save_domain",
     "verify",

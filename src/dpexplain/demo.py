@@ -5,13 +5,14 @@ year. It carries no person id, so what is protected here is one row and not one 
 but the target is explained; the three 0/1 columns of self-rated health are put together into the one question they
 answer, and logarithms are undone, so that a reader meets percents and dollars.
 
-The folder that the demo writes is an ordinary project: `dpexplain pdp --project DIR/dpexplain.toml ...` goes on.
+The folder that the demo writes is an ordinary project: `dpexplain pdp --project DIR/dpexplain.toml ...` goes on, and so
+do `ale`, `importance` and `interactions`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,15 @@ from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.domain_file import load_domain, save_domain
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
+from dpexplain.explainers import accumulated_effects, interaction_ranking, partial_dependence, permutation_importance
 from dpexplain.explainers.marginals import marginals
-from dpexplain.explainers.partial_dependence import PartialDependence, explain
 from dpexplain.ledger import Statement
 from dpexplain.models import Model
 from dpexplain.planning import Forecast, plan
 from dpexplain.render import text as words
 from dpexplain.render.files import write_results
 from dpexplain.render.html import Section, bar, page, table
+from dpexplain.requests import AccumulatedEffects, InteractionRanking, PartialDependence, PermutationImportance
 from dpexplain.results import Receipt, Result, from_json
 from dpexplain.verification import verify
 
@@ -59,9 +61,20 @@ COLUMNS: dict[str, tuple[Numeric | Categorical, str]] = {
     ),
 }  # fmt: skip
 TARGET, MOST_VISITS = "visits", 24
+VISITS = Numeric(0, MOST_VISITS, integer=True, missing=0)
 OUTPUT = (0, 12)  # predicted visits a year: from none to one a month
 PAIR = ("chronic_diseases", "coinsurance")
-PRICES = {"curves": 1.0, "pair": 0.5, "marginals": 0.25}  # epsilon of each release alone, at the account's delta
+EFFECTS = ("chronic_diseases", "max_expenditure", "health")
+# epsilon of each release alone, at the account's delta
+PRICES = {"curves": 0.7, "pair": 0.5, "effects": 0.5, "importance": 0.5, "interactions": 0.5, "marginals": 0.25}
+
+EXPLAINERS: dict[str, Callable[..., Any]] = {
+    "curves": partial_dependence.explain,
+    "pair": partial_dependence.explain,
+    "effects": accumulated_effects.explain,
+    "importance": permutation_importance.explain,
+    "interactions": interaction_ranking.explain,
+}
 
 NAME, MODEL, RELATION, BUDGET = "rand-hie", "doctor-visits", "replace-one", Budget(epsilon=2.0, delta=1e-6)
 
@@ -83,6 +96,7 @@ path = "model.joblib"
 output = [{OUTPUT[0]}, {OUTPUT[1]}]
 name = "{MODEL}"
 version = %s
+target = "{TARGET}"
 """
 
 LEAD = (
@@ -125,19 +139,23 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
     requests = {
         "curves": PartialDependence(feature=list(COLUMNS), grid=12 if quick else None),
         "pair": PartialDependence(feature=[PAIR]),
+        "effects": AccumulatedEffects(feature=list(EFFECTS)),
+        "importance": PermutationImportance(target=TARGET),
+        "interactions": InteractionRanking(parts=20 if quick else None),
     }
     forecasts = {name: _forecast(request, data, model, PRICES[name]) for name, request in requests.items()}
     for forecast in forecasts.values():
         show(words.forecast_view([forecast]))
 
     show("\n3. Release, each through the ledger:\n")
-    curves = explain(data, model, requests["curves"], cost=data.cost(epsilon=PRICES["curves"]))
-    _say(show, curves.receipt)
-    pair = explain(data, model, requests["pair"], cost=data.cost(epsilon=PRICES["pair"]))
-    _say(show, pair.receipt)
-    histograms = marginals(data, epsilon=PRICES["marginals"])
-    _say(show, histograms.receipt)
-    files = write_results([*curves, *pair, histograms], out)
+    released: dict[str, list[Result]] = {}
+    for name, request in requests.items():
+        answer = EXPLAINERS[name](data, model, request, cost=data.cost(epsilon=PRICES[name]))
+        released[name] = [answer] if isinstance(answer, Result) else list(answer)
+        _say(show, released[name][0].receipt)
+    released["marginals"] = [marginals(data, list(COLUMNS), epsilon=PRICES["marginals"])]
+    _say(show, released["marginals"][0].receipt)
+    files = write_results([result for results in released.values() for result in results], out)
 
     statement = data.ledger.statement(data.name)
     show("\n4. The budget statement:\n")
@@ -150,11 +168,12 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
     checked = data.ledger.verify()
     show(f"{files[0].name} is genuine: entry {entry.sequence} of {checked.events}; the chain is whole.")
 
-    (out / "index.html").write_text(_page(curves, pair, histograms, forecasts, statement), encoding="utf-8")
+    (out / "index.html").write_text(_page(released, forecasts, statement), encoding="utf-8")
     folder = literal(str(out))
     show(
         f"\nOpen {folder}/index.html. Beside it: a .png and a .json for each plot, and the ledger. Go on with:\n"
-        f"  dpexplain pdp --project {folder}/dpexplain.toml --pair health,chronic_diseases --epsilon 0.5\n"
+        f"  dpexplain pdp --project {folder}/dpexplain.toml --pair health,chronic_diseases --epsilon 0.3\n"
+        f"  dpexplain ale --project {folder}/dpexplain.toml --feature incentive --epsilon 0.3\n"
         f"  dpexplain budget --project {folder}/dpexplain.toml\n"
         f"  dpexplain verify {folder}/{files[0].name} --project {folder}/dpexplain.toml"
     )
@@ -162,7 +181,7 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
         "page": str(out / "index.html"),
         "results": [str(path) for path in files],
         "project": str(out / "dpexplain.toml"),
-        "spent_now": not all(receipt.replayed for receipt in (curves.receipt, pair.receipt, histograms.receipt)),
+        "spent_now": not all(results[0].receipt.replayed for results in released.values()),
         "forecasts": [forecast.to_json() for forecast in forecasts.values()],
         "statement": words.statement_json(statement),
     }
@@ -182,7 +201,8 @@ def _prepare(out: Path, *, quick: bool) -> tuple[PrivateTable, Model]:
     rows = _readable(randhie.load_pandas().data)
     rows = rows.iloc[::5].reset_index(drop=True) if quick else rows
     rows.to_parquet(out / "table.parquet")
-    domain = Domain({name: column for name, (column, _) in COLUMNS.items()}, reviewed_by="the authors of the demo")
+    declared = {name: column for name, (column, _) in COLUMNS.items()}
+    domain = Domain({**declared, TARGET: VISITS}, reviewed_by="the authors of the demo")
     save_domain(domain, out / "domain.yaml")
     estimator = HistGradientBoostingRegressor(
         max_iter=30 if quick else 120,
@@ -210,7 +230,7 @@ def _prepare(out: Path, *, quick: bool) -> tuple[PrivateTable, Model]:
     return data, Model(estimator, output=OUTPUT, name=MODEL, version=model_version)
 
 
-def _forecast(request: PartialDependence, data: PrivateTable, model: Model, epsilon: float) -> Forecast:
+def _forecast(request: Any, data: PrivateTable, model: Model, epsilon: float) -> Forecast:
     assert data.size is not None
     return plan(
         request,
@@ -220,6 +240,7 @@ def _forecast(request: PartialDependence, data: PrivateTable, model: Model, epsi
         output=model.output,
         epsilon=epsilon,
         delta=BUDGET.delta,
+        features=model.features(data.domain),
     )
 
 
@@ -244,14 +265,8 @@ def _say(show: Callable[..., None], receipt: Receipt) -> None:
     show(f"{receipt.label}: {paid}")
 
 
-def _page(
-    curves: Sequence[Result],
-    pair: Sequence[Result],
-    histograms: Result,
-    forecasts: dict[str, Forecast],
-    statement: Statement,
-) -> str:
-    option, pair_option = (forecasts[name].options[-1] for name in ("curves", "pair"))  # the zCDP one
+def _page(released: dict[str, list[Result]], forecasts: dict[str, Forecast], statement: Statement) -> str:
+    errors = {name: forecast.options[-1].error for name, forecast in forecasts.items()}  # of the zCDP account
     facts = table(["", ""], words.statement_facts(statement))
     entries = table(*words.statement_entries(statement))
     meanings = [[name, _declared(column), meaning] for name, (column, meaning) in COLUMNS.items()]
@@ -267,14 +282,28 @@ def _page(
             "the model predict on average? The line is the released curve, smoothed; the band covers the exact curve "
             "of the table at each point with probability 95 %; grey bars show where the rows are, with noise of their "
             "own. "
-            f"Forecast before the release: ±{option.error:.2g} visits at each point.",
-            results=list(curves),
+            f"Forecast before the release: ±{errors['curves']:.2g} visits at each point.",
+            results=released["curves"],
+        ),
+        Section(
+            "Which columns matter",
+            "On the left: how much worse the model predicts when a column is exchanged between rows. On the right: "
+            "which pairs act together, by a vote of parts of the rows (Friedman's H). Behind a name stands the "
+            "probability that it truly is above the next one.",
+            results=[*released["importance"], *released["interactions"]],
+        ),
+        Section(
+            "Effects where the rows are",
+            "Accumulated effects follow a column in small steps and ask only rows that are near; their mean is zero. "
+            f"Noise adds up along the curve: forecast before the release ±{errors['effects']:.2g} visits at the worst "
+            "point.",
+            results=released["effects"],
         ),
         Section(
             "Two columns at once, and where the rows are",
             "Does paying more oneself keep the sick from the doctor, too? Forecast before the release: "
-            f"±{pair_option.error:.2g} visits in each cell. On the right, one noisy histogram for each column.",
-            results=[*pair, histograms],
+            f"±{errors['pair']:.2g} visits in each cell. On the right, one noisy histogram for each column.",
+            results=[*released["pair"], *released["marginals"]],
         ),
         Section("The columns", "Declared from the published description of the experiment, not read from the rows.",
                 html=table(["column", "declared", "meaning"], meanings)),

@@ -19,7 +19,15 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.errors import InputError
-from dpexplain.explainers import accumulated_effects, marginals, partial_dependence, quantiles
+from dpexplain.explainers import (
+    accumulated_effects,
+    generic_plot,
+    interaction_ranking,
+    marginals,
+    partial_dependence,
+    quantiles,
+    rank_aggregation,
+)
 from dpexplain.explainers.outlook import Outlook, Setting
 
 if TYPE_CHECKING:
@@ -30,12 +38,18 @@ Request = (
     | accumulated_effects.AccumulatedEffects
     | marginals.MarginalsRequest
     | quantiles.QuantilesRequest
+    | generic_plot.GenericPlot
+    | rank_aggregation.RankAggregation
+    | interaction_ranking.InteractionRanking
 )
 OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     partial_dependence.PartialDependence: partial_dependence.outlook,
     accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
     marginals.MarginalsRequest: marginals.outlook,
     quantiles.QuantilesRequest: quantiles.outlook,
+    generic_plot.GenericPlot: generic_plot.outlook,
+    rank_aggregation.RankAggregation: rank_aggregation.outlook,
+    interaction_ranking.InteractionRanking: interaction_ranking.outlook,
 }
 
 

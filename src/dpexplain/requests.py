@@ -1,8 +1,21 @@
 """The public requests: frozen descriptions of a release, for `plan`, project files and the service."""
 
 from dpexplain.explainers.accumulated_effects import AccumulatedEffects
+from dpexplain.explainers.generic_plot import GenericPlot
+from dpexplain.explainers.interaction_ranking import InteractionRanking
 from dpexplain.explainers.marginals import MarginalsRequest as Marginals
 from dpexplain.explainers.partial_dependence import PartialDependence
+from dpexplain.explainers.permutation_importance import PermutationImportance
 from dpexplain.explainers.quantiles import QuantilesRequest as Quantiles
+from dpexplain.explainers.rank_aggregation import RankAggregation
 
-__all__ = ["AccumulatedEffects", "Marginals", "PartialDependence", "Quantiles"]
+__all__ = [
+    "AccumulatedEffects",
+    "GenericPlot",
+    "InteractionRanking",
+    "Marginals",
+    "PartialDependence",
+    "PermutationImportance",
+    "Quantiles",
+    "RankAggregation",
+]

@@ -29,6 +29,8 @@ MAY_IMPORT = {
     "smoothing": set(),
     "grids": {"core", "errors"},
     "binning": {"core", "grids"},
+    "losses": {"core", "errors"},
+    "plain": {"core", "data", "models", "grids"},
     "data": {"core", "ledger", "engine", "errors"},
     "models": {"core", "data", "errors"},
     "results": {"core", "grids", "binning", "smoothing", "errors", "render"},  # render: lazily, see below

@@ -20,7 +20,8 @@ HELP = """Explain machine-learning models with differential privacy.
 Every answer has a known price, a known error and an entry in a ledger that cannot be overdrawn.
 
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
-anything is spent, `pdp` releases, `budget` shows what is left, `verify` checks a published result.
+anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `budget` shows what is left, `verify` checks a
+published result.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.
 """
@@ -63,6 +64,17 @@ Mechanism = Annotated[
         "--mechanism", metavar="NAME", help="cube, discrete-laplace or discrete-gaussian. Default: least error."
     ),
 ]
+Rho = Annotated[str | None, typer.Option("--rho", metavar="R", help="The price in zCDP, for an account with delta.")]
+Guess = Annotated[
+    int | None, typer.Option("--n", metavar="ROWS", help="For the forecast where the number of rows is private.")
+]
+Analyst = Annotated[
+    str | None, typer.Option("--analyst", metavar="NAME", help="Who asks; may have a limit of their own.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the page, the pictures and the receipts.")]
+All = Annotated[bool, typer.Option("--all", help="Every column that the model uses, for one price.")]
+NoSmooth = Annotated[bool, typer.Option("--no-smooth", help="Show the released values as they are.")]
+DEFAULT_OUT = Path("explanations")
 NoRug = Annotated[bool, typer.Option("--no-rug", help="Do not release where the rows are; the curve gets it all.")]
 DEFAULT_PROJECT = Path("dpexplain.toml")
 
@@ -177,25 +189,17 @@ def plan(
 def pdp(
     feature: Features = None,
     pair: Pairs = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every declared column, for one price.")] = False,
+    everything: All = False,
     epsilon: Epsilon = None,
-    rho: Annotated[
-        str | None, typer.Option("--rho", metavar="R", help="The price in zCDP, for an account with delta.")
-    ] = None,
+    rho: Rho = None,
     grid: Grid = None,
     method: Method = "default",
     mechanism: Mechanism = None,
-    no_smooth: Annotated[bool, typer.Option("--no-smooth", help="Show the released values as they are.")] = False,
+    no_smooth: NoSmooth = False,
     no_rug: NoRug = False,
-    n: Annotated[
-        int | None, typer.Option("--n", metavar="ROWS", help="For the forecast where the number of rows is private.")
-    ] = None,
-    analyst: Annotated[
-        str | None, typer.Option("--analyst", metavar="NAME", help="Who asks; may have a limit of their own.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for the page, the pictures and the receipts.")
-    ] = Path("explanations"),
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
     project: ProjectFile = DEFAULT_PROJECT,
     json: Json = False,
 ) -> None:
@@ -209,20 +213,137 @@ def pdp(
 
         dpexplain pdp --feature age --feature sex --pair age,sex --epsilon 0.5
     """
-    from dpexplain.cli.explain import pdp as run_pdp
+    from dpexplain.cli import explain
 
-    run_pdp(
+    explain.pdp(
         Reporter(as_json=json),
         project,
         features=feature or [],
         pairs=pair or [],
         everything=everything,
-        epsilon=epsilon,
-        rho=rho,
-        n=n,
-        analyst=analyst,
+        price=explain.Price(epsilon, rho, n, analyst),
         out=out,
         options={"grid": grid, "method": method, "mechanism": mechanism, "smooth": not no_smooth, "rug": not no_rug},
+    )
+
+
+@app.command(short_help="Release the accumulated effects of columns.")
+def ale(
+    feature: Features = None,
+    everything: All = False,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    bins: Annotated[
+        int | None, typer.Option("--bins", metavar="N", help="At most so many bins of a column. Default: by forecast.")
+    ] = None,
+    clip: Annotated[
+        float | None, typer.Option("--clip", metavar="X", help="The largest effect of one row that counts in full.")
+    ] = None,
+    method: Method = "default",
+    mechanism: Mechanism = None,
+    no_smooth: NoSmooth = False,
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Release the accumulated effects of columns: how the prediction changes along a column, for the rows there.
+
+    Unlike `pdp`, no row is moved to values that do not go with the rest of it. Several columns share two passes over
+    the table. The price is taken from the budget for ever; the same request again is free.
+
+        dpexplain ale --feature age --feature sex --epsilon 0.5
+    """
+    from dpexplain.cli import explain
+
+    explain.ale(
+        Reporter(as_json=json),
+        project,
+        features=feature or [],
+        everything=everything,
+        price=explain.Price(epsilon, rho, n, analyst),
+        out=out,
+        options={"bins": bins, "clip": clip, "method": method, "mechanism": mechanism, "smooth": not no_smooth},
+    )
+
+
+@app.command(short_help="Rank columns by how much the model needs them.")
+def importance(
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", metavar="NAME", help="The declared column that the model predicts. Default: the project's."
+        ),
+    ] = None,
+    feature: Features = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    loss: Annotated[
+        str, typer.Option("--loss", metavar="NAME", help="squared, absolute, log or accuracy.")
+    ] = "squared",
+    method: Method = "default",
+    mechanism: Mechanism = None,
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Rank columns by permutation importance: how much worse the model predicts without what a column tells.
+
+    All columns that the model uses, or those named with --feature, for one price, with the probability that each stands
+    above the next. The target must be declared in the domain.
+
+        dpexplain importance --target income --epsilon 0.5
+    """
+    from dpexplain.cli import explain
+
+    explain.importance(
+        Reporter(as_json=json),
+        project,
+        target=target,
+        features=feature or [],
+        price=explain.Price(epsilon, rho, n, analyst),
+        out=out,
+        options={"loss": loss, "method": method, "mechanism": mechanism},
+    )
+
+
+@app.command(short_help="Rank pairs of columns by how much they act together.")
+def interactions(
+    feature: Features = None,
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="NAME", help="pairwise, or total: each column with all others.")
+    ] = "pairwise",
+    parts: Annotated[
+        int | None,
+        typer.Option("--parts", metavar="N", help="Into how many parts the rows are dealt. Default: by forecast."),
+    ] = None,
+    top: Annotated[int | None, typer.Option("--top", metavar="K", help="Only the best K, more surely.")] = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Rank pairs of columns by Friedman's H: how much of their joint effect is not the sum of their own ones.
+
+    The rows are dealt to parts, each part votes, and the votes are counted with noise.
+
+        dpexplain interactions --epsilon 1 --top 5
+    """
+    from dpexplain.cli import explain
+
+    explain.interactions(
+        Reporter(as_json=json),
+        project,
+        features=feature or [],
+        price=explain.Price(epsilon, rho, n, analyst),
+        out=out,
+        options={"kind": kind, "parts": parts, "k": top},
     )
 
 

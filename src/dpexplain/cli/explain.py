@@ -1,4 +1,4 @@
-"""`dpexplain plan` and `dpexplain pdp`.
+"""`dpexplain plan` and the commands that release: `pdp`, `ale`, `importance`, `interactions`.
 
 Everything that can be wrong with a request is found out before the table is opened: nothing is spent on bad input.
 """
@@ -6,8 +6,8 @@ Everything that can be wrong with a request is found out before the table is ope
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.domain_file import load_domain
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
-from dpexplain.explainers.partial_dependence import Feature, PartialDependence, explain, forecast, resolve
+from dpexplain.explainers import accumulated_effects, interaction_ranking, partial_dependence, permutation_importance
+from dpexplain.explainers.partial_dependence import Feature, PartialDependence
 from dpexplain.ledger import Statement
+from dpexplain.models import Model
 from dpexplain.planning import Forecast
 from dpexplain.planning import plan as forecast_of
 from dpexplain.render import text as words
 from dpexplain.render.files import write_results
 from dpexplain.render.html import Section, page
-from dpexplain.results import Curves
+from dpexplain.results import Curve, Result
 
 SOME_SIZES = (1_000, 10_000, 100_000)
 USUAL_DELTA = 1e-6
@@ -53,7 +55,7 @@ def plan(
     domain = _reviewed(domain_file) if domain_file else _known(found).domain()
     span = _pair_of_numbers(output) if output else _known(found).output
     neighbours = Neighbours(Relation.parse(relation)) if relation else _known(found).neighbours
-    request = _request(domain, features, pairs, everything=False, options=options)
+    request = _pdp_request(domain, list(dict.fromkeys(features)), pairs, options)
     forecasts = [
         forecast_of(
             request,
@@ -73,6 +75,31 @@ def plan(
     reporter.finish({"forecasts": [forecast.to_json() for forecast in forecasts]})
 
 
+@dataclass(frozen=True)
+class Task:
+    """What one command releases, and what its page says about it."""
+
+    request: Any
+    explain: Callable[..., Any]  # (table, model, request, cost=...) -> a result, or several of one release
+    title: str
+    lead: str
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a person typed about the price, and who pays it."""
+
+    epsilon: str | None
+    rho: str | None
+    n: int | None
+    analyst: str | None
+
+    def cost(self, budget: Budget) -> Cost:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InputError("give exactly one of --epsilon and --rho.", hint="--epsilon 0.5 works in every account")
+        return budget.cost(epsilon=_number(self.epsilon, "epsilon"), rho=_number(self.rho, "rho"))
+
+
 def pdp(
     reporter: Reporter,
     project: Path,
@@ -80,78 +107,163 @@ def pdp(
     features: Sequence[str],
     pairs: Sequence[str],
     everything: bool,
-    epsilon: str | None,
-    rho: str | None,
-    n: int | None,
-    analyst: str | None,
+    price: Price,
     out: Path,
     options: dict[str, Any],
 ) -> None:
+    def task(domain: Domain, model: Model) -> Task:
+        views: list[Feature] = _named(features, everything, model.features(domain))
+        request = _pdp_request(domain, views, pairs, options)
+        lead = "how the model's mean prediction changes when one column is set to a value for everybody"
+        return Task(request, partial_dependence.explain, "Partial dependence", lead)
+
+    _release(reporter, project, task, price, out)
+
+
+def ale(
+    reporter: Reporter,
+    project: Path,
+    *,
+    features: Sequence[str],
+    everything: bool,
+    price: Price,
+    out: Path,
+    options: dict[str, Any],
+) -> None:
+    def task(domain: Domain, model: Model) -> Task:
+        names = _named(features, everything, model.features(domain))
+        if not names:
+            raise InputError("name what to explain.", hint="--feature age, or --all")
+        for name in names:
+            domain.column(name)
+        lead = "how the prediction changes along a column for the rows that have about that value"
+        request = accumulated_effects.AccumulatedEffects(feature=names, **options)
+        return Task(request, accumulated_effects.explain, "Accumulated effects", lead)
+
+    _release(reporter, project, task, price, out)
+
+
+def importance(
+    reporter: Reporter,
+    project: Path,
+    *,
+    target: str | None,
+    features: Sequence[str],
+    price: Price,
+    out: Path,
+    options: dict[str, Any],
+) -> None:
+    named = target or Project.load(project).target
+    if named is None:
+        raise InputError(
+            "name the column that the model predicts.",
+            hint='--target NAME, or target = "NAME" in [model]; it must be declared in the domain',
+        )
+
+    def task(domain: Domain, model: Model) -> Task:  # noqa: ARG001 - every task is made from both
+        asked = list(dict.fromkeys(features)) or None
+        request = permutation_importance.PermutationImportance(target=named, features=asked, **options)
+        lead = "how much worse the model predicts when one column is exchanged between rows"
+        return Task(request, permutation_importance.explain, "Importance", lead)
+
+    _release(reporter, project, task, price, out)
+
+
+def interactions(
+    reporter: Reporter,
+    project: Path,
+    *,
+    features: Sequence[str],
+    price: Price,
+    out: Path,
+    options: dict[str, Any],
+) -> None:
+    def task(domain: Domain, model: Model) -> Task:  # noqa: ARG001 - every task is made from both
+        asked = list(dict.fromkeys(features)) or None
+        request = interaction_ranking.InteractionRanking(features=asked, **options)
+        lead = "which columns act together, so that their joint effect is not the sum of their own ones"
+        return Task(request, interaction_ranking.explain, "Interactions", lead)
+
+    _release(reporter, project, task, price, out)
+
+
+def _release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], Task], price: Price, out: Path) -> None:
+    """Everything that can be wrong is found out before the table is opened; then forecast, release, files, words."""
     found = Project.load(project)
     domain, budget = found.domain(), found.budget()
-    request = _request(domain, features, pairs, everything=everything, options=options)
-    if (epsilon is None) == (rho is None):
-        raise InputError("give exactly one of --epsilon and --rho.", hint="--epsilon 0.5 works in every account")
-    cost = budget.cost(epsilon=_number(epsilon, "epsilon"), rho=_number(rho, "rho"))
+    cost = price.cost(budget)
     model = found.model()
+    job = task(domain, model)
     model.checked(domain)
-    _resolvable(request, domain, model.output, found.neighbours, cost)
+    _forecast(job, domain, model, found.neighbours, 1000, found.rows_hint, budget, cost)  # refuses the impossible
     _prepare_folder(out)
 
-    table = found.table(domain, analyst=analyst)
+    table = found.table(domain, analyst=price.analyst)
     before = table.ledger.statement(table.name)
-    forecasts = _forecasts(request, table, model.output, cost, n)
+    forecasts = _forecasts(job, table, model, cost, price.n)
     reporter.show(words.forecast_view(forecasts))
-    if table.size is None and n is None:
+    if table.size is None and price.n is None:
         reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
     reporter.show(
         f"Price: {budget.describe(cost)}.",
-        f"Left before: {text(words.left_text(budget, left_for(before, analyst)))}.",
+        f"Left before: {text(words.left_text(budget, left_for(before, price.analyst)))}.",
         "",
     )
-    curves = explain(table, model, request, cost=cost)
+    answer = job.explain(table, model, job.request, cost=cost)
+    results: list[Result] = [answer] if isinstance(answer, Result) else list(answer)
     after = table.ledger.statement(table.name)
-    files = _publish(curves, out, table.name, budget.describe(cost))
+    files = _publish(results, out, job, table.name, budget.describe(cost))
 
-    for curve in curves:
-        reporter.show(words.curve_view(curve), "")
-    free = curves.receipt.replayed
+    for result in results:
+        reporter.show(words.result_view(result), "")
+    receipt = results[0].receipt
+    free = receipt.replayed
     reporter.show(
         "Already released: answered from the ledger, free." if free else f"Spent: {budget.describe(cost)}.",
-        f"Left: {text(words.left_text(budget, left_for(after, analyst)))}.",
+        f"Left: {text(words.left_text(budget, left_for(after, price.analyst)))}.",
         f"Files: {text(out)}/index.html, and for each plot a .png and a .json with its receipt (`dpexplain verify`).",
     )
     reporter.finish(
         {
             "account": table.name,
-            "label": request.label,
+            "label": job.request.label,
             "price": cost.to_json(),
             "spent_now": not free,
             "left": after.left.to_json(),
             "forecasts": [forecast.to_json() for forecast in forecasts],
-            "entry": curves.receipt.entry.sequence,
-            "guarantee": curves.receipt.guarantee,
+            "entry": receipt.entry.sequence,
+            "guarantee": receipt.guarantee,
             "results": [
                 {
-                    "feature": curve.feature,
+                    "feature": result.feature if isinstance(result, Curve) else None,
+                    "kind": result.kind,
                     "json": str(path),
                     "png": str(path.with_suffix(".png")),
-                    "table": curve.to_frame().to_dict("records"),
+                    "table": _records(result),
                 }
-                for curve, path in zip(curves, files, strict=True)
+                for result, path in zip(results, files, strict=True)
             ],
             "page": str(out / "index.html"),
         }
     )
 
 
-def _publish(curves: Curves, out: Path, account: str, price: str) -> list[Path]:
-    """Files for each curve and one page. What goes wrong here goes wrong after the release, and says so."""
+def _records(result: Result) -> list[dict[Any, Any]]:
+    """The result's table for JSON: what is not there is null."""
+    frame = result.to_frame().astype(object)
+    return frame.where(frame.notna(), None).to_dict("records")
+
+
+def _publish(results: Sequence[Result], out: Path, job: Task, account: str, price: str) -> list[Path]:
+    """Files for each result and one page. What goes wrong here goes wrong after the release, and says so."""
     try:
-        files = write_results(curves, out)
-        sections = [Section("What the model has learned", results=list(curves))]
-        html = page(f"Partial dependence, {account}", _lead(curves), sections)
-        (out / "index.html").write_text(html, encoding="utf-8")
+        files = write_results(results, out)
+        sections = [Section("What the model has learned", results=results)]
+        lead = (
+            f"Shown is {job.lead}. Noise was added on purpose, so that little can be learned about any single one of "
+            f"the protected units; the shaded band says how much. {results[0].receipt.guarantee}"
+        )
+        (out / "index.html").write_text(page(f"{job.title}, {account}", lead, sections), encoding="utf-8")
         return files
     except Exception as error:  # of results, which hold released values only
         reason = error.strerror if isinstance(error, OSError) else type(error).__name__
@@ -182,13 +294,18 @@ def left_for(statement: Statement, analyst: str | None) -> Cost:
     return left
 
 
-def _request(
-    domain: Domain, features: Sequence[str], pairs: Sequence[str], *, everything: bool, options: dict[str, Any]
-) -> PartialDependence:
-    """The request, its names checked against the domain."""
+def _named(features: Sequence[str], everything: bool, all_features: Sequence[str]) -> list[Any]:
+    """The features asked for, each once; all that the model uses with --all."""
     if everything and features:
         raise InputError("give --feature or --all, not both.")
-    views: list[Feature] = list(domain) if everything else list(dict.fromkeys(features))
+    return list(all_features) if everything else list(dict.fromkeys(features))
+
+
+def _pdp_request(
+    domain: Domain, named: Sequence[Feature], pairs: Sequence[str], options: dict[str, Any]
+) -> PartialDependence:
+    """The request, its names checked against the domain."""
+    views = list(named)
     for pair in pairs:
         names = [name.strip() for name in pair.split(",")]
         if len(names) != 2:
@@ -202,44 +319,40 @@ def _request(
     return request
 
 
-def _resolvable(request: PartialDependence, domain: Domain, output: Any, neighbours: Neighbours, cost: Cost) -> None:
-    """Refuse an impossible grid or mechanism here, before an account is opened."""
-    spec = resolve(request, domain, output, neighbours, 1000 if neighbours.rows_public else None, cost)
-    forecast(spec, neighbours, cost)
-
-
-def _forecasts(
-    request: PartialDependence, table: PrivateTable, output: Any, cost: Cost, n: int | None
-) -> list[Forecast]:
-    """The forecast in this account's own definition; the number of rows only where it is public."""
-    budget: Budget = table.budget
-    sizes = [table.size] if table.size is not None else [n] if n is not None else list(SOME_SIZES)
-    found = []
-    for size in sizes:
-        both = forecast_of(
-            request,
-            domain=table.domain,
-            n=size,
-            relation=table.neighbours.relation,
-            unit=table.neighbours.unit,
-            rows_hint=table.rows_hint,
-            output=output,
-            epsilon=budget.epsilon_of(cost),
-            delta=USUAL_DELTA if budget.delta is None else budget.delta,
-        )
-        mine = tuple(option for option in both.options if option.definition == budget.definition.value)
-        found.append(replace(both, options=mine))
-    return found
-
-
-def _lead(curves: Curves) -> str:
-    receipt = curves.receipt
-    return (
-        "Each plot shows how the model's mean prediction changes when one column is set to a value for everybody. "
-        "Noise was added on purpose, so that little can be learned about any single one of the protected units; "
-        "the shaded band says how much. "
-        f"{receipt.guarantee}"
+def _forecast(
+    job: Task,
+    domain: Domain,
+    model: Model,
+    neighbours: Neighbours,
+    rows: int,
+    hint: int | None,
+    budget: Budget,
+    cost: Cost,
+) -> Forecast:
+    """The forecast in this account's own definition."""
+    both = forecast_of(
+        job.request,
+        domain=domain,
+        n=rows,
+        relation=neighbours.relation,
+        unit=neighbours.unit,
+        rows_hint=hint,
+        output=model.output,
+        epsilon=budget.epsilon_of(cost),
+        delta=USUAL_DELTA if budget.delta is None else budget.delta,
+        label=model.label,
+        features=model.features(domain),
     )
+    return replace(both, options=tuple(o for o in both.options if o.definition == budget.definition.value))
+
+
+def _forecasts(job: Task, table: PrivateTable, model: Model, cost: Cost, n: int | None) -> list[Forecast]:
+    """For the number of rows where it is public, or for a guess, or for some examples."""
+    sizes = [table.size] if table.size is not None else [n] if n is not None else list(SOME_SIZES)
+    return [
+        _forecast(job, table.domain, model, table.neighbours, size, table.rows_hint, table.budget, cost)
+        for size in sizes
+    ]
 
 
 def _known(project: Project | None) -> Project:

@@ -10,6 +10,7 @@ unit = {column = "id", max_rows = 4}     output = [0.0, 1.0]
 row_id = "id"                            label = ">50K"
                                          name = "credit"
                                          version = "3"
+                                         target = "income"
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ UNKNOWN = "???"
 KEYS: Mapping[str, frozenset[str]] = {
     "table": frozenset({"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint"}),
     "budget": frozenset({"epsilon", "delta", "ledger"}),
-    "model": frozenset({"path", "import", "output", "label", "features", "name", "version"}),
+    "model": frozenset({"path", "import", "output", "label", "features", "name", "version", "target"}),
 }
 EXAMPLES = {
     ("table", "path"): '"patients.parquet"',
@@ -166,6 +167,12 @@ class Project:
     def rows_hint(self) -> int | None:
         hint: int | None = self.get("table", "rows_hint", int)
         return hint
+
+    @property
+    def target(self) -> str | None:
+        """The declared column that the model predicts, if the project says so."""
+        target: str | None = self.get("model", "target", str)
+        return target
 
     def model(self) -> Model:
         """The model. Loading it runs code: its own module, or whatever a pickle holds."""

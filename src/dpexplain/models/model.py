@@ -62,7 +62,7 @@ class Model:
             raise ModelError("name and version of a model are texts.", hint='name="credit", version="3"')
         self.name = name
         self.version = f"unversioned-{uuid.uuid4()}" if version is None else str(version)
-        self.label = label
+        self.original, self.label = model, label
         self.thread_safe = estimator if thread_safe is None else thread_safe
         self._call = _predict_function(model, label) if estimator else _plain_function(model, label)
         fitted = getattr(model, "feature_names_in_", None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dpexplain.core.canonical import digest
 from dpexplain.render.plots import save_png
-from dpexplain.results import Curve, Result
+from dpexplain.results import Curve, MeanCurve, Result
 
 
 def write_results(results: Sequence[Result], folder: Path, *, pictures: bool = True) -> list[Path]:
@@ -17,6 +17,8 @@ def write_results(results: Sequence[Result], folder: Path, *, pictures: bool = T
     paths: list[Path] = []
     for result in results:
         name = result.feature.replace(" x ", "-x-") if isinstance(result, Curve) else result.kind
+        if isinstance(result, Curve) and result.kind != MeanCurve.kind:  # partial dependence has the plain names
+            name = f"{result.kind}-{name}"
         name = re.sub(r"[^\w-]+", "_", name).strip("_") or result.kind
         if len(name.encode()) > 120:
             name = f"{name[:24]}-{digest(name)[:12]}"

@@ -15,7 +15,7 @@ from rich.table import Table
 from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
-from dpexplain.results import Curve, Receipt
+from dpexplain.results import Curve, Ranking, Receipt, Result
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
@@ -215,6 +215,24 @@ def curve_view(curve: Curve) -> RenderableType:
         where = [_point(line[axis.feature]) for axis in curve.axes]
         table.add_row(*map(escape, where), _number(line["value"]), f"{_number(line['low'])} to {_number(line['high'])}")
     return Group(f"[bold]{escape(title)}[/bold]", table)
+
+
+def ranking_view(ranking: Ranking) -> RenderableType:
+    """The items, the best first, and how sure each place is."""
+    table = _table("", "", ranking.quantity, "95 % noise interval", "above the next")
+    low, high = ranking.interval()
+    sure = [f"{p:.0%}" for p in ranking.order_probability] + [""]
+    lines = zip(ranking.items, ranking.values, low, high, sure, strict=True)
+    for place, (item, value, a, b, p) in enumerate(list(lines)[: 4 * LINES], 1):
+        table.add_row(str(place), escape(item), _number(value), f"{_number(a)} to {_number(b)}", p)
+    return Group(f"[bold]{escape(ranking.title)}[/bold]", table)
+
+
+def result_view(result: Result) -> RenderableType:
+    """A result in a few lines."""
+    if isinstance(result, Curve):
+        return curve_view(result)
+    return ranking_view(result) if isinstance(result, Ranking) else Group(escape(result.receipt.label))
 
 
 def receipt_view(receipt: Receipt) -> RenderableType:

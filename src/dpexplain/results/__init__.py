@@ -3,14 +3,19 @@
 from dpexplain.results.accumulated import AccumulatedCurve
 from dpexplain.results.base import Receipt, Result, from_json
 from dpexplain.results.curve import Curve, Curves, MeanCurve
+from dpexplain.results.generic_curve import GenericCurve
+from dpexplain.results.importance import Importance
 from dpexplain.results.marginals import Marginals, Rug
 from dpexplain.results.quantiles import Quantiles
 from dpexplain.results.ranking import Ranking
+from dpexplain.results.votes import Votes
 
 __all__ = [
     "AccumulatedCurve",
     "Curve",
     "Curves",
+    "GenericCurve",
+    "Importance",
     "Marginals",
     "MeanCurve",
     "Quantiles",
@@ -18,5 +23,6 @@ __all__ = [
     "Receipt",
     "Result",
     "Rug",
+    "Votes",
     "from_json",
 ]

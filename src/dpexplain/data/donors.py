@@ -1,0 +1,175 @@
+"""Where the replaced values of a row come from: other rows of its group, a fixed permutation, a released histogram.
+
+A `Replaced` is a batch of rows, each with values to be put in the place of its own, in blocks that a release treats as
+one: a group of rows, or each row by itself.
+
+    by_group        groups are dealt by position through a public permutation, or by secret numbers (`Dealer`)
+    by_permutation  the whole column in another, public order
+    by_histogram    secret numbers for every row, turned into values of a released distribution
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.domain import Categorical, Numeric
+from dpexplain.core.release import Gate
+from dpexplain.core.rng import secret_bytes
+from dpexplain.core.sensitivity import Assignment
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.data.table import BATCH_ROWS, PrivateTable
+from dpexplain.engine import map_sum
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TAGS = 2**62  # so many secret numbers that two units hardly ever draw the same one
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """Rows, block after block, with `draws` other values of each feature for every row."""
+
+    rows: Rows
+    values: Mapping[str, Sequence[NDArray[np.generic]]]  # feature -> one array for each draw
+    valid: Sequence[NDArray[np.bool_]]  # for each draw, the rows that have one
+    starts: Integers  # the first row of each block
+
+    @property
+    def size(self) -> int:
+        return self.rows.size
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """All rows of a table in memory. Rows with one tag are one unit; its value is a position, or a secret number."""
+
+    rows: Rows
+    tags: Integers
+
+
+def sum_over(
+    kernel: Callable[[Replaced], Integers],
+    batches: Iterator[Replaced],
+    *,
+    size: int,
+    label: str,
+    total: int | None,
+    parallel: bool,
+) -> Integers:
+    """The exact sum of a kernel that gives `size` integers for a batch."""
+    return map_sum(kernel, batches, size=size, label=label, total=total, parallel=parallel)
+
+
+def gather(table: PrivateTable, gate: Gate, columns: Sequence[str]) -> Gathered:
+    """The rows that a release may use, and their tags. The gate must be open."""
+    batches = list(table.dealt_rows(gate, columns, TAGS))
+    domain = table.domain
+    empty = {name: np.empty(0, dtype=np.float64 if isinstance(domain[name], Numeric) else np.int32) for name in columns}
+    joined = {name: np.concatenate([empty[name], *(rows[name] for rows, _ in batches)]) for name in columns}
+    tags = np.concatenate([np.empty(0, dtype=np.int64), *(tags for _, tags in batches)])
+    return Gathered(Rows(domain, joined, len(tags)), tags)
+
+
+def deal(tags: Integers, rule: Assignment, *, parts: int, size: int | None, seed: int) -> tuple[Integers, Integers]:
+    """The group of each row and its unit's mark inside it.
+
+    By position, a public permutation of the `size` places comes first: neighbours in a sorted table are alike, and
+    would be poor company. A replaced row keeps its place and so its group.
+    """
+    if rule is Assignment.POSITION:
+        assert size is not None
+        tags = PublicRandom(seed).generator.permutation(size)[tags % size]
+    return tags % parts, tags
+
+
+def by_group(
+    gathered: Gathered, group: Integers, mark: Integers, features: Sequence[str], draws: int
+) -> Iterator[Replaced]:
+    """Batches of whole groups. A row's values come from the next rows of its group that belong to other units."""
+    order = np.lexsort((mark, group))
+    rows, group, mark = gathered.rows.take(order), group[order], mark[order]
+    first, others, donors = _company(group, mark, draws)
+    starts = np.flatnonzero(first == np.arange(len(group)))
+    for begin, end in _cuts(starts, len(group)):
+        values = {name: [rows[name][donor[begin:end]] for donor in donors] for name in features}
+        valid = [others[begin:end] > k for k in range(draws)]
+        inside = starts[(starts >= begin) & (starts < end)] - begin
+        yield Replaced(rows.take(slice(begin, end)), values, valid, inside)
+
+
+def _company(group: Integers, mark: Integers, draws: int) -> tuple[Integers, Integers, list[Integers]]:
+    """For rows sorted by group and mark: the first row of the group, how many rows of other units it has, and the
+    place of each donor (of any row, where there are too few).
+    """
+    place = np.arange(len(group))
+    first, size = _runs(group[1:] != group[:-1], len(group))
+    own, width = _runs((group[1:] != group[:-1]) | (mark[1:] != mark[:-1]), len(group))
+    others = size - width
+    after = own - first + width  # where the rows of other units begin, counted from the start of the group, and around
+    donors = [first + (after + (place - own + k) % np.maximum(others, 1)) % np.maximum(size, 1) for k in range(draws)]
+    return first, others, donors
+
+
+def _runs(new: NDArray[np.bool_], size: int) -> tuple[Integers, Integers]:
+    """For each place, where its run begins and how long the run is; `new` says where a run ends."""
+    begins = np.concatenate([[0], np.flatnonzero(new) + 1]) if size else np.empty(0, dtype=np.int64)
+    lengths = np.diff(np.append(begins, size))
+    return np.repeat(begins, lengths), np.repeat(lengths, lengths)
+
+
+def _cuts(starts: Integers, size: int) -> Iterator[tuple[int, int]]:
+    """Batches of about BATCH_ROWS rows that cut no group."""
+    begin = 0
+    while begin < size:
+        later = starts[np.searchsorted(starts, begin + BATCH_ROWS) :]
+        end = int(later[0]) if len(later) else size
+        yield begin, end
+        begin = end
+
+
+def by_permutation(gathered: Gathered, features: Sequence[str], seed: int) -> Iterator[Replaced]:
+    """Batches of single rows, each feature's column in a public order of its own."""
+    rows, public = gathered.rows, PublicRandom(seed)
+    shuffled = {name: rows[name][public.generator.permutation(rows.size)] for name in features}
+    for begin in range(0, rows.size, BATCH_ROWS):
+        place = slice(begin, min(begin + BATCH_ROWS, rows.size))
+        part = rows.take(place)
+        values = {name: [column[place]] for name, column in shuffled.items()}
+        yield Replaced(part, values, [np.ones(part.size, dtype=bool)], np.arange(part.size))
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A released distribution over public cells: of codes where there are no edges."""
+
+    shares: Floats
+    edges: tuple[float, ...] | None
+
+
+def by_histogram(rows: Rows, histograms: Mapping[str, Histogram], draws: int) -> Replaced:
+    """Single rows with secret draws of their own, which do not depend on the place of a row in the table."""
+    values = {name: [_drawn(rows, name, h) for _ in range(draws)] for name, h in histograms.items()}
+    return Replaced(rows, values, [np.ones(rows.size, dtype=bool)] * draws, np.arange(rows.size))
+
+
+def _drawn(rows: Rows, name: str, histogram: Histogram) -> NDArray[np.generic]:
+    column, ends = rows.domain[name], np.cumsum(histogram.shares)
+    cell = np.searchsorted(ends[:-1], _uniform(rows.size) * ends[-1], side="right")
+    if histogram.edges is None:
+        assert isinstance(column, Categorical)
+        return column.clean(cell.astype(np.int32))
+    assert isinstance(column, Numeric)
+    edges = np.asarray(histogram.edges)
+    return column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * _uniform(rows.size))
+
+
+def _uniform(size: int) -> Floats:
+    """Secret numbers in [0, 1), a fresh one for every row."""
+    bits = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)
+    return bits.astype(np.float64) * 2.0**-53

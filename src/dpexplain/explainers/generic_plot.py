@@ -1,0 +1,369 @@
+"""Differentially private plots of one feature by any plot explainer, a black box that is run on parts of the rows.
+
+Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the explainer, the
+             model, the number of parts, the grid, the output box, the declared domain, and the number of rows under
+             replace-one without units. The explainer must look at nothing but the part it is given.
+Statistic    rows are dealt to l parts; the explainer's curve (x, y) of each part is interpolated at the public grid
+             points, *then* clipped to the box and rounded to {0..K}; s_g = sum over parts (`Gate.aggregate_parts`). A
+             part that fails counts as the middle of the box. The rug: counts of public cells of the feature.
+Sensitivity  one unit changes at most c parts, and each of them moves every s_g by at most K: c K in L-inf
+             (`Sensitivity.of_parts`); c is 1, or 2 where a keyed hash deals rows under replace-one.
+Release      cube noise as a rule. The mean over parts, smoothing and intervals are post-processing.
+References   "Differentially Private Global Explanations", Algorithm 3; Nissim, Raskhodnikova, Smith 2007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Categorical, Domain, PublicRange
+from dpexplain.core.mechanisms import best
+from dpexplain.core.noise import Noise
+from dpexplain.core.release import Gate, split
+from dpexplain.core.sensitivity import Assignment, Neighbours, Sensitivity
+from dpexplain.data.assignment import assignment_for
+from dpexplain.data.table import PrivateTable
+from dpexplain.design import DataFlow
+from dpexplain.errors import InputError
+from dpexplain.explainers import parts as shared
+from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
+from dpexplain.explainers.partial_dependence import RESOLUTIONS, RUG_CELLS, UNKNOWN_ROWS_RESOLUTION, _rug_share
+from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
+from dpexplain.models import Model
+from dpexplain.plain import Dealt, Levels, accumulated_effects, partial_dependence
+from dpexplain.plain.grouped import Floats
+from dpexplain.results import Curve, Marginals
+from dpexplain.results.base import receipt_for
+from dpexplain.results.curve import MOST_POINTS
+from dpexplain.results.generic_curve import GenericCurve
+
+BUILT_IN = {"pdp": partial_dependence, "ale": accumulated_effects}
+TITLES = {"pdp": "Partial dependence", "ale": "Accumulated effects"}
+# What a small part is taken to distort, in units of the box: this times parts / rows. Rules of thumb; the mean of the
+# partial dependences of equal parts is the partial dependence of the table, however small the parts are.
+DISTORTION = {"pdp": 0.0, "ale": 0.02}
+UNKNOWN_DISTORTION = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenericPlot:
+    """The request: everything about the release that a caller decides.
+
+    explainer  a function (rows, model) -> (x, y), or "pdp" or "ale" for our own plain ones
+    feature    the feature that x belongs to
+    output     the public box (low, high) that y is clipped to
+    columns    the columns that the function sees (default: all declared ones)
+    parts      how many parts; by default the forecast decides
+    grid       a number of points, or the points themselves; by default the declared domain and the forecast decide
+    rug        also release where the rows are
+    smooth     smooth the released values (free; intervals stay those of the unsmoothed ones)
+    name, version   identify the function (and a model that is no dpx.Model) in the ledger: the same request is answered
+               again for free. Without a version every call counts as a new one.
+    mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
+    """
+
+    explainer: Callable[..., Any] | str
+    feature: str
+    output: tuple[float, float]
+    columns: Sequence[str] | None = None
+    parts: int | None = None
+    grid: int | Sequence[float] | None = None
+    rug: bool = True
+    smooth: bool = True
+    name: str | None = None
+    version: str | None = None
+    mechanism: str | None = None
+
+    def __post_init__(self) -> None:
+        shared.checked_function(self.explainer, "explainer", list(BUILT_IN))
+        name, version = shared.identity_of(self.explainer, self.name, self.version)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "version", version)
+        if not isinstance(self.output, tuple | list) or len(self.output) != 2:
+            raise InputError("output must be a pair (low, high): the box that the plot is clipped to.")
+        if not isinstance(self.rug, bool):
+            raise InputError(
+                f"rug must be true or false; got {self.rug!r}.", hint="or Marginals that were released before"
+            )
+        if isinstance(self.columns, str) or (self.columns is not None and not list(self.columns)):
+            raise InputError("columns must be a list of names.", hint='columns=["age", "sex"], or leave it out for all')
+
+    @property
+    def built_in(self) -> str | None:
+        return self.explainer if isinstance(self.explainer, str) else None
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} of {self.feature} in parts"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+
+    axis: Axis
+    output: PublicRange
+    parts: int
+    assignment: Assignment
+    rug: Partition | None
+    rug_share: Fraction
+    mechanism: str | None
+    explainer: JsonObject  # its name, version and title, and whether it is one of ours
+    columns: tuple[str, ...] | None
+
+    def to_json(self, neighbours: Neighbours) -> JsonObject:
+        return {
+            "views": [[self.axis.to_json()]],
+            "output": self.output.to_json(),
+            "count_weight": 0,  # the number of parts is public under every relation
+            "parts": shared.part_facts(self.assignment, neighbours, self.parts),
+            "rug": [] if self.rug is None else [self.rug.to_json()],
+            "rug_share": str(self.rug_share),
+            "mechanism": self.mechanism,
+            "explainer": self.explainer,
+            "columns": None if self.columns is None else list(self.columns),
+        }
+
+
+def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
+    """Of the curve: from the public request alone."""
+    changed = spec.assignment.changed_parts(neighbours)
+    return Sensitivity.of_parts(neighbours, len(spec.axis.points), spec.output.levels, changed)
+
+
+def resolve(
+    request: GenericPlot, domain: Domain, neighbours: Neighbours, assignment: Assignment, rows: int | None, cost: Cost
+) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things."""
+    domain.column(request.feature)
+    for name in request.columns or ():
+        domain.column(name)
+    output = PublicRange(*request.output)
+    rug = partition_of(request.feature, domain[request.feature], RUG_CELLS) if request.rug else None
+    share = Fraction(0) if rug is None else _rug_share((rug,), neighbours, rows, cost)
+    columns = None if request.columns is None else tuple(dict.fromkeys([*request.columns, request.feature]))
+    shared.checked_parts(request.parts, rows if neighbours.rows_public else None)
+
+    title = request.name if request.built_in is None else TITLES[request.built_in]
+    identity: JsonObject = {"name": request.name, "version": request.version, "title": title}
+    identity |= {"built_in": request.built_in is not None}
+
+    def spec(resolution: int, parts: int) -> Spec:
+        axis = axis_of(domain, request.feature, request.grid, resolution)
+        return Spec(axis, output, parts, assignment, rug, share, request.mechanism, identity, columns)
+
+    points = len(spec(2, 2).axis.points)
+    if points > MOST_POINTS:
+        raise InputError(
+            f"a grid of {points} points is too long; {MOST_POINTS} is the most.", hint="use a coarser grid"
+        )
+    if rows is None:
+        return spec(UNKNOWN_ROWS_RESOLUTION, request.parts or shared.UNKNOWN_ROWS_PARTS)
+    most = min(rows, shared.MOST_PARTS if request.built_in else shared.MOST_CALLS)
+    numbers = shared.ladder(most) if request.parts is None else [request.parts]
+    distortion = UNKNOWN_DISTORTION if request.built_in is None else DISTORTION[request.built_in]
+
+    def expected_loss(candidate: Spec, noise: Noise) -> float:
+        """Squared error in units of the box: noise, interpolation as for partial dependence, and small parts."""
+        size = len(candidate.axis.points)
+        kept = min(1.0, (20 / size) ** 0.5) if request.smooth else 1.0
+        gap = 0 if is_complete(candidate.axis, domain[request.feature]) else 1 / size
+        empty = shared.empty_share(candidate.parts, rows, neighbours, assignment)
+        bias = distortion * candidate.parts / rows + empty / 2
+        return kept * (noise.std / (output.levels * candidate.parts)) ** 2 + 3e-4 * gap + bias**2
+
+    losses = []
+    for by_axis in {s.axis: s for s in (spec(resolution, 2) for resolution in RESOLUTIONS)}.values():
+        noise = forecast(by_axis, neighbours, cost)["curve"]  # the noise of a sum: the number of parts is not in it
+        candidates = [replace(by_axis, parts=number) for number in numbers]
+        losses += [(expected_loss(candidate, noise), candidate) for candidate in candidates]
+    return min(losses, key=lambda pair: pair[0])[1]
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of each part of the release at this price. Costs nothing, touches no data."""
+    rug_cost, curve_cost = split(cost, spec.rug_share)
+    found = {"curve": best(sensitivity(spec, neighbours), len(spec.axis.points), curve_cost, spec.mechanism)}
+    if spec.rug is not None:
+        found["rug"] = best(Sensitivity.of_counts(neighbours), spec.rug.size, rug_cost)
+    return found
+
+
+def outlook(request: GenericPlot, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise will move the mean curve of the parts."""
+    dealt = assignment_for(setting.neighbours, None)
+    spec = resolve(request, setting.domain, setting.neighbours, dealt, setting.hint, cost)
+    parts = forecast(spec, setting.neighbours, cost)
+    noise, unit = parts["curve"], spec.output.width / (spec.output.levels * spec.parts)
+    rug = parts["rug"].halfwidth(LEVEL) if "rug" in parts else None
+    errors = (noise.std * unit, noise.halfwidth(LEVEL) * unit, noise.band(LEVEL) * unit)
+    return Outlook(noise.law.value, noise.size, *errors, rug)
+
+
+def diagram() -> DataFlow:
+    """Where the rows go, and where noise is added."""
+    stages = {
+        "table": "private rows",
+        "parts": "rows dealt to a public number of parts",
+        "curves": "the explainer on each part, interpolated at public points",
+        "sum": "clipped to the box and added up over parts",
+        "rug": "counts of public cells",
+        "means": "division, smoothing, intervals",
+        "plot": "curve with its rug",
+    }
+    edges = [
+        ("table", "parts"), ("parts", "curves"), ("curves", "sum"), ("sum", "means"), ("means", "plot"),
+        ("table", "rug"), ("rug", "plot"),
+    ]  # fmt: skip
+    return DataFlow(stages, edges, name="Generic plot", noised=["sum", "rug"])
+
+
+def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost) -> Curve:
+    """Release the curve of `request` for `cost`, rug included."""
+    neighbours, domain = table.neighbours, table.domain
+    spec = resolve(request, domain, neighbours, table.assignment, table.rows_hint, cost)
+    forecast(spec, neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
+    columns, curves = _black_box(request, spec, domain, model, table.rows_hint)
+
+    def body(gate: Gate) -> None:
+        dealt = shared.collect(table, gate, columns, spec.parts)
+        rug_cost, curve_cost = split(cost, spec.rug_share)
+        changed = spec.assignment.changed_parts(gate.neighbours)
+        gate.aggregate_parts(
+            "curve", curves(dealt), spec.output, changed=changed, cost=curve_cost, mechanism=spec.mechanism
+        )
+        if spec.rug is not None:
+            gate.noisy_counts("rug", spec.rug.counts(dealt.rows[request.feature]), rug_cost)
+
+    public = ["the explainer", "the number of parts", "the grid", "the output box", "the model"]
+    identity = {
+        "explainer": "generic-plot",
+        "table": table.identity,
+        "model": model.identity if isinstance(model, Model) else None,
+        "spec": spec.to_json(neighbours),
+        "public": [*public, domain.describe(), *neighbours.public],
+    }
+    released = table.door.release(request.label, identity, cost, body)
+    receipt = receipt_for(request.label, table.budget, neighbours, released)
+    return GenericCurve(receipt, released.payload, 0, request.smooth)
+
+
+def _black_box(
+    request: GenericPlot, spec: Spec, domain: Domain, model: Any, rows: int | None
+) -> tuple[list[str], Callable[[Dealt], Floats]]:
+    """The columns that are read, and the function from dealt rows to [part, point], tried out on synthetic rows."""
+    axis = spec.axis
+    if request.built_in is not None:
+        known = shared.required_model(model, f"the explainer {request.built_in!r}")
+        levels = Levels(known.checked(domain), known.output, known.thread_safe)
+        explainer = BUILT_IN[request.built_in]
+        columns = list(dict.fromkeys([*levels.predictor.features, axis.feature]))
+        return columns, lambda dealt: explainer(dealt, levels, axis)
+    function, given = request.explainer, shared.original(model)
+    assert callable(function)
+    columns = list(domain) if spec.columns is None else list(spec.columns)
+    reader = shared.Reader(domain, columns)
+    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(rows, spec.parts), axis.feature)
+    shared.try_out(reader, function, given, synthetic, lambda answer: problem(answer, axis, domain))
+
+    def understood(answer: Any) -> Floats:
+        return on_grid(answer, axis)
+
+    def curves(dealt: Dealt) -> Floats:
+        return np.array(list(shared.answers(dealt, reader, function, given, understood)))
+
+    return columns, curves
+
+
+def on_grid(answer: Any, axis: Axis) -> Floats:
+    """A plot (x, y) at the public points; all NaN for an answer that is no plot.
+
+    Numbers are interpolated, several y of one x count as their mean, and beyond its ends a curve goes on level. A
+    category that the plot does not have is NaN.
+    """
+    nothing = np.full(len(axis.points), np.nan)
+    if answer is None or _shape_problem(answer):
+        return nothing
+    y = np.asarray(answer[1], dtype=np.float64)
+    if not np.isfinite(y).all():
+        return nothing
+    if not axis.ordered:
+        heights: dict[Any, list[float]] = {}
+        for x, height in zip(answer[0], y, strict=True):
+            heights.setdefault(_plain(x), []).append(float(height))
+        return np.array([float(np.mean(heights[point])) if point in heights else np.nan for point in axis.points])
+    x = np.asarray(answer[0], dtype=np.float64)
+    if not np.isfinite(x).all():
+        return nothing
+    distinct, place = np.unique(x, return_inverse=True)
+    means = np.bincount(place, weights=y) / np.bincount(place)
+    return np.interp(np.asarray(axis.points, dtype=np.float64), distinct, means)
+
+
+def problem(answer: Any, axis: Axis, domain: Domain) -> str:
+    """What is wrong with a plot of synthetic rows, in words; nothing if it can be used."""
+    if wrong := _shape_problem(answer):
+        return wrong
+    try:
+        numbers = [np.asarray(values, dtype=np.float64) for values in (answer if axis.ordered else answer[1:])]
+    except (TypeError, ValueError):
+        return "it returns values that are not numbers"
+    if not all(np.isfinite(values).all() for values in numbers):
+        return "it returns NaN or infinite values"
+    column = domain[axis.feature]
+    if isinstance(column, Categorical) and (unknown := [x for x in answer[0] if _plain(x) not in column.categories]):
+        return f"its x has {unknown[0]!r}, which is not a declared category of {axis.feature!r}"
+    return ""
+
+
+def _shape_problem(answer: Any) -> str:
+    if answer is None:
+        return "it returns nothing"
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        return "it does not return a pair (x, y)"
+    if any(np.ndim(values) != 1 for values in answer):
+        return "x and y are not two lists"
+    lengths = [len(values) for values in answer]
+    if lengths[0] != lengths[1]:
+        return f"x and y have different lengths, {lengths[0]} and {lengths[1]}"
+    return "" if lengths[0] else "it returns an empty plot"
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def generic_plot(
+    table: PrivateTable,
+    explainer: Callable[..., Any] | str,
+    feature: str,
+    *,
+    output: tuple[float, float],
+    model: Any = None,
+    epsilon: Any = None,
+    rho: Any = None,
+    **options: Any,
+) -> Curve:
+    """Differentially private plot of `feature` by any explainer: a function (rows, model) -> (x, y), "pdp" or "ale".
+
+    The function gets the clean rows of one part as a DataFrame, and what was given as `model` (of a `dpx.Model`, the
+    estimator or function that it was made of). `output` is the public box of y. Options: see `requests.GenericPlot`;
+    `rug` may also be `Marginals` that were released before.
+    """
+    known = options.pop("rug", True)
+    marginals = known if isinstance(known, Marginals) else None
+    rug = marginals is None and known
+    request = GenericPlot(explainer=explainer, feature=feature, output=output, rug=rug, **options)
+    if marginals is not None:
+        if marginals.receipt.request["table"] != table.identity:
+            raise InputError("these marginals were released from another table, or from another version of it.")
+        marginals.rug(request.feature)  # one that the marginals do not have is refused before anything is paid
+    curve = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
+    return curve if marginals is None else replace(curve, marginals=marginals)

@@ -1,0 +1,386 @@
+"""With a sampler that adds nothing, the released importances are the plain ones."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.inspection import permutation_importance as sklearn_importance
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, mean_absolute_error, mean_squared_error
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeRegressor
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure
+from dpexplain.core.noise import Law, Noise
+from dpexplain.core.release import Door
+from dpexplain.explainers import permutation_importance as pfi
+from dpexplain.explainers.permutation_importance import PermutationImportance, permutation_importance
+from dpexplain.results.importance import Importance, gap_halfwidth
+from examples import DOMAIN, score
+from stubs import FreeAccount
+
+STEP = 2.0**-17  # rounding of each row's loss, in units of its bound
+WIDE = dpx.Domain(
+    {**DOMAIN, "spent": dpx.Numeric(0, 1), "rich": dpx.Categorical(["no", "yes"]), "one": dpx.Categorical(["a"])}
+)
+FEATURES = ["age", "sex", "income"]
+PROTECTIONS = [
+    {"relation": "replace-one"},
+    {"relation": "add-remove"},
+    {"relation": "replace-one", "unit": dpx.Unit("person", 3)},
+    {"relation": "add-remove", "unit": dpx.Unit("person", 3)},
+]
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    draw, n = np.random.default_rng(0), 3_000
+    frame = pd.DataFrame(
+        {
+            "age": draw.integers(20, 30, n),
+            "sex": draw.choice(["Female", "Male"], n),
+            "income": draw.uniform(0, 100, n),
+            "person": np.arange(n) // 3,
+            "one": "a",
+        }
+    )
+    spent = np.clip(score(frame) + draw.normal(0, 0.1, n), 0, 1)
+    return frame.assign(spent=spent, rich=np.where(spent > 0.4, "yes", "no")).sample(frac=1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def tree(people):
+    encoder = make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")
+    return make_pipeline(encoder, DecisionTreeRegressor(max_depth=5)).fit(people[FEATURES], people["spent"])
+
+
+@pytest.fixture(scope="module")
+def forest(people):
+    return RandomForestClassifier(10, max_depth=4, random_state=0).fit(people[["age", "income"]], people["rich"])
+
+
+@pytest.fixture(scope="module")
+def expected(people, tree):
+    return sklearn_importance(
+        tree, people[FEATURES], people["spent"], n_repeats=30, random_state=0, scoring="neg_mean_squared_error"
+    )
+
+
+def simple() -> dpx.Model:
+    return dpx.Model(score, output=(0, 1), features=FEATURES, name="score", version="1")
+
+
+@pytest.mark.parametrize("with_marginals", [False, True])
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_agrees_with_scikit_learn(make_table, people, tree, expected, protection, with_marginals):
+    table = make_table(people, exact=True, domain=WIDE, **protection)
+    marginals = dpx.marginals(table, FEATURES, epsilon=1) if with_marginals else None
+    model = dpx.Model(tree, output=(0, 1), features=FEATURES)
+    found = permutation_importance(table, model, "spent", epsilon=1, clip=math.inf, repeats=3, marginals=marginals)
+    assert isinstance(found, Importance)
+    assert found.candidates == tuple(FEATURES)
+    assert found.base == pytest.approx(mean_squared_error(people["spent"], tree.predict(people[FEATURES])), abs=STEP)
+    # seven standard deviations of one permutation, and one per cent because rows may be alone in their group
+    spread = 7 * expected.importances_std + 0.01 * expected.importances_mean
+    np.testing.assert_array_less(abs(found.scores - expected.importances_mean), spread)
+    np.testing.assert_allclose(found.errors, found.base + found.scores)
+
+
+def test_a_person_takes_no_values_from_their_own_rows(make_table, people, model):
+    """Age is one number for each person: were it taken from the same person, it would seem less important."""
+    by_person = people.assign(age=20 + people["person"] % 10)
+    by_person["spent"] = score(by_person)
+    table = make_table(by_person, exact=True, domain=WIDE, relation="add-remove", unit=dpx.Unit("person", 3))
+    found = permutation_importance(table, simple(), "spent", epsilon=1, clip=math.inf, features=["age"])
+    ages = 0.04 * by_person["age"].to_numpy()
+    assert found.scores[0] == pytest.approx(2 * ages.var(), rel=0.2)  # E(a - a')^2; one third less from own rows
+    assert found.base == pytest.approx(0, abs=STEP)
+
+
+def by_hand(people, frame_of, metric, seed=0):
+    """Errors with each feature permuted as the published form does it, and the base."""
+    generator = dpx.data.PublicRandom(seed).generator
+    names = list(frame_of.columns)
+    errors = []
+    for name in names:
+        shuffled = frame_of[name].to_numpy()[generator.permutation(len(people))]
+        errors.append(metric(frame_of.assign(**{name: shuffled})))
+    return errors, metric(frame_of)
+
+
+@pytest.mark.parametrize(
+    ("loss", "measure", "bound"),
+    [
+        (None, lambda y, p: brier_score_loss(y, p), 1),
+        ("squared", lambda y, p: mean_squared_error(y, p), 1),
+        ("absolute", lambda y, p: mean_absolute_error(y, p), 1),
+        ("log", lambda y, p: log_loss(y, np.clip(p, 0.01, 0.99)), -math.log(0.01)),
+        ("accuracy", lambda y, p: 1 - accuracy_score(y, p >= 0.5), 1),
+    ],
+)
+def test_the_faithful_form_is_the_plain_computation_with_the_same_permutation(
+    make_table, people, forest, loss, measure, bound
+):
+    outcome = (people["rich"] == "yes").astype(int)
+    errors, base = by_hand(
+        people, people[["age", "income"]], lambda frame: measure(outcome, forest.predict_proba(frame)[:, 1]), seed=5
+    )
+    model = dpx.Model(forest, output=(0, 1), label="yes")
+    table = make_table(people, exact=True, domain=WIDE)
+    found = permutation_importance(table, model, "rich", epsilon=1, method="paper", loss=loss, seed=5)
+    assert found.candidates == ("age", "income")  # all that the model uses
+    np.testing.assert_allclose(found.errors, errors, atol=STEP * bound)
+    assert found.base == pytest.approx(base, abs=STEP * bound)
+    np.testing.assert_allclose(found.scores, np.array(errors) - base, atol=2 * STEP * bound)
+    noise = found.part("errors")[1]
+    assert noise.law == "discrete-laplace"
+    # 2 B for each of two errors and B for the base, over n epsilon
+    assert float(noise.scale) / (found.losses.levels * len(people)) == pytest.approx(5 / len(people))
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_what_changes_nothing_has_no_importance(make_table, people, forest, protection):
+    """A feature that the model ignores, a constant one, and one with a single category."""
+    constant = people.assign(age=25)
+    table = make_table(constant, exact=True, domain=WIDE, **protection)
+    model = dpx.Model(forest, output=(0, 1), label="yes")
+    found = permutation_importance(
+        table, model, "rich", epsilon=1, features=["sex", "one", "age", "income"], loss="log"
+    )
+    assert found.scores[:3].tolist() == [0, 0, 0]
+    assert found.scores[3] > 0.001
+    assert found.items[0] == "income"
+    assert found.quantity == "increase of the log loss"
+
+
+def test_targets_of_every_kind_mean_the_same(make_table, people, forest):
+    coded = people.assign(spent=(people["rich"] == "yes").astype(float))
+    settings = {"epsilon": 1, "method": "paper"}
+    classifier = dpx.Model(forest, output=(0, 1), label="yes", name="f", version="1")
+    plain = dpx.Model(lambda rows: forest.predict_proba(rows)[:, 1], output=(0, 1), features=["age", "income"])
+    first = permutation_importance(make_table(coded, exact=True, domain=WIDE), classifier, "rich", **settings)
+    second = permutation_importance(make_table(coded, exact=True, domain=WIDE), plain, "spent", **settings)
+    third = permutation_importance(
+        make_table(coded, exact=True, domain=WIDE), plain, "rich", positive="yes", **settings
+    )
+    fourth = permutation_importance(make_table(coded, exact=True, domain=WIDE), plain, "spent", positive=1, **settings)
+    numbers = dpx.Domain({**WIDE, "spent": dpx.Categorical([0, 1])})
+    fifth = permutation_importance(
+        make_table(coded.assign(spent=coded["spent"].astype(int)), exact=True, domain=numbers),
+        plain,
+        "spent",
+        **settings,
+    )
+    for other in (second, third, fourth, fifth):
+        np.testing.assert_array_equal(first.errors, other.errors)
+
+
+def test_the_limit_shrinks_about_as_many_groups_as_wanted(make_table, people):
+    """Without noise the chosen limit is the one with the wanted number above it, and nothing is above the next."""
+    table = make_table(people, exact=True, domain=WIDE, budget=dpx.Budget(1000))
+    whole = permutation_importance(table, simple(), "spent", epsilon=200, clip=math.inf)
+    limited = permutation_importance(table, simple(), "spent", epsilon=200)
+    np.testing.assert_allclose(limited.scores, whole.scores, rtol=0.02)
+    assert limited.limit < whole.limit / 8  # the largest limit would waste noise
+    tight = permutation_importance(table, simple(), "spent", epsilon=0.05)
+    assert tight.limit < limited.limit
+    assert tight.items[:2] == limited.items[:2]
+    half = permutation_importance(table, simple(), "spent", epsilon=1, clip=0.05)
+    assert half.limit == pytest.approx(0.05, abs=STEP)
+    assert "limit" not in half.released["parts"]
+
+
+def test_failing_predictions_count_as_the_middle_and_stop_nothing(make_table, people):
+    def odd(rows: pd.DataFrame) -> np.ndarray:
+        income = rows["income"].to_numpy()
+        if (income == 99).any():
+            raise ValueError("99")
+        return np.where(income == 98, np.nan, 0.0)
+
+    broken = people.head(60).assign(income=[99.0] * 20 + [98.0] * 20 + [1.0] * 20, spent=0.0)
+    model = dpx.Model(odd, output=(0, 1), features=["income", "age"])
+    for method in ("default", "paper"):
+        table = make_table(broken, exact=True, domain=WIDE)
+        found = permutation_importance(table, model, "spent", epsilon=1, method=method)
+        assert found.base == pytest.approx(1 / 3, abs=STEP)
+        assert found.scores[1] == pytest.approx(0, abs=STEP)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_tables_with_hardly_any_rows(make_table, people, rows):
+    for protection in PROTECTIONS:
+        if protection["relation"] == "add-remove":
+            table = make_table(people.head(rows), domain=WIDE, **protection)
+            found = permutation_importance(table, simple(), "spent", epsilon=1)
+            low, high = found.interval()
+            assert np.isfinite([*low, *high, found.base]).all()
+            assert (low <= high).all()
+
+
+@pytest.mark.parametrize(
+    ("protection", "options"),
+    [*((protection, {"clip": math.inf}) for protection in PROTECTIONS), (PROTECTIONS[0], {"method": "paper"})],
+)
+def test_intervals_cover_the_exact_statistic(make_table, people, protection, options):
+    """400 releases at level 0.8: fewer than 270 covered has a probability below 1e-6."""
+    table, cost = make_table(people.head(600), exact=True, domain=WIDE, **protection), pure(1)
+    exact = permutation_importance(table, simple(), "spent", epsilon=1, **options)
+    sums = {part: exact.part(part) for part in exact.released["parts"]}
+    request = PermutationImportance(target="spent", **options)
+    spec = pfi.resolve(request, WIDE, simple().output, table.neighbours, table.size, cost, uses=FEATURES)
+
+    def body(gate):
+        if spec.paper:
+            bound = pfi.paper_sensitivity(spec, gate.neighbours)
+            gate.noisy_sum("errors", sums["errors"][0], bound, cost, mechanism=spec.mechanism)
+        else:
+            base_cost, _, changes_cost = spec.shares(cost)
+            gate.noisy_sum("base", sums["base"][0], pfi.base_sensitivity(spec, gate.neighbours), base_cost)
+            bound = pfi.sensitivity(spec, gate.neighbours, spec.limits[0])
+            gate.noisy_sum("changes", sums["changes"][0], bound, changes_cost, mechanism=spec.mechanism)
+
+    door = Door(FreeAccount(table.budget, table.neighbours, keep=False))
+    covered = np.zeros(3, dtype=int)
+    for number in range(400):
+        released = door.release("again", {"number": number}, cost, body)
+        found = Importance(exact.receipt, released.payload)
+        assert {part: found.part(part)[1] for part in sums} == {part: noise for part, (_, noise) in sums.items()}
+        low, high = found.score_interval(0.8)
+        covered[0] += low[0] <= exact.scores[0] <= high[0]
+        low, high = found.base_interval(0.8)
+        covered[1] += low <= exact.base <= high
+        low, high = found.errors_interval(0.8)
+        covered[2] += low[0] <= exact.errors[0] <= high[0]
+    assert covered.min() >= 270
+
+
+def test_the_interval_of_a_difference_allows_for_both_noises():
+    for law in Law:
+        noise = Noise(law, 5, 1000)
+        for level in (0.5, 0.95, 0.999):
+            assert (1 + level) / 2 <= noise.below(gap_halfwidth(noise, level)) <= (1 + level) / 2 + 0.002
+
+
+def test_a_result_goes_to_a_file_and_back(make_table, people, tmp_path):
+    table = make_table(people, domain=WIDE)
+    for options in ({}, {"clip": 1.0}, {"method": "paper"}):
+        found = permutation_importance(table, simple(), "spent", epsilon=1, **options)
+        found.to_json(tmp_path / "file.json")
+        again = dpx.from_json(tmp_path / "file.json")
+        assert isinstance(again, Importance)
+        pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
+        assert (again.base, again.limit, again.title) == (found.base, found.limit, found.title)
+        np.testing.assert_array_equal(again.errors_interval(), found.errors_interval())
+        assert (again.limit is None) == ("method" in options)
+        dpx.verify(again, table.ledger)
+    replayed = permutation_importance(table, simple(), "spent", epsilon=1)
+    assert replayed.receipt.replayed
+
+
+def test_damaged_files_are_refused(make_table, people):
+    found = permutation_importance(make_table(people, domain=WIDE), simple(), "spent", epsilon=1)
+    text = found.to_json()
+    assert '"kind": "permutation-importance"' in text
+    with pytest.raises(dpx.InputError):
+        dpx.from_json(text.replace('"view": {}', '"view": {"a": 1}'))
+    for other in (99, -1):
+        document = json.loads(text)
+        document["released"]["parts"]["limit"]["values"] = [other]
+        with pytest.raises(dpx.InputError):
+            dpx.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "nothing"}, "unknown feature"),
+        ({"target": "age"}, "which is the target"),
+        ({"features": ["nothing"]}, "unknown feature"),
+        ({"features": ["spent"]}, "is the target"),
+        ({"features": []}, "list of names"),
+        ({"features": "age"}, "list of names"),
+        ({"features": ["age", "age"]}, "named twice"),
+        ({"features": [["age"]]}, "is a name"),
+        ({"loss": "hinge"}, "unknown loss"),
+        ({"floor": 0.7}, "floor"),
+        ({"clip": 0}, "clip"),
+        ({"clip": "much"}, "clip"),
+        ({"repeats": 0}, "repeats"),
+        ({"repeats": 1.5}, "repeats"),
+        ({"method": "other"}, "unknown method"),
+        ({"method": "paper", "clip": 1.0}, "neither clip nor repeats"),
+        ({"mechanism": "magic"}, "unknown mechanism"),
+        ({"mechanism": "discrete-gaussian"}, "not available"),
+        ({"method": "paper", "mechanism": "magic"}, "not available"),
+        ({"seed": -1}, "seed"),
+        ({"target": "rich"}, "counts as one"),
+        ({"target": "rich", "positive": "maybe"}, "no category"),
+        ({"positive": 7}, "never 7"),
+        ({"epsilon": 1e-9}, "larger epsilon"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_paid(make_table, people, options, message):
+    table = make_table(people, domain=WIDE)
+    settings = {"target": "spent", "epsilon": 1, **options}
+    with pytest.raises(dpx.InputError, match=message) as caught:
+        permutation_importance(table, simple(), **settings)
+    assert "Nothing was spent" in str(caught.value) or message == "larger epsilon"
+    assert table.ledger.statement(table.name).spent.amount == 0
+
+
+def test_losses_of_probabilities_need_a_probability(make_table, people):
+    model = dpx.Model(score, output=(-1, 1), features=FEATURES)
+    for loss in ("log", "accuracy"):
+        with pytest.raises(dpx.InputError, match="inside"):
+            permutation_importance(make_table(people, domain=WIDE), model, "spent", epsilon=1, loss=loss)
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS[1:])
+def test_the_faithful_form_knows_replace_one_only(make_table, people, protection):
+    with pytest.raises(dpx.InputError, match="number of rows is public"):
+        permutation_importance(
+            make_table(people, domain=WIDE, **protection), simple(), "spent", epsilon=1, method="paper"
+        )
+
+
+def test_marginals_must_fit(make_table, people):
+    table, other = make_table(people, domain=WIDE), make_table(people, domain=WIDE)
+    marginals = dpx.marginals(table, ["age"], epsilon=1)
+    with pytest.raises(dpx.InputError, match="another table"):
+        permutation_importance(other, simple(), "spent", epsilon=1, marginals=marginals)
+    with pytest.raises(dpx.InputError, match="do not have 'sex'"):
+        permutation_importance(table, simple(), "spent", epsilon=1, marginals=marginals)
+    with pytest.raises(dpx.InputError, match="no use for marginals"):
+        permutation_importance(table, simple(), "spent", epsilon=1, marginals=marginals, method="paper")
+    with pytest.raises(dpx.InputError, match="result of dpx.marginals"):
+        permutation_importance(table, simple(), "spent", epsilon=1, marginals={"age": [1]})
+    found = permutation_importance(table, simple(), "spent", epsilon=1, marginals=marginals, features=["age"])
+    assert found.spec["marginals"] == marginals.receipt.entry.payload_hash
+
+
+def test_the_noised_stages_are_what_is_released(make_table, people):
+    diagram = pfi.diagram()
+    assert diagram.noised in diagram.privacy_enabling_sets()
+    found = permutation_importance(make_table(people, domain=WIDE), simple(), "spent", epsilon=1)
+    assert set(found.released["parts"]) == diagram.noised
+    assert found.receipt.cost.amount == 1
+
+
+@pytest.mark.parametrize("budget", [dpx.Budget(10), dpx.Budget(10, 1e-6)])
+@pytest.mark.parametrize("mechanism", [None, "cube", "discrete-laplace"])
+def test_the_forecast_is_the_noise_of_the_release(make_table, people, budget, mechanism):
+    table = make_table(people, domain=WIDE, budget=budget)
+    found = permutation_importance(table, simple(), "spent", epsilon=1, clip=1.0, mechanism=mechanism)
+    request = PermutationImportance(target="spent", clip=1.0, mechanism=mechanism)
+    cost = table.cost(epsilon=1)
+    spec = pfi.resolve(request, WIDE, simple().output, table.neighbours, table.size, cost, uses=FEATURES)
+    noises = pfi.forecast(spec, table.neighbours, cost)
+    assert found.part("base")[1] == noises["base"]
+    assert found.part("changes")[1] == noises["changes"]

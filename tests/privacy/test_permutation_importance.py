@@ -1,0 +1,124 @@
+"""Audits of permutation importance on worst-case neighbouring tables.
+
+The real path leads from rows to exact integers once; what is repeated is the release of them, at epsilon 2 and with
+confidence 1 - 1e-6, so a sound mechanism is accused with probability at most 1e-6. The broken siblings are missed with
+a probability of about 1e-6: half the noise (1,500 releases on each side), and the published form with a sensitivity of
+K instead of 2 K, as if a row did not give its value to another one (5,000).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure
+from dpexplain.core.release import Door, Gate
+from dpexplain.core.samplers import ExactSampler
+from dpexplain.core.sensitivity import Sensitivity
+from dpexplain.data.donors import Gathered, by_group, by_permutation, deal, gather
+from dpexplain.explainers import permutation_importance as pfi
+from dpexplain.explainers.permutation_importance import PermutationImportance
+from stubs import FreeAccount
+
+DOMAIN = dpx.Domain({"y": dpx.Numeric(0, 3, integer=True), "b": dpx.Numeric(-1, 1), "c": dpx.Categorical(["x", "z"])})
+SWAP = next(s for s in range(9) if dpx.data.PublicRandom(s).generator.permutation(2).tolist() == [1, 0])
+BUDGET, COST = dpx.Budget(10), pure(2)
+
+FIRST, AGREE, DISAGREE = (1, 0.0, "x"), (3, 1.0, "x"), (3, -1.0, "x")
+TABLES = {  # one group of rows goes from one end of its ball to the other one; or two losses and the base go up by K
+    "replace-one": ([FIRST, AGREE], [FIRST, DISAGREE]),
+    "add-remove": ([FIRST, AGREE], [FIRST, AGREE, (0, 1.0, "x")]),
+    "paper": ([(0, -1.0, "x"), (0, -1.0, "x")], [(0, -1.0, "x"), (0, 1.0, "z")]),
+}
+
+
+def by_column(rows: pd.DataFrame) -> np.ndarray:
+    """What `b` says, from 0 to 3; where `c` is z, always 3."""
+    return np.where((rows["c"] == "z").to_numpy(), 3.0, 1.5 + 1.5 * rows["b"].to_numpy())
+
+
+class Shrunk(ExactSampler):
+    """The defect: half the noise, that is, twice the epsilon that is claimed."""
+
+    def perturb(self, values, noise, sensitivity, cost):
+        noisy = super().perturb([0] * len(values), noise, sensitivity, cost)
+        return [v + round(z / 2) for v, z in zip(values, noisy, strict=True)]
+
+
+def exact(case, rows):
+    """The spec of a request and the exact integers of the statistic for one table; all rows are one group."""
+    relation = "replace-one" if case == "paper" else case
+    frame = pd.DataFrame(rows, columns=["y", "b", "c"])
+    table = dpx.PrivateTable(
+        frame, domain=DOMAIN, budget=BUDGET, relation=relation, ledger="sqlite:///:memory:", name="t"
+    )
+    options = {"method": "paper", "seed": SWAP} if case == "paper" else {"clip": 0.5}
+    request = PermutationImportance(target="y", features=["b"], **options)
+    model = dpx.Model(by_column, output=(0, 3), features=["b", "c"])
+    spec = pfi.resolve(request, DOMAIN, model.output, table.neighbours, table.size, COST, uses=["b", "c"])
+    rows = gather(table, Gate(table.door, COST), list(DOMAIN)).rows
+    gathered = Gathered(rows, np.arange(rows.size))  # secret numbers would order the rows at random
+    if spec.paper:
+        (batch,) = by_permutation(gathered, spec.features, spec.seed)
+        found = pfi.paper_statistic(batch, model.checked(DOMAIN), spec)
+    else:
+        group, mark = deal(gathered.tags, spec.assignment, parts=1, size=table.size, seed=0)
+        (batch,) = by_group(gathered, group, mark, spec.features, spec.draws)
+        found = pfi.statistic(batch, model.checked(DOMAIN), spec)
+    table.ledger.close()
+    return spec, found, table.neighbours
+
+
+def mechanism(side, *, sides, sampler):
+    """One release of the product's noise for one of two tables."""
+    spec, found, neighbours = sides[side]
+    gate = Gate(Door(FreeAccount(BUDGET, neighbours, keep=False), sampler=sampler), COST)
+    if spec.paper:
+        bound = pfi.paper_sensitivity(spec, neighbours)
+        return gate.noisy_sum("errors", found, bound, spec.shares(COST)[2], mechanism=spec.mechanism)
+    pfi.send_changes(gate, spec, COST, found, 1)
+    return gate.close()["parts"]["changes"]["values"]
+
+
+def score(values):
+    """The changes of a group move down, from C to -C; in the published form the error moves by 2 K, the base by K."""
+    if len(values) == 1:
+        return -float(values[0])
+    K = 2**18
+    return float(np.clip(values[0], 0, 2 * K) + np.clip(values[1], 0, K))
+
+
+def audit(case, sampler, trials=1_500):
+    sides = [exact(case, rows) for rows in TABLES[case]]
+    run = partial(mechanism, sides=sides, sampler=sampler)
+    return dpx.audit.epsilon_lower_bound(
+        run, 0, 1, trials=trials, confidence=1 - 1e-6, score=score, claim=COST, gaussian=False
+    )
+
+
+@pytest.mark.parametrize("case", list(TABLES))
+def test_no_lower_bound_above_the_claim(case):
+    bound = audit(case, ExactSampler())
+    assert not bound.violates, bound
+
+
+@pytest.mark.parametrize("case", ["replace-one", "add-remove"])
+def test_half_the_noise_is_caught(case):
+    bound = audit(case, Shrunk())
+    assert bound.violates, bound
+
+
+def test_forgetting_that_rows_give_their_values_is_caught(monkeypatch):
+    """K instead of 2 K for the error: 3 K of movement against a claim of 2 K, epsilon 3 instead of 2."""
+
+    def too_small(spec, neighbours):
+        K = spec.loss.range.levels
+        return Sensitivity(neighbours, 2 * K, 2 * K * K, K)
+
+    monkeypatch.setattr(pfi, "paper_sensitivity", too_small)
+    bound = audit("paper", ExactSampler(), trials=5_000)
+    assert bound.violates, bound

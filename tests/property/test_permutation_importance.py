@@ -1,0 +1,265 @@
+"""Change one unit: the sums move at most as far as their sensitivity says, and some change moves them that far.
+
+Every example runs the real path from raw rows to integers: cleaning, the first rows of each unit, groups, the model,
+quantising, shrinking. The secret numbers of a row are the same in both tables, as the bounds suppose.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure, zcdp
+from dpexplain.core.release import Gate
+from dpexplain.data import assignment, donors
+from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, deal, gather
+from dpexplain.explainers import permutation_importance as pfi
+from dpexplain.explainers.permutation_importance import PermutationImportance
+from dpexplain.models import Predictor
+from neighbouring import DOMAIN, ROW, VALUES, neighbours, norms, private, within
+
+MECHANISMS = ["discrete-laplace", "cube", "discrete-gaussian"]
+COLUMNS = ["a", "b", "c"]
+
+
+def wild(rows: pd.DataFrame) -> np.ndarray:
+    """Not additive, leaves the output range, fails on some rows."""
+    b = rows["b"].to_numpy()
+    value = 1.5 + 3 * np.sin(5 * b) + 2 * (rows["c"] == "y").to_numpy() * b
+    return np.where(b > 0.97, np.nan, value)
+
+
+def prepared(rows, protection, *, mechanism="discrete-laplace", marginals=None, **options):
+    """A table with an open gate, the spec of a request for the target `a`, and the model."""
+    table = private(rows, protection)
+    cost = zcdp(1) if mechanism == "discrete-gaussian" else pure(1)
+    request = PermutationImportance(target="a", mechanism=mechanism, **options)
+    output = dpx.Model(wild, output=(0, 3)).output
+    settings_ = {"uses": ["b", "c"], "assignment": table.assignment, "marginals": marginals}
+    spec = pfi.resolve(request, DOMAIN, output, table.neighbours, table.rows_hint, cost, **settings_)
+    return table, Gate(table.door, cost), spec
+
+
+def predictor(model=wild) -> Predictor:
+    return Predictor(model, ["b", "c"], DOMAIN, as_array=False)
+
+
+def group_sums(rows, protection, tags=None, *, parts=2, model=wild, **options):
+    """The exact integers of the statistic over groups."""
+    table, gate, spec = prepared(rows, protection, **options)
+    gathered = gather(table, gate, COLUMNS)
+    if tags is not None:
+        gathered = Gathered(gathered.rows, np.asarray(tags))
+    group, mark = deal(gathered.tags, spec.assignment, parts=parts, size=table.size, seed=spec.seed)
+    found = np.zeros(spec.size, dtype=np.int64)
+    for batch in by_group(gathered, group, mark, spec.features, spec.draws):
+        found += pfi.statistic(batch, predictor(model), spec)
+    table.ledger.close()
+    return found, spec, table.neighbours
+
+
+def assert_within(left, right, spec, relation) -> None:
+    many, M = len(spec.limits), len(spec.features)
+    change = left - right
+    for i, limit in enumerate(spec.limits):
+        assert within(norms(change[i * M : (i + 1) * M]), pfi.sensitivity(spec, relation, limit))
+    assert abs(change[many * M :]).max() <= pfi.groups_changed(spec, relation)
+
+
+def place_of_change(left, right) -> int:
+    return next(
+        (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a is not b), min(len(left), len(right))
+    )
+
+
+@settings(max_examples=80, deadline=None)
+@given(neighbours(), st.sampled_from(MECHANISMS), st.integers(1, 3), st.integers(1, 3), st.data())
+def test_groups_of_rows(pair, mechanism, parts, repeats, data):
+    protection, one, two = pair
+    tags = [None, None]
+    if protection == {"relation": "add-remove"}:  # a secret number for each row, the same one in both tables
+        numbers = data.draw(st.lists(st.integers(0, 50), min_size=len(one), max_size=len(one)))
+        place = place_of_change(one, two)
+        tags = [numbers, [*numbers[:place], data.draw(st.integers(0, 50)), *numbers[place:]]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assignment, "secret_bytes", lambda size: bytes(size))  # one key for both tables
+        options = {"parts": parts, "repeats": repeats, "mechanism": mechanism}
+        left, spec, relation = group_sums(one, protection, tags[0], **options)
+        right, _, _ = group_sums(two, protection, tags[1], **options)
+    assert_within(left, right, spec, relation)
+
+
+def row_sums(rows, protection, values, **options):
+    """The exact integers where every row takes the same given values instead of its own."""
+    table, gate, spec = prepared(rows, protection, marginals=FakeMarginals(), repeats=len(values), **options)
+    found = np.zeros(spec.size, dtype=np.int64)
+    for batch in table.rows(gate, COLUMNS):
+        columns = {
+            "b": [np.full(batch.size, b) for b, _ in values],
+            "c": [np.full(batch.size, c, dtype=np.int32) for _, c in values],
+        }
+        replaced = Replaced(batch, columns, [np.ones(batch.size, dtype=bool)] * len(values), np.arange(batch.size))
+        found += pfi.statistic(replaced, predictor(), spec)
+    table.ledger.close()
+    return found, spec, table.neighbours
+
+
+class FakeMarginals:
+    """As much of a release as the spec asks for."""
+
+    class receipt:  # noqa: N801
+        class entry:  # noqa: N801
+            payload_hash = "hash"
+
+    def rug(self, feature):
+        return feature
+
+
+DRAWN = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(neighbours(), st.sampled_from(MECHANISMS), DRAWN)
+def test_rows_with_drawn_values(pair, mechanism, values):
+    protection, one, two = pair
+    left, spec, relation = row_sums(one, protection, values, mechanism=mechanism)
+    right, _, _ = row_sums(two, protection, values, mechanism=mechanism)
+    assert_within(left, right, spec, relation)
+
+
+@settings(max_examples=40, deadline=None)
+@given(neighbours())
+def test_the_base_and_the_number_of_rows(pair):
+    protection, one, two = pair
+
+    def base(rows):
+        table, gate, spec = prepared(rows, protection)
+        found = sum(pfi.base_statistic(batch, predictor(), spec) for batch in table.rows(gate, COLUMNS))
+        table.ledger.close()
+        return found, spec, table.neighbours
+
+    (left, spec, relation), (right, _, _) = base(one), base(two)
+    assert within(norms(left - right), pfi.base_sensitivity(spec, relation))
+
+
+def paper_sums(rows, model=wild, **options):
+    table, gate, spec = prepared(rows, {"relation": "replace-one"}, method="paper", **options)
+    found = np.zeros(spec.size, dtype=np.int64)
+    for batch in by_permutation(gather(table, gate, COLUMNS), spec.features, spec.seed):
+        found += pfi.paper_statistic(batch, predictor(model), spec)
+    table.ledger.close()
+    return found, spec, table.neighbours
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ROW, min_size=2, max_size=8), VALUES, st.integers(0, 7), st.integers(0, 100))
+def test_the_faithful_form(rows, values, place, seed):
+    place %= len(rows)
+    other = [*rows[:place], (values, 0), *rows[place + 1 :]]
+    left, spec, relation = paper_sums(rows, seed=seed)
+    right, _, _ = paper_sums(other, seed=seed)
+    assert within(norms(left - right), pfi.paper_sensitivity(spec, relation))
+    K = spec.loss.range.levels
+    assert abs(left - right)[:-1].max() <= 2 * K
+    assert abs(left - right)[-1] <= K
+
+
+def by_column(rows: pd.DataFrame) -> np.ndarray:
+    """What `b` says, from 0 to 3; where `c` is z, always 3."""
+    return np.where((rows["c"] == "z").to_numpy(), 3.0, 1.5 + 1.5 * rows["b"].to_numpy())
+
+
+def test_the_bound_of_the_faithful_form_is_attained():
+    """The permutation exchanges the `b` of two rows. The changed row is predicted wrong with the other's `b`, makes the
+    other one wrong with its own, and is wrong itself: 2 K for the error, K for the base.
+    """
+    keep = ((0, -1.0, "x"), 0)
+    left, spec, relation = paper_sums([keep, ((0, -1.0, "x"), 1)], by_column, features=["b"], seed=SWAP)
+    right, _, _ = paper_sums([keep, ((0, 1.0, "z"), 1)], by_column, features=["b"], seed=SWAP)
+    bound, K = pfi.paper_sensitivity(spec, relation), spec.loss.range.levels
+    assert (right - left).tolist() == [2 * K, K]
+    assert norms(right - left) == (bound.l1, bound.l2_squared, bound.linf)
+
+
+SWAP = next(s for s in range(9) if dpx.data.PublicRandom(s).generator.permutation(2).tolist() == [1, 0])
+AGREE, DISAGREE = (3, 1.0, "x"), (3, -1.0, "x")  # beside (1, 0.0): predictions in the order of the targets, or not
+
+
+@pytest.mark.parametrize(
+    ("protection", "left", "right", "tags"),
+    [
+        ({"relation": "replace-one"}, [((1, 0.0, "x"), 0), (AGREE, 1)], [((1, 0.0, "x"), 0), (DISAGREE, 1)], None),
+        (
+            {"relation": "add-remove"},
+            [((1, 0.0, "x"), 0), (AGREE, 1)],
+            [((1, 0.0, "x"), 0), (AGREE, 1), ((0, 1.0, "x"), 2)],
+            ([0, 1], [0, 1, 2]),
+        ),
+    ],
+)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_bound_of_groups_is_attained(protection, left, right, tags, mechanism):
+    """A group goes from one end of its ball to the other one; rounding toward zero may take one step at each end."""
+    one_tags, two_tags = tags or (None, None)
+    options = {"parts": 1, "model": by_column, "features": ["b"], "clip": 0.5, "repeats": 1, "mechanism": mechanism}
+    one, spec, relation = group_sums(left, protection, one_tags, **options)
+    two, _, _ = group_sums(right, protection, two_tags, **options)
+    (limit,) = spec.limits
+    assert pfi.sensitivity(spec, relation, limit).linf == 2 * limit
+    assert 2 * limit - 2 <= one[0] - two[0] <= 2 * limit
+
+
+def test_a_replaced_unit_changes_two_groups(monkeypatch):
+    """Under replace-one with units, the one that comes in may fall into another group: then two of them move."""
+    monkeypatch.setattr(assignment, "secret_bytes", lambda size: bytes(size))
+    protection = {"relation": "replace-one", "unit": dpx.Unit("id", 1)}
+    options = {"parts": 2, "model": by_column, "features": ["b"], "clip": 0.5, "repeats": 1}
+    table, gate, _ = prepared([(AGREE, i) for i in range(20)], protection)
+    part = gather(table, gate, COLUMNS).tags % 2
+    table.ledger.close()
+    one, two = np.flatnonzero(part == 0), np.flatnonzero(part == 1)
+    keep = [((1, 0.0, "x"), one[0]), (AGREE, one[1]), ((1, 0.0, "x"), two[0]), (DISAGREE, two[1])]
+
+    def reached(ids):
+        """The sums that a unit with one of these ids can lead to."""
+        units = [(extra, i) for extra in [(0, 1.0, "x"), (0, -1.0, "x"), AGREE] for i in ids[2:4]]
+        return [group_sums([*keep, unit], protection, **options) for unit in units]
+
+    low, high = min(found[0] for found, _, _ in reached(one)), max(found[0] for found, _, _ in reached(two))
+    _, spec, relation = group_sums(keep, protection, **options)
+    (limit,) = spec.limits
+    assert pfi.sensitivity(spec, relation, limit).linf == 4 * limit
+    assert 4 * limit - 4 <= high - low <= 4 * limit
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3), min_size=1, max_size=4),
+    st.integers(1, 2**30),
+    st.sampled_from(["sum", "euclidean", "largest"]),
+)
+def test_a_shrunk_group_lies_in_the_ball(groups, limit, norm):
+    vectors = np.array(groups)
+    small = pfi.shrunk(vectors, pfi._norms(vectors, norm), limit, norm)
+    for before, after in zip(vectors.tolist(), small.tolist(), strict=True):
+        size = {"sum": sum(map(abs, after)), "largest": max(map(abs, after))}.get(norm)
+        assert sum(v * v for v in after) <= limit**2 if size is None else size <= limit
+        assert all(a * b >= 0 and abs(a) <= abs(b) for a, b in zip(after, before, strict=True))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=12), st.integers(1, 4))
+def test_donors_are_other_units_of_the_group(pairs, draws):
+    group, mark = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
+    first, others, places = donors._company(group, mark, draws)
+    for row in range(len(group)):
+        members = [i for i in range(len(group)) if group[i] == group[row]]
+        strangers = [i for i in members if mark[i] != mark[row]]
+        assert first[row] == members[0]
+        assert others[row] == len(strangers)
+        chosen = [int(place[row]) for k, place in enumerate(places) if k < len(strangers)]
+        assert len(set(chosen)) == len(chosen) == min(draws, len(strangers))
+        assert set(chosen) <= set(strangers)

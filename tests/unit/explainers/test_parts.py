@@ -1,0 +1,312 @@
+"""Bad input to releases over parts: a clear error, nothing reserved. And how the number of parts is chosen."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure
+from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
+from dpexplain.data.assignment import assignment_for
+from dpexplain.explainers import generic_plot, interaction_ranking, parts, rank_aggregation
+from dpexplain.explainers.generic_plot import GenericPlot
+from dpexplain.explainers.rank_aggregation import RankAggregation
+from dpexplain.results.votes import Votes
+from examples import DOMAIN
+from stubs import REPLACE_ONE
+
+plot, rank = generic_plot.generic_plot, rank_aggregation.rank_aggregation
+interactions = interaction_ranking.interaction_ranking
+BOX = {"output": (0, 1), "epsilon": 1}
+
+
+def fine(rows, model):
+    return rows["age"], rows["income"] / 100
+
+
+def raising(rows, model):
+    raise LookupError("no such thing")
+
+
+def fails_when_constant(rows, model):
+    return fine(rows, model) if rows["age"].nunique() > 1 else None
+
+
+BAD_PLOTS = {
+    "raises LookupError: no such thing": raising,
+    "returns nothing": lambda rows, model: None,
+    "returns NaN or infinite": lambda rows, model: (rows["age"], rows["age"] * np.nan),
+    "different lengths, 3 and 2": lambda rows, model: ([1, 2, 3], [1, 2]),
+    "not return a pair": lambda rows, model: rows["age"],
+    "not two lists": lambda rows, model: (1, 2),
+    "an empty plot": lambda rows, model: ([], []),
+    "not numbers": lambda rows, model: (["a"], ["b"]),
+    "with one value of 'age', it returns nothing": fails_when_constant,
+}
+
+
+@pytest.fixture
+def refused(make_table, frame):
+    """Asks, expects an InputError with this text, and checks that nothing was reserved or spent."""
+
+    def check(message, ask, **options):
+        table = make_table(frame, **options)
+        before = table.ledger.anchor()
+        with pytest.raises(dpx.InputError, match=message) as error:
+            ask(table)
+        assert "Nothing was spent" in str(error.value)
+        assert table.ledger.anchor() == before
+        assert table.ledger.statement(table.name).spent.amount == 0
+
+    return check
+
+
+@pytest.mark.parametrize("message", BAD_PLOTS)
+def test_plots_that_cannot_be_used(refused, message):
+    refused(message, lambda table: plot(table, BAD_PLOTS[message], "age", **BOX))
+
+
+@pytest.mark.parametrize(
+    ("message", "explainer", "feature", "options"),
+    [
+        ("must be a function", "lime", "age", {}),
+        ("must be a function", 7, "age", {}),
+        ("unknown feature 'height'", fine, "height", {}),
+        ("unknown feature 'height'", fine, "age", {"columns": ["height"]}),
+        ("columns must be a list", fine, "age", {"columns": "age"}),
+        ("a pair .low, high.", fine, "age", {"output": 1}),
+        ("reversed or equal", fine, "age", {"output": (1, 0)}),
+        ("401 parts are more than the 400 rows", fine, "age", {"parts": 401}),
+        ("parts must be a whole number", fine, "age", {"parts": 0}),
+        ("parts must be a whole number", fine, "age", {"parts": 2.0}),
+        ("at least 2 points", fine, "age", {"grid": 1}),
+        ("3000 points is too long", fine, "income", {"grid": 3000}),
+        ("its grid is its declared categories", fine, "sex", {"grid": [1.0, 2.0]}),
+        ("not a declared category", fine, "sex", {}),
+        ("mechanism 'cubic' is not available", fine, "age", {"mechanism": "cubic"}),
+        ("rug must be true or false", fine, "age", {"rug": 1}),
+        ("name and version are texts", fine, "age", {"version": 1.5}),
+        ("name and version are texts", fine, "age", {"name": ""}),
+        ("'pdp' has its own name", "pdp", "age", {"name": "mine"}),
+        ("'ale' has its own name", "ale", "age", {"version": "1"}),
+        ("needs a dpx.Model", "pdp", "age", {}),
+        ("needs a dpx.Model", "ale", "age", {"model": fine}),
+        ("exactly one of epsilon and rho", fine, "age", {"epsilon": None}),
+    ],
+)
+def test_requests_for_a_plot(refused, message, explainer, feature, options):
+    refused(message, lambda table: plot(table, explainer, feature, **{**BOX, **options}))
+
+
+def test_a_model_that_fails_is_refused(refused):
+    model = dpx.Model(lambda rows: rows["age"] * np.nan, output=(0, 1))
+    refused("NaN", lambda table: plot(table, "pdp", "age", model=model, **BOX))
+    refused("NaN", lambda table: rank(table, "importance", model=model, target="income", epsilon=1))
+    refused("NaN", lambda table: interactions(table, model, epsilon=1))
+
+
+def test_more_parts_than_rows_of_a_private_number_are_just_mostly_empty(make_table, frame):
+    table = make_table(frame.iloc[:3], exact=True, relation="add-remove")
+    curve = plot(table, lambda rows, model: ([20, 29], [1, 1]), "age", parts=50, **BOX)
+    assert 0.5 < curve.values[0] <= (47 * 0.5 + 3) / 50 + 1e-9
+
+
+def ranks(answer):
+    return lambda rows, model: answer
+
+
+BALLOT = "neither all 3 items in order nor a finite number"
+
+
+@pytest.mark.parametrize(
+    ("message", "ranker", "items", "options"),
+    [
+        ("must be a function", "shap", list("abc"), {}),
+        ("name the items", ranks([1, 2, 3]), None, {}),
+        ("at least two names", ranks([1]), ["a"], {}),
+        ("at least two names", ranks([1]), "abc", {}),
+        ("at least two names", ranks([1]), [1, 2], {}),
+        ("named twice", ranks([1, 2]), ["a", "a"], {}),
+        ("returns nothing", ranks(None), list("abc"), {}),
+        (BALLOT, ranks([1, 2]), list("abc"), {}),
+        (BALLOT, ranks([1, 2, np.nan]), list("abc"), {}),
+        (BALLOT, ranks(["a", "b", "b"]), list("abc"), {}),
+        (BALLOT, ranks(["a", "b"]), list("abc"), {}),
+        (BALLOT, ranks({"a": 1, "b": 2}), list("abc"), {}),
+        (BALLOT, ranks([[1], [2, 3], 4]), list("abc"), {}),
+        (BALLOT, ranks(5), list("abc"), {}),
+        ("raises LookupError", raising, list("abc"), {}),
+        ("k must be a whole number", ranks([1, 2, 3]), list("abc"), {"k": 0}),
+        ("the best 4 of 3", ranks([1, 2, 3]), list("abc"), {"k": 4}),
+        ("more than the 400 rows", ranks([1, 2, 3]), list("abc"), {"parts": 500}),
+        ("the target belongs", ranks([1, 2, 3]), list("abc"), {"target": "age"}),
+        ("the target belongs", "importance", None, {}),
+        ("needs a dpx.Model", "importance", None, {"target": "age"}),
+        ("unknown feature 'x'", ranks([1, 2, 3]), list("abc"), {"columns": ["x"]}),
+        ("columns must be a list", ranks([1, 2, 3]), list("abc"), {"columns": "age"}),
+        ("mechanism", ranks([1, 2, 3]), list("abc"), {"mechanism": "discrete-gaussian"}),
+    ],
+)
+def test_requests_for_a_ranking(refused, message, ranker, items, options):
+    refused(message, lambda table: rank(table, ranker, items, **{"epsilon": 1, **options}))
+
+
+def test_targets_and_items_of_importance(refused, model):
+    def ask(**options):
+        return lambda table: rank(table, "importance", model=model, epsilon=1, **options)
+
+    refused("unknown feature 'wage'", ask(target="wage"))
+    refused("unknown feature 'wage'", ask(target="age", items=["age", "wage"]))
+    refused("text categories", ask(target="sex"))
+
+
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        ("unknown kind", {"kind": "triple"}),
+        ("points must be", {"points": 1}),
+        ("points must be", {"points": True}),
+        ("two different names", {"pairs": [("age", "age"), ("age", "sex")]}),
+        ("two different names", {"pairs": ["age", "sex"]}),
+        ("stand for themselves", {"pairs": [("age", "sex")], "kind": "total"}),
+        ("stand for themselves", {"pairs": [("age", "sex")], "features": ["age"]}),
+        ("named twice", {"pairs": [("age", "sex"), ("sex", "age")]}),
+        ("named twice", {"features": ["age", "age"], "kind": "total"}),
+        ("at least two features", {"features": ["age", "sex"]}),
+        ("at least two features", {"features": ["age"], "kind": "total"}),
+        ("must be a list", {"features": "age"}),
+        ("unknown feature 'wage'", {"features": ["age", "sex", "wage"]}),
+        ("the best 9 of 3", {"k": 9}),
+        ("more than the 400 rows", {"parts": 500}),
+    ],
+)
+def test_requests_for_interactions(refused, model, message, options):
+    refused(message, lambda table: interactions(table, model, **{"epsilon": 1, **options}))
+
+
+def test_interactions_of_what_is_no_model(refused):
+    refused("needs a dpx.Model", lambda table: interactions(table, fine, epsilon=1))
+
+
+# --- identity and replay ------------------------------------------------------------------------------------------
+
+
+def test_a_versioned_function_is_answered_again_for_free(make_table, frame, model):
+    table = make_table(frame)
+    first = plot(table, fine, "age", version="1", **BOX)
+    again = plot(table, fine, "age", version="1", **BOX)
+    assert again.receipt.replayed
+    np.testing.assert_array_equal(first.values, again.values)
+    assert not plot(table, fine, "age", **BOX).receipt.replayed
+    assert not plot(table, fine, "age", **BOX).receipt.replayed  # without a version every call is a new one
+    assert not plot(table, fine, "age", version="2", **BOX).receipt.replayed
+    assert (
+        interactions(table, model, epsilon=1).values.tolist() == interactions(table, model, epsilon=1).values.tolist()
+    )
+
+
+def test_released_marginals_serve_as_the_rug(make_table, frame):
+    table = make_table(frame)
+    marginals = dpx.marginals(table, ["age"], epsilon=1)
+    curve = plot(table, fine, "age", rug=marginals, **BOX)
+    assert "rug" not in curve.released["parts"]
+    assert curve.rug[0].counts.sum() > 300
+    with pytest.raises(dpx.InputError, match="another table"):
+        plot(make_table(frame), fine, "age", rug=marginals, **BOX)
+
+
+def test_results_come_back_from_files_and_draw_themselves(make_table, frame, tmp_path):
+    table = make_table(frame)
+    curve = plot(table, fine, "age", **BOX)
+    votes = rank(table, ranks(["c", "a", "b"]), list("abc"), epsilon=1, parts=50)
+    for result in (curve, votes):
+        again = dpx.from_json(tmp_path / "x.json") if result.to_json(tmp_path / "x.json") else None
+        assert type(again) is type(result)
+        np.testing.assert_allclose(again.values, result.values)
+        assert result.plot().get_title(loc="left")
+        assert "<svg" in result._repr_html_()
+    assert curve.title == f"fine, mean over {curve.parts} parts, of age"
+    assert list(votes.to_frame().columns) == ["item", "mean points on a ballot", "low", "high", "above_next"]
+
+
+def test_forged_results_are_refused(make_table, frame):
+    votes = rank(make_table(frame), ranks([1, 2, 3]), list("abc"), epsilon=1, parts=20, k=2)
+    released = {"parts": {**votes.released["parts"], "top": {"values": [0, 7]}}}
+    for view, forged in ((None, released), ({"k": 1}, votes.released)):
+        with pytest.raises(ValueError, match="no choice|no view"):
+            Votes.rebuild(votes.receipt, forged, view or {})
+    short = {"parts": {**votes.released["parts"], "top": {"values": [0]}}}
+    with pytest.raises(ValueError, match="do not fit"):
+        Votes.rebuild(votes.receipt, short, {})
+
+
+# --- the number of parts ------------------------------------------------------------------------------------------
+
+
+def resolved(rows, epsilon=1, neighbours=REPLACE_ONE, explainer=fine, **options):
+    request = GenericPlot(explainer=explainer, feature="income", output=(0, 1), **options)
+    rule = assignment_for(neighbours, None)
+    return generic_plot.resolve(request, DOMAIN, neighbours, rule, rows, pure(epsilon))
+
+
+def test_more_rows_and_less_budget_make_more_parts():
+    assert resolved(1_000).parts < resolved(10_000).parts < resolved(100_000).parts
+    assert resolved(10_000, 5).parts < resolved(10_000, 0.5).parts
+    assert resolved(2).parts == 2
+    assert resolved(10_000, parts=37).parts == 37
+    assert resolved(10**7).parts == parts.MOST_CALLS
+    assert resolved(10**7, explainer="ale").parts > parts.MOST_CALLS
+
+
+def test_partial_dependence_takes_as_many_parts_as_rows_unless_some_would_be_empty():
+    assert resolved(5_000, explainer="pdp").parts == 5_000
+    private = resolved(5_000, neighbours=Neighbours(Relation.ADD_REMOVE), explainer="pdp").parts
+    assert 200 < private < 2_500
+    unit = Neighbours(Relation.ADD_REMOVE, Unit("id", 5))
+    assert resolved(5_000, neighbours=unit, explainer="pdp").parts < private
+
+
+def test_an_unknown_number_of_rows_means_the_published_number_of_parts():
+    assert resolved(None, neighbours=Neighbours(Relation.ADD_REMOVE)).parts == 200
+
+
+def test_ballots_by_forecast():
+    def number(rows, epsilon):
+        request = RankAggregation(ranker=fine, items=list("abcdefgh"))
+        spec = rank_aggregation.resolve(request, DOMAIN, REPLACE_ONE, Assignment.POSITION, rows, pure(epsilon))
+        return spec.parts
+
+    assert 300 < number(30_000, 1) < 900
+    assert number(10**7, 1) == parts.MOST_CALLS
+    assert number(30_000, 10) < number(30_000, 1) < number(30_000, 0.1)
+
+
+def test_a_part_has_the_rows_it_needs_for_interactions_and_the_predictions_are_limited():
+    def number(rows, points):
+        request = interaction_ranking.InteractionRanking(points=points)
+        rule, features = Assignment.POSITION, ["age", "sex", "income"]
+        spec = interaction_ranking.resolve(request, DOMAIN, REPLACE_ONE, rule, rows, pure(0.01), features)
+        return spec.parts
+
+    assert number(1_000, 50) == 20
+    assert number(10**8, 100) == interaction_ranking.MOST_PREDICTIONS // (6 * 100**2)
+
+
+@pytest.mark.parametrize("most", [2, 3, 10, 997, 2**15])
+def test_the_ladder_of_parts(most):
+    steps = parts.ladder(most)
+    assert (steps[0], steps[-1]) == (2, most)
+    assert all(a < b <= max(a + 1, 1.2 * a) for a, b in itertools.pairwise(steps))
+
+
+def test_rows_of_one_table_are_dealt_in_the_order_of_parts():
+    frame = pd.DataFrame({"x": [5.0, 1.0, 2.0, 8.0]})
+    domain = dpx.Domain({"x": dpx.Numeric(0, 10)})
+    rows = dpx.data.rows.Rows(domain, {"x": frame["x"].to_numpy()}, 4)
+    dealt = dpx.plain.Dealt.of(rows, np.array([2, 0, 2, 0]), 4)
+    assert [part["x"].tolist() for part in dealt] == [[1.0, 8.0], [], [5.0, 2.0], []]
+    assert dealt.sums(np.array([1, 2, 3, 4])).tolist() == [3, 0, 7, 0]
