@@ -25,6 +25,7 @@ from dpexplain.explainers import (
     interaction_ranking,
     marginals,
     partial_dependence,
+    permutation_importance,
     quantiles,
     rank_aggregation,
 )
@@ -38,6 +39,7 @@ Request = (
     | accumulated_effects.AccumulatedEffects
     | marginals.MarginalsRequest
     | quantiles.QuantilesRequest
+    | permutation_importance.PermutationImportance
     | generic_plot.GenericPlot
     | rank_aggregation.RankAggregation
     | interaction_ranking.InteractionRanking
@@ -47,6 +49,7 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
     marginals.MarginalsRequest: marginals.outlook,
     quantiles.QuantilesRequest: quantiles.outlook,
+    permutation_importance.PermutationImportance: permutation_importance.outlook,
     generic_plot.GenericPlot: generic_plot.outlook,
     rank_aggregation.RankAggregation: rank_aggregation.outlook,
     interaction_ranking.InteractionRanking: interaction_ranking.outlook,

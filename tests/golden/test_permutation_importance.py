@@ -21,6 +21,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
 from dpexplain.explainers import permutation_importance as pfi
+from dpexplain.explainers.outlook import Setting
 from dpexplain.explainers.permutation_importance import PermutationImportance, permutation_importance
 from dpexplain.results.importance import Importance, gap_halfwidth
 from examples import DOMAIN, score
@@ -384,3 +385,24 @@ def test_the_forecast_is_the_noise_of_the_release(make_table, people, budget, me
     noises = pfi.forecast(spec, table.neighbours, cost)
     assert found.part("base")[1] == noises["base"]
     assert found.part("changes")[1] == noises["changes"]
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_the_outlook_is_the_width_of_the_interval(make_table, people, protection):
+    neighbours = make_table(people, domain=WIDE, **protection).neighbours
+    setting = Setting(WIDE, simple().output, neighbours, len(people), len(people), features=FEATURES)
+    for options in ({"clip": 1.0}, {"method": "paper"}):
+        if "method" in options and protection != PROTECTIONS[0]:
+            continue
+        table = make_table(people, domain=WIDE, **protection, rows_hint=len(people))
+        found = permutation_importance(table, simple(), "spent", epsilon=1, **options)
+        told = pfi.outlook(PermutationImportance(target="spent", **options), setting, pure(1))
+        low, high = found.score_interval(0.95)
+        assert told.points == 3
+        assert told.law == "discrete-laplace"
+        if found.spec["count_weight"]:  # the released number of rows is another one
+            half = found.part("changes")[1].halfwidth(0.975) * found.losses.width / found.losses.levels
+            assert half / len(people) == pytest.approx(told.error)
+        else:
+            assert (high - low)[0] / 2 == pytest.approx(told.error)
+        assert told.std < told.error < told.band

@@ -53,11 +53,12 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.losses import Loss
 from dpexplain.models import Model, Predictor
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
-from dpexplain.results.importance import Importance, groups_for
+from dpexplain.results.importance import Importance, gap_halfwidth, groups_for
 
 Integers = NDArray[np.int64]
 Norms = NDArray[np.int64] | NDArray[np.float64]
@@ -480,6 +481,26 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     nearest = min(range(len(laws)), key=lambda i: abs(math.log(spec.limits[i] / spec.loss.range.levels)))
     base = best(base_sensitivity(spec, neighbours), 2 if spec.count_weight else 1, base_cost)
     return {"base": base, "changes": laws[nearest]}
+
+
+def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise will move the importances in a table of about this many rows.
+
+    Told for a limit of one whole loss, or for `clip`; the limit that will be chosen is often smaller, and the noise
+    with it. What a noisy number of rows adds is a share of the importance itself, and left out.
+    """
+    neighbours = setting.neighbours
+    spec = resolve(
+        request, setting.domain, setting.output, neighbours, setting.hint, cost,
+        label=setting.label, uses=setting.features,
+    )  # fmt: skip
+    noise = forecast(spec, neighbours, cost)["errors" if spec.paper else "changes"]
+    unit, law, points = spec.loss.range.width / (spec.loss.range.levels * setting.rows), noise.law.value, noise.size
+    if spec.paper:  # differences from the base, which is as noisy as an error
+        error, band = gap_halfwidth(noise, LEVEL), 2 * noise.band(LEVEL)
+        return Outlook(law, points - 1, math.sqrt(2) * noise.std * unit, error * unit, band * unit)
+    error = noise.halfwidth((1 + LEVEL) / 2 if spec.count_weight else LEVEL)
+    return Outlook(law, points, noise.std * unit, error * unit, noise.band(LEVEL) * unit)
 
 
 def _selection(spec: Spec, neighbours: Neighbours, cost: Cost) -> Selection:

@@ -1,0 +1,229 @@
+"""Rankings by importance, as `reference/README.md` in shared describes it: pure account, replace-one.
+
+Permutation importance: our default, our faithful form (`method="paper"`) and the published figures side by side, over
+three tables and seven epsilons. Measured is the concordance: the share of feature pairs that stand in the order of a
+reference, which averages 100 permutations of every feature, without noise. The whole path of the product is used
+(request, spec, groups, statistic, sensitivity, door, noise); only the exact integers of a seed are computed once and
+used for every epsilon. Each repetition has a seed of its own, so it has other groups (or permutations) and other noise.
+"""
+
+from __future__ import annotations
+
+import csv
+from argparse import Namespace
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.progress import track
+
+import dpexplain as dpx
+from bench import report
+from bench.cached import NEIGHBOURS, BenchAccount
+from bench.tables import CASES, Case
+from dpexplain.core.budget import Cost
+from dpexplain.core.release import Door, Gate
+from dpexplain.data.donors import Gathered, by_group, by_permutation, deal
+from dpexplain.data.encode import encode
+from dpexplain.data.rows import Rows
+from dpexplain.data.sources import open_source
+from dpexplain.engine import map_sum
+from dpexplain.explainers import permutation_importance as pfi
+from dpexplain.explainers.permutation_importance import PermutationImportance, Spec
+from dpexplain.results.base import receipt_for
+from dpexplain.results.importance import Importance, groups_for
+
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+REPETITIONS, PERMUTATIONS = 20, 100
+TARGET = "target"
+METHODS = {"ours": "default", "paper": "paper"}
+
+
+class Exact:
+    """One table in memory with its model, the exact integers of each seed, and the reference importances."""
+
+    def __init__(self, case: Case, permutations: int) -> None:
+        self.case, self.size, self.features = case, len(case.frame), list(case.domain)
+        low, high = case.output
+        outcome = dpx.Numeric(low, high) if case.label is None else dpx.Categorical([0, 1])
+        self.domain = dpx.Domain({**case.domain, TARGET: outcome})
+        self.model = case.model()
+        self.predictor = self.model.checked(self.domain)
+        frame = case.frame.assign(**{TARGET: case.target})
+        ((size, raw),) = open_source(frame).batches(list(self.domain), self.size)
+        columns = {name: encode(column, raw[name]) for name, column in self.domain.items()}
+        self.gathered = Gathered(Rows(self.domain, columns, size), np.arange(size))
+        self.door = Door(BenchAccount())
+        self._found: dict[Any, np.ndarray] = {}
+        self.reference = self._reference(permutations)
+
+    def _reference(self, permutations: int) -> np.ndarray:
+        """The mean squared error with each feature permuted, predictions not clipped; the base does not matter."""
+        rows, outcome = self.gathered.rows, self.case.target
+        inputs, draw = self.predictor.inputs(rows), np.random.default_rng(0)
+        total = np.zeros(len(self.features))
+        for _ in track(range(permutations), description=f"{self.case.name}: reference"):
+            for j, feature in enumerate(self.features):
+                found = self.predictor.predict_at(inputs, {feature: draw.permutation(rows[feature])})
+                total[j] += ((found - outcome) ** 2).mean()
+        return total / permutations
+
+    def spec(self, method: str, seed: int, cost: Cost) -> Spec:
+        request = PermutationImportance(target=TARGET, method=method, seed=seed)
+        settings = {"label": self.model.label, "uses": self.features}
+        return pfi.resolve(request, self.domain, self.model.output, NEIGHBOURS, self.size, cost, **settings)
+
+    def found(self, spec: Spec) -> np.ndarray:
+        """The exact integers of the statistic: the same for all prices."""
+        key = (spec.method, spec.draws, spec.seed, spec.limits)
+        if key not in self._found:
+            if spec.paper:
+                batches = by_permutation(self.gathered, spec.features, spec.seed)
+            else:
+                parts = groups_for(self.size, spec.group)
+                group, mark = deal(self.gathered.tags, spec.assignment, parts=parts, size=self.size, seed=spec.seed)
+                batches = by_group(self.gathered, group, mark, spec.features, spec.draws)
+            kernel = partial(pfi.paper_statistic if spec.paper else pfi.statistic, predictor=self.predictor, spec=spec)
+            self._found[key] = map_sum(kernel, batches, size=spec.size, label=spec.method, total=None, parallel=True)
+        return self._found[key]
+
+    def release(self, method: str, seed: int, epsilon: float) -> Importance:
+        """One private ranking through the door."""
+        cost = dpx.Budget(100).cost(epsilon=epsilon)
+        spec = self.spec(method, seed, cost)
+        found = self.found(spec)
+
+        def body(gate: Gate) -> None:
+            if spec.paper:
+                bound = pfi.paper_sensitivity(spec, NEIGHBOURS)
+                gate.noisy_sum("errors", found, bound, spec.shares(cost)[2], mechanism=spec.mechanism)
+            else:
+                gate.noisy_sum("base", [0], pfi.base_sensitivity(spec, NEIGHBOURS), spec.shares(cost)[0])
+                pfi.send_changes(gate, spec, cost, found, groups_for(self.size, spec.group))
+
+        identity = {"table": {"rows": self.size}, "spec": spec.to_json(), "public": []}
+        released = self.door.release("importance", identity, cost, body)
+        return Importance(receipt_for("importance", dpx.Budget(100), NEIGHBOURS, released), released.payload)
+
+
+def concordance(scores: np.ndarray, reference: np.ndarray) -> float:
+    """The share of pairs that stand in the order of the reference."""
+    i, j = np.triu_indices(len(reference), 1)
+    return float(np.mean((scores[i] - scores[j]) * (reference[i] - reference[j]) > 0))
+
+
+def published(data: Path) -> dict[tuple[str, float], tuple[float, float]]:
+    with (data.parent / "reference" / "published_pfi_concordance.csv").open() as file:
+        return {
+            (line["dataset"], float(line["epsilon"])): (
+                float(line["concordance_mean"]),
+                float(line["concordance_std"]),
+            )
+            for line in csv.DictReader(file)
+            if line["design"] == "specific"
+        }
+
+
+def permutation_importance(options: Namespace) -> list[dict[str, Any]]:
+    """One cell for each table and epsilon: the concordances of all repetitions, and the published figures."""
+    keys = ["bike"] if options.quick else list(CASES)
+    repetitions = 5 if options.quick else REPETITIONS
+    figures = published(options.data)
+    cells = []
+    for key in keys:
+        table = Exact(CASES[key](options.data), 10 if options.quick else PERMUTATIONS)
+        for epsilon in EPSILONS:
+            cell = {"dataset": table.case.name, "epsilon": epsilon, "published": figures[table.case.name, epsilon]}
+            for name, method in METHODS.items():
+                cell[name] = [
+                    concordance(table.release(method, seed, epsilon).scores, table.reference)
+                    for seed in track(range(repetitions), description=f"{key} {epsilon:g} {name}")
+                ]
+            cells.append(cell)
+    return cells
+
+
+def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Means side by side, and the cells in which ours is above or below the others beyond noise (99 %, one-sided
+    bootstrap, Bonferroni over the cells).
+    """
+    tail = 0.01 / len(cells)
+    lines = {
+        f"{cell['dataset']}, epsilon {cell['epsilon']:g}": {
+            "ours": round(float(np.mean(cell["ours"])), 4),
+            "our paper form": round(float(np.mean(cell["paper"])), 4),
+            "published": round(cell["published"][0], 4),
+        }
+        for cell in cells
+    }
+    counts = {}
+    for against in ("paper", "published"):
+        bounds = [difference_bounds(cell, against, tail) for cell in cells]
+        counts[f"against {against}"] = {
+            "above beyond noise": sum(low > 0 for low, _ in bounds),
+            "below beyond noise": sum(high < 0 for _, high in bounds),
+            "mean below": [
+                f"{c['dataset']}, epsilon {c['epsilon']:g}" for c in cells if np.mean(c["ours"]) < _mean(c, against)
+            ],
+        }
+    return {"cells": len(cells), "repetitions": len(cells[0]["ours"]), "concordance": lines, **counts}
+
+
+def _mean(cell: dict[str, Any], against: str) -> float:
+    return float(cell["published"][0] if against == "published" else np.mean(cell[against]))
+
+
+def difference_bounds(cell: dict[str, Any], against: str, tail: float, draws: int = 200_000) -> tuple[float, float]:
+    """One-sided bootstrap bounds, lower and upper, of mean(ours) - mean(baseline).
+
+    Of the published figures only mean and standard deviation over ten repetitions are known; their mean is drawn from
+    a normal law.
+    """
+    generator = np.random.default_rng(0)
+
+    def means(values: Sequence[float]) -> np.ndarray:
+        found = np.asarray(values)
+        return found[generator.integers(len(found), size=(draws, len(found)))].mean(axis=1)
+
+    if against == "paper":
+        baseline = means(cell["paper"])
+    else:
+        mean, std = cell["published"]
+        baseline = generator.normal(mean, std / np.sqrt(10), draws)
+    differences = means(cell["ours"]) - baseline
+    low, high = np.quantile(differences, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def run(options: Namespace) -> None:
+    cells = permutation_importance(options)
+    content = {"summary": {"permutation importance": summarize(cells)}, "permutation_importance": cells}
+    report.write("importance", options, content, None if options.quick else _figure(cells))
+
+
+def _figure(cells: Sequence[dict[str, Any]]) -> Figure:
+    """Concordance by epsilon, one panel for each table."""
+    names = list(dict.fromkeys(cell["dataset"] for cell in cells))
+    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    styles = {
+        "ours": ("#1f4e79", "-o", "ours"),
+        "paper": ("#c55a11", "--s", "our method='paper'"),
+        "published": ("#7f7f7f", ":^", "published"),
+    }
+    for ax, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
+        mine = [cell for cell in cells if cell["dataset"] == name]
+        for key, (colour, style, label) in styles.items():
+            y = [_mean(cell, key) for cell in mine]
+            spread = [cell["published"][1] if key == "published" else np.std(cell[key]) for cell in mine]
+            ax.errorbar([c["epsilon"] for c in mine], y, spread, fmt=style, color=colour, label=label, capsize=2)
+        ax.set_xscale("log")
+        ax.set_ylim(0.45, 1.01)
+        ax.set_title(name)
+        ax.set_xlabel("epsilon")
+        ax.grid(alpha=0.25)
+    figure.axes[0].set_ylabel("concordance with the exact ranking")
+    figure.axes[0].legend(fontsize=8)
+    return figure
