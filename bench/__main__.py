@@ -9,7 +9,8 @@ from pathlib import Path
 NAMES = {
     "effects": "accuracy of effect curves against the published designs and our own faithful forms",
     "gallery": "the pictures of docs/gallery.md: private curves beside exact ones",
-    "importance": "ranking concordance of private importances and of rank aggregation",
+    "importance": "ranking concordance of private permutation importance",
+    "votes": "ranking concordance of rank aggregation",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP over a large Parquet table",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",

@@ -12,6 +12,7 @@ motion with variance t over the whole range. The cells are public, the counts re
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ Integers = NDArray[np.int64]
 CELLS = 100
 WANDER = 0.05  # t, in squared units of the output range; chosen on the tables of `python -m bench effects`
 LEAST_SHARE = 0.01  # of the rows in a bin: fewer say little about their neighbours
+MOST_BINS = 100
 SURE_COUNT = 3.0  # a bin's count stands this many standard deviations above zero
 
 
@@ -67,7 +69,16 @@ class Steps:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Steps:
-        return cls(Partition.from_json(value["cells"]), tuple(value["points"]), value["ordered"])
+        steps = cls(Partition.from_json(value["cells"]), tuple(value["points"]), value["ordered"])
+        if steps.ordered is not True and steps.ordered is not False:
+            raise ValueError("no steps of ours")
+        if steps.ordered and not (
+            2 <= len(steps.points) <= WHOLE_NUMBERS + 1
+            and steps.cells.size in (steps.size, steps.size + 1)
+            and all(a < b for a, b in itertools.pairwise(steps.points))
+        ):
+            raise ValueError("no steps of ours")
+        return steps
 
 
 def steps_of(feature: str, column: Column) -> Steps:
@@ -79,7 +90,7 @@ def steps_of(feature: str, column: Column) -> Steps:
     uppers = np.asarray(cells.edges)[1:]
     if column.integer:
         uppers = np.floor(uppers)  # the largest whole number of each cell
-    points = [column.low, *(float(x) for x in uppers if x > column.low)]
+    points = [column.low, *(float(x) for x in np.unique(uppers) if x > column.low)]
     return Steps(cells, tuple(points), ordered=True)
 
 
@@ -95,8 +106,8 @@ def merge(steps: Steps, counts: Floats, *, count_std: float, sum_std: float) -> 
     """The edges with the smallest objective, by dynamic programming over the steps: positions in `steps.points`.
 
     `counts` are the released counts of cells (any sign), `count_std` the noise of one of them, `sum_std` that of a
-    bin's sum of differences in units of the output range. Only correctly rounded operations in a fixed order are used,
-    so that a published curve has the same edges on every machine.
+    bin's sum of differences in units of the output range; both are written in the spec. Only correctly rounded
+    operations in a fixed order are used, so that a published curve has the same edges on every machine.
     """
     if not steps.ordered:
         return np.arange(steps.size + 1)

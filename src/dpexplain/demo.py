@@ -141,7 +141,7 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
         "pair": PartialDependence(feature=[PAIR]),
         "effects": AccumulatedEffects(feature=list(EFFECTS)),
         "importance": PermutationImportance(target=TARGET),
-        "interactions": InteractionRanking(parts=20 if quick else None),
+        "interactions": InteractionRanking(kind="total", parts=20 if quick else None),
     }
     forecasts = {name: _forecast(request, data, model, PRICES[name]) for name, request in requests.items()}
     for forecast in forecasts.values():
@@ -288,8 +288,8 @@ def _page(released: dict[str, list[Result]], forecasts: dict[str, Forecast], sta
         Section(
             "Which columns matter",
             "On the left: how much worse the model predicts when a column is exchanged between rows. On the right: "
-            "which pairs act together, by a vote of parts of the rows (Friedman's H). Behind a name stands the "
-            "probability that it truly is above the next one.",
+            "which columns act together with others, by a vote of parts of the rows (Friedman's H). Behind a name "
+            "stands the probability that it truly is above the next one.",
             results=[*released["importance"], *released["interactions"]],
         ),
         Section(

@@ -109,7 +109,14 @@ class Partition:
     @classmethod
     def from_json(cls, value: JsonObject) -> Partition:
         edges = value["edges"]
-        return cls(value["feature"], tuple(value["labels"]), None if edges is None else tuple(edges))
+        found = cls(value["feature"], tuple(value["labels"]), None if edges is None else tuple(edges))
+        if not isinstance(found.feature, str) or not found.labels:
+            raise ValueError("no partition of ours")
+        if found.edges is not None and not (
+            len(found.edges) == found.size + 1 and all(a < b for a, b in itertools.pairwise(found.edges))
+        ):
+            raise ValueError("no partition of ours")
+        return found
 
 
 def partition_of(feature: str, column: Column, cells: int) -> Partition:

@@ -166,8 +166,15 @@ def _cheapest(at: Callable[[Fraction], Option], wanted: float) -> Option:
 
     The grid may grow with epsilon, so the error is not quite monotone: walk up coarsely, then refine the last step.
     """
+
+    def good(price: Fraction) -> bool:
+        try:
+            return at(price).error <= wanted
+        except InputError:  # at some prices a release is not possible at all
+            return False
+
     steps = [Fraction(digit, 100) * Fraction(10) ** power for power in range(-4, 4) for digit in (100, 178, 316, 562)]
-    found = [(low, high) for low, high in itertools.pairwise(steps) if at(high).error <= wanted]
+    found = [(low, high) for low, high in itertools.pairwise(steps) if good(high)]
     if not found:
         raise InputError(
             f"an error of {wanted:g} needs an epsilon above {float(steps[-1]):g}.",
@@ -177,7 +184,7 @@ def _cheapest(at: Callable[[Fraction], Option], wanted: float) -> Option:
     low, high = found[0]
     while high / low > Fraction(1005, 1000):
         middle = _three_digits((low + high) / 2)
-        if at(middle).error <= wanted:
+        if good(middle):
             high = middle
         else:
             low = middle

@@ -94,6 +94,36 @@ def exact_curve(frame, curve, function):
     return steps - pd.Series(steps, index=axis.points)[values].mean()
 
 
+def test_intervals_cover_where_most_rows_have_one_value():
+    """Nine of ten rows in one cell, most cells empty: their noise is most of the noise of the centre."""
+    n = 4000
+    draw = np.random.default_rng(2)
+    x = np.where(draw.random(n) < 0.92, 0.005, (np.floor(draw.random(n) * 15) + 0.5) / 100)  # middles of cells
+    frame = pd.DataFrame({"x": x})
+
+    def line(rows):
+        return rows["x"].to_numpy()
+
+    table = dpx.PrivateTable(
+        frame,
+        domain=dpx.Domain({"x": dpx.Numeric(0, 1)}),
+        budget=dpx.Budget(100),
+        relation="add-remove",
+        ledger="sqlite:///:memory:",
+        name="t",
+        rows_hint=n,
+    )
+    table.door = Door(FreeAccount(table.budget, table.neighbours, keep=False))
+    request, cost = ale.AccumulatedEffects(feature="x", clip=1), table.cost(epsilon=2)
+    hits = []
+    for _ in range(100):
+        (curve,) = ale.explain(table, dpx.Model(line, output=(0, 1), name="m", version="1"), request, cost=cost)
+        exact = exact_curve(frame, curve, line)
+        low, high = curve.interval(0.95)
+        hits.append(np.mean((low <= exact) & (exact <= high)))
+    assert np.mean(hits) > 0.95 - 5 * 0.022
+
+
 @pytest.mark.parametrize(
     ("relation", "budget"), [("replace-one", dpx.Budget(100)), ("add-remove", dpx.Budget(100, 1e-6))]
 )

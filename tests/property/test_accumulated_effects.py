@@ -28,7 +28,7 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     table = private(rows, protection)
     output = dpx.Model(model, output=(-1, 1)).output
     spec = ale.resolve(request, DOMAIN, output, table.neighbours, 10, pure(1))
-    bins = bins_of(spec.to_json(), released(spec.cells), 1.0, 10)
+    bins = bins_of(spec.to_json(), released(spec.cells), 10)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False)
     gate = Gate(table.door, pure(1))
     kernel = partial(ale.statistic, predictor=predictor, spec=spec, bins=bins)

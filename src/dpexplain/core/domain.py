@@ -34,6 +34,8 @@ class PublicRange:
         low, high = _bounds(self.low, self.high, "the output range", InputError)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
+        if not 1e-100 <= high - low <= 1e100:
+            raise InputError(f"the output range from {low:g} to {high:g} is too narrow or too wide to compute with.")
         if isinstance(self.levels, bool) or not isinstance(self.levels, int) or self.levels not in range(2, 2**32, 2):
             raise InputError(f"levels must be an even number below 2^32; got {self.levels!r}.")
 

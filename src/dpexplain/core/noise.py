@@ -87,7 +87,10 @@ class Noise:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Noise:
-        return cls(Law(value["law"]), int(value["size"]), parse_fraction(value["scale"]))
+        noise = cls(Law(value["law"]), int(value["size"]), parse_fraction(value["scale"]))
+        if noise.size < 1 or not 0 < noise.scale < 2**64:
+            raise ValueError("no noise of ours")
+        return noise
 
 
 def checked_level(level: float) -> float:

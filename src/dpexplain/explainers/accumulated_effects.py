@@ -16,6 +16,7 @@ References   Apley and Zhu 2020; "Differentially Private Global Explanations" (m
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.binning import Steps, steps_of
+from dpexplain.binning import MOST_BINS, Steps, steps_of
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, Numeric, PublicRange
@@ -55,7 +56,8 @@ from dpexplain.results.quantiles import Ladder
 
 COUNT_SHARE = Fraction(1, 5)  # of the price, for the counts; chosen on the tables of `python -m bench effects`
 PAPER_SHARES = {"counts": Fraction(1, 9), "quantiles": Fraction(4, 9), "effects": Fraction(4, 9)}
-PAPER_BINS, MOST_BINS = 20, 100
+PAPER_BINS = 20
+LEAST_CLIP = 1e-3  # of the output range: below that, the last bits of a model's answers would show
 # The clip as a share of the output range: the more noise, the smaller. By the noise of a bin's sum at the full range,
 # as a share of the rows; chosen on the same tables.
 CLIPS = ((3.5e-4, 0.5), (3.5e-5, 0.7), (0.0, 1.0))
@@ -86,7 +88,11 @@ class AccumulatedEffects:
     def __post_init__(self) -> None:
         if self.method not in ("default", "paper"):
             raise InputError(f"unknown method {self.method!r}.", hint='use "default" or "paper"')
-        if not self.features or not all(isinstance(name, str) for name in self.features):
+        if (
+            not isinstance(self.feature, Sequence)
+            or not self.features
+            or not all(isinstance(n, str) for n in self.features)
+        ):
             raise InputError("name at least one feature; accumulated effects are of single features, not of pairs.")
         if len(set(self.features)) < len(self.features):
             raise InputError("a feature is named twice.")
@@ -94,7 +100,7 @@ class AccumulatedEffects:
         if self.bins is not None and not (whole and 1 <= self.bins <= MOST_BINS):
             raise InputError(f"bins must be a whole number from 1 to {MOST_BINS}; got {self.bins!r}.")
         number = isinstance(self.clip, int | float) and not isinstance(self.clip, bool)
-        if self.clip is not None and not (number and 0 < self.clip < float("inf")):
+        if self.clip is not None and not (number and 0 < self.clip <= sys.float_info.max):
             raise InputError(f"clip must be a number above 0, in units of the output; got {self.clip!r}.")
 
     @property
@@ -117,13 +123,23 @@ class Spec:
 
     steps: tuple[Steps, ...]
     ladders: tuple[Ladder | None, ...]  # of features whose bins are quantiles
-    span: float  # of the output
+    output: PublicRange
     clip: float
-    levels: int
     bins: int | None
-    sum_noise: float  # of a bin's sum, in units of the output range: by this the bins are chosen
+    count_noise: float  # of a cell's count: by this and the next the bins are chosen
+    sum_noise: float  # of a bin's sum, in units of the output range
     shares: tuple[Fraction, Fraction, Fraction]  # of the price: counts, quantiles, effects
     mechanism: str | None
+
+    @property
+    def levels(self) -> int:
+        """K: the quantised differences are whole numbers from -K/2 to K/2."""
+        return self.output.levels
+
+    @property
+    def differences(self) -> PublicRange:
+        """What a row's difference is clipped to."""
+        return PublicRange(-self.clip, self.clip, self.levels)
 
     @property
     def cells(self) -> int:
@@ -133,10 +149,12 @@ class Spec:
         return {
             "steps": [steps.to_json() for steps in self.steps],
             "ladders": [None if ladder is None else ladder.to_json() for ladder in self.ladders],
-            "span": self.span,
+            "output": self.output.to_json(),
+            "span": self.output.width,
             "clip": self.clip,
             "levels": self.levels,
             "bins": self.bins,
+            "count_noise": self.count_noise,
             "sum_noise": self.sum_noise,
             "shares": [str(share) for share in self.shares],
             "mechanism": self.mechanism,
@@ -150,24 +168,28 @@ class Spec:
 
 def statistic(rows: Rows, predictor: Predictor, spec: Spec, bins: Sequence[Bins]) -> NDArray[np.int64]:
     """Exact integer sums of differences of one batch: no noise, no budget, no randomness."""
-    inputs, limits = predictor.inputs(rows), PublicRange(-spec.clip, spec.clip, spec.levels)
+    inputs, limits, output = predictor.inputs(rows), spec.differences, spec.output
     zero, own = spec.levels // 2, None
+
+    def predictions(fixed: dict[str, Any]) -> NDArray[np.float64]:
+        return np.clip(predictor.predict_at(inputs, fixed), output.low, output.high)
+
     sums = []
     for steps, chosen in zip(spec.steps, bins, strict=True):
         values = rows[steps.feature]
         if steps.ordered:
             place = chosen.place(values)
             points = np.asarray(chosen.points)
-            low, high = (predictor.predict_at(inputs, {steps.feature: points[place + side]}) for side in (0, 1))
+            low, high = (predictions({steps.feature: points[place + side]}) for side in (0, 1))
             sums.append(_add_up(place, limits.quantize(high - low) - zero, chosen.size))
             continue
         last = len(steps.points) - 1
-        own = predictor.predict_at(inputs, {}) if own is None else own
+        own = predictions({}) if own is None else own
         both = np.zeros(chosen.size, dtype=np.int64)
         for step, away in ((0, 1), (-1, -1)):  # to the next category, to the one before
             there = values + away
             inside = (there >= 0) & (there <= last)
-            other = predictor.predict_at(inputs, {steps.feature: np.clip(there, 0, last)})
+            other = predictions({steps.feature: np.clip(there, 0, last)})
             moved = limits.quantize(away * (other - own)) - zero
             both += _add_up((values + step)[inside], moved[inside], chosen.size)
         sums.append(both)
@@ -217,18 +239,23 @@ def resolve(
         shares = (rug, between, effects) if any(by_quantile) else (rug + between, Fraction(0), effects)
     mechanism = Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism
     bins = 1 if paper and request.bins == 1 else None if paper else request.bins
-    draft = Spec(steps, ladders, output.width, output.width, output.levels, bins, 0.0, shares, mechanism)
-    # at the whole range, in units of it
-    noise = forecast(draft, neighbours, cost)["effects"].std * 2 / draft.levels
+    draft = Spec(steps, ladders, output, output.width, bins, 0.0, 0.0, shares, mechanism)
+    laws = forecast(draft, neighbours, cost)
+    noise = laws["effects"].std * 2 / draft.levels  # at the whole range, in units of it
     if request.clip is not None:
         share = min(request.clip / output.width, 1.0)
+        if share < LEAST_CLIP:
+            raise InputError(
+                f"clip={request.clip:g} is too small a part of the output range.",
+                hint=f"use at least {LEAST_CLIP * output.width:g}",
+            )
     elif paper:
         share = 1.0
     elif rows is None:
         share = UNKNOWN_ROWS_CLIP
     else:
         share = next(share for least, share in CLIPS if noise / rows >= least)
-    return replace(draft, clip=share * output.width, sum_noise=share * noise)
+    return replace(draft, clip=share * output.width, count_noise=laws["counts"].std, sum_noise=share * noise)
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
@@ -251,10 +278,10 @@ def _level_costs(spec: Spec, cost: Cost) -> list[Cost]:
 
 
 def expected(spec: Spec, neighbours: Neighbours, cost: Cost, rows: int) -> list[Accumulation]:
-    """The curves of an even table without any effect: how far noise would spread on them."""
+    """The curves of an even table with a steady effect, half the output range in all: how far noise would spread."""
     noise = forecast(spec, neighbours, cost)
     even = [rows / s.cells.size for s in spec.steps for _ in range(s.cells.size)]
-    found = bins_of(spec.to_json(), [round(c) for c in even], noise["counts"].std, rows)
+    found = bins_of(spec.to_json(), [round(c) for c in even], rows)
     unit = 2 * spec.clip / spec.levels
     curves = []
     for bins, ladder in zip(found, spec.ladders, strict=True):
@@ -262,7 +289,8 @@ def expected(spec: Spec, neighbours: Neighbours, cost: Cost, rows: int) -> list[
             assert ladder is not None
             positions = [round(float(p) * ladder.size) for p in ladder.ends]
             bins = bins_of_quantiles(ladder, positions, float(rows))
-        curves.append(Accumulation(bins, np.zeros(bins.size), noise["effects"].std * unit, spec.clip, spec.span))
+        sums = bins.rows * bins.widths * spec.output.width / 2
+        curves.append(Accumulation(bins, sums, noise["effects"].std * unit, spec.clip, spec.output.width))
     return curves
 
 
@@ -319,11 +347,10 @@ def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, c
         label = request.label
         exact = table.map_sum(gate, partial(counts, spec=spec), request.features, size=size, label=label + ": counts")
         noisy = gate.noisy_counts("counts", exact[: spec.cells], for_counts, partitions=len(spec.steps))
-        count_std = forecast(spec, gate.neighbours, cost)["counts"].std
         total = float(table.size) if table.size is not None else max(1.0, sum(noisy) / len(spec.steps))
         found, start = [], spec.cells
         level_costs = _level_costs(spec, for_levels)
-        known = bins_of(spec.to_json(), noisy, count_std, table.size)
+        known = bins_of(spec.to_json(), noisy, table.size)
         for number, (bins, ladder, share) in enumerate(zip(known, spec.ladders, level_costs, strict=True)):
             if bins is None:
                 assert ladder is not None

@@ -42,11 +42,10 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.results.base import receipt_for
-from dpexplain.results.quantiles import FINEST, Ladder, Level, Quantiles, rank_errors
+from dpexplain.results.quantiles import FINEST, MOST_PROBS, Ladder, Level, Quantiles, rank_errors
 
 CELLS, MOST_CELLS = 1024, 2**14
 POSITIONS, FEWEST_PARTS, MOST_PARTS = 2**16, 16, 1024
-MOST_PROBS = 200
 COUNT_SHARE = Fraction(1, 20)
 
 

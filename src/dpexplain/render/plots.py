@@ -134,7 +134,7 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     ax.grid(axis="x", alpha=0.25)
     ax.legend(fontsize=7, frameon=False, loc="best")
     ax.set_title(_label(ranking.title, 64), fontsize=11, loc="left")
-    _note(ax, ranking)
+    _note(ax, ranking, width=84)
     return ax
 
 
@@ -222,6 +222,8 @@ def _draw_rug(ax: Axes, rug: Rug) -> None:
 
 def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     """The guarantee under the plot, in words."""
+    if isinstance(result, Curve):
+        before += result.caveat
     if isinstance(result, Curve) and result.marginals is not None:
         paid = result.marginals.receipt
         before += f"Rug: an earlier release with {paid.budget.describe(paid.cost)}. "

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from dpexplain.binning import Steps, equal_mass, merge
+from dpexplain.binning import MOST_BINS, Steps, equal_mass, merge
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.grids import Axis, Partition
 from dpexplain.results.base import Floats
 from dpexplain.results.curve import Curve
-from dpexplain.results.marginals import Rug, nearest_with_total
+from dpexplain.results.marginals import Rug
 from dpexplain.results.quantiles import Ladder
 from dpexplain.smoothing import shrink
 
@@ -30,8 +30,9 @@ LEVEL_PARTS = "quantiles-{}"  # the prefix of the parts that hold the quantiles 
 class Bins:
     """Between which points the effects of one feature are taken, and how many rows each of them is the mean of.
 
-    `weights` centre the curve: its mean over the rows is the weighted sum of its values at the points. Everything here
-    follows from released values and the public spec, so it may decide which sums are released next.
+    `weights` centre the curve: its mean over the rows, each taken at the middle of its cell, is the weighted sum of its
+    values at the points. Everything here follows from released values and the public spec, so it may decide which sums
+    are released next.
     """
 
     points: tuple[Any, ...]
@@ -39,7 +40,7 @@ class Bins:
     rows: Floats
     rows_std: Floats
     weights: Floats
-    centre_std: float  # noise of the mean, as a multiple of the root mean square of the curve
+    share_std: float  # noise of the share of rows in a cell
     cells: Partition | None = None  # what the rows were counted by
     bin_of_cell: Integers | None = None
 
@@ -56,6 +57,13 @@ class Bins:
         widths: Floats = np.diff(x) / (x[-1] - x[0])
         return widths
 
+    def at_cells(self, curve: Floats) -> Floats:
+        """The curve at the middle of each cell that rows were counted by."""
+        if not self.ordered or self.cells is None:
+            return curve
+        found: Floats = np.interp(np.asarray(self.cells.labels), np.asarray(self.points), curve)
+        return found
+
     def place(self, values: Floats) -> Integers:
         """The bin of each clean value of an ordered feature: that of its cell; or, between quantiles, by value."""
         if self.cells is not None and self.bin_of_cell is not None:
@@ -63,26 +71,28 @@ class Bins:
         return np.searchsorted(np.asarray(self.points[1:-1], dtype=np.float64), values, side="left").astype(np.int64)
 
 
-def bins_of(spec: JsonObject, counts: Sequence[int], count_std: float, rows: int | None) -> list[Bins | None]:
+def bins_of(spec: JsonObject, counts: Sequence[int], rows: int | None) -> list[Bins | None]:
     """The bins of each feature from the released counts; None where they come from quantiles."""
     steps = [Steps.from_json(value) for value in spec["steps"]]
+    if spec["bins"] is not None and not 1 <= spec["bins"] <= MOST_BINS:
+        raise ValueError("no number of bins of ours")
     ends = np.cumsum([0, *(s.cells.size for s in steps)])
     found = [np.asarray(counts[a:b], dtype=np.float64) for a, b in itertools.pairwise(ends)]
     total = float(rows) if rows is not None else max(1.0, sum(float(c.sum()) for c in found) / len(found))
     return [
-        None if ladder is not None else _from_counts(s, noisy, count_std, total, spec)
+        None if ladder is not None else _from_counts(s, noisy, total, spec)
         for s, noisy, ladder in zip(steps, found, spec["ladders"], strict=True)
     ]
 
 
-def _from_counts(steps: Steps, noisy: Floats, count_std: float, total: float, spec: JsonObject) -> Bins:
-    even = noisy - (noisy.sum() - total) / len(noisy)  # adds up to the total; unbiased, unlike the projection
-    shares = nearest_with_total(noisy, total) / total
-    centre_std = count_std / total * np.sqrt(len(noisy))
+def _from_counts(steps: Steps, noisy: Floats, total: float, spec: JsonObject) -> Bins:
+    count_std = float(spec["count_noise"])
+    even = noisy - (noisy.sum() - total) / len(noisy)  # adds up to the total; unbiased, where a projection is not
+    shares, share_std = even / total, count_std / total
     if not steps.ordered:
         pairs = even[:-1] + even[1:] if len(even) > 1 else even
         pair_std = np.full(len(pairs), count_std * np.sqrt(min(2, len(even))))
-        return Bins(steps.points, False, np.maximum(pairs, 1.0), pair_std, shares, centre_std)
+        return Bins(steps.points, False, np.maximum(pairs, 1.0), pair_std, shares, share_std)
     if spec["bins"] is not None:
         edges = equal_mass(_summed(steps.step_of_cell, even, steps.size), spec["bins"])
     else:
@@ -92,7 +102,7 @@ def _from_counts(steps: Steps, noisy: Floats, count_std: float, total: float, sp
     rows = np.maximum(_summed(bin_of_cell, even, len(edges) - 1), 1.0)
     off = count_std * np.sqrt(np.bincount(bin_of_cell, minlength=len(edges) - 1))
     weights = _interpolation(np.asarray(steps.cells.labels), points, shares)
-    return Bins(tuple(map(float, points)), True, rows, off, weights, centre_std, steps.cells, bin_of_cell)
+    return Bins(tuple(map(float, points)), True, rows, off, weights, share_std, steps.cells, bin_of_cell)
 
 
 def bins_of_quantiles(ladder: Ladder, positions: Sequence[int], total: float) -> Bins:
@@ -169,7 +179,7 @@ class Accumulation:
     @cached_property
     def std(self) -> Floats:
         """Of each point: the noise accumulates along the curve, and centring shares it out."""
-        centring = self.bins.centre_std**2 * float(self.bins.weights @ self.raw**2)
+        centring = self.bins.share_std**2 * float((self.bins.at_cells(self.raw) ** 2).sum())
         found: Floats = np.sqrt(self._lifted**2 @ self.variances + centring)
         return found
 
@@ -178,8 +188,10 @@ class Accumulation:
 class AccumulatedCurve(Curve):
     """Accumulated local effects of one feature: how the prediction changes along it, for the rows that are there.
 
-    Centred: its mean over the rows is zero. Intervals cover the exact curve of the table for the bins of this release
-    and differences clipped as the request says; the noise of sums and of counts adds up along the curve.
+    Centred: its mean over the rows, each taken at the middle of its cell, is zero. Intervals cover the exact curve of
+    the table for the bins of this release and differences clipped as the request says; the noise of sums and of counts
+    adds up along the curve. In the published form bins are taken as equally full, and intervals do not cover what that
+    is off.
     """
 
     kind: ClassVar[str] = "accumulated-effects"
@@ -195,15 +207,19 @@ class AccumulatedCurve(Curve):
 
     @cached_property
     def _all_bins(self) -> list[Bins]:
-        counts, noise = self.part("counts")
         rows = self.receipt.request["table"]["rows"]
-        found = bins_of(self.spec, counts.tolist(), noise.std, rows)
+        found = bins_of(self.spec, self.part("counts")[0].tolist(), rows)
         return fill_quantile_bins(self.spec, found, self.released["parts"], self._total)
 
     @property
     def _total(self) -> float:
         rows = self.receipt.request["table"]["rows"]
         return float(rows) if rows is not None else max(1.0, self.part("counts")[0].sum() / len(self.spec["steps"]))
+
+    @property
+    def caveat(self) -> str:
+        equal = self.spec["ladders"][self.index] is not None
+        return "Bins are taken as equally full; the interval does not cover what that is off. " if equal else ""
 
     @property
     def bins(self) -> Bins:

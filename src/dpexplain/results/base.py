@@ -196,7 +196,7 @@ def from_json(source: str | Path) -> Result:
                 f"{str(source)[:200]!r} cannot be read.", hint="give the path of a file written by to_json", spent=""
             ) from None
     try:
-        document = json.loads(text, parse_constant=_refuse)
+        document = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         if document["dpexplain"] != FORMAT:
             raise InputError(
                 f"this result has format {document['dpexplain']!r}; this dpexplain reads {FORMAT}.", spent=""
@@ -205,11 +205,21 @@ def from_json(source: str | Path) -> Result:
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )
         written, derived = np.array(document["values"], dtype=np.float64), result.values
+        guarantee = result.receipt.guarantee
     except (InputError, VerificationError):
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, InternalError):
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        MemoryError,
+        RecursionError,
+        InternalError,
+    ):
         raise InputError("this is not a result written by dpexplain, or it is damaged.", spent="") from None
-    if document.get("guarantee") != result.receipt.guarantee:
+    if document.get("guarantee") != guarantee:
         raise VerificationError(
             "the guarantee written in this file is not the one that follows from its receipt.",
             hint="it was altered, or written by another version of dpexplain",
@@ -220,6 +230,13 @@ def from_json(source: str | Path) -> Result:
             hint="it was altered, or written by another version of dpexplain",
         )
     return result
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not np.isfinite(number):
+        raise ValueError(f"{text} is no number of ours")
+    return number
 
 
 def _refuse(name: str) -> None:

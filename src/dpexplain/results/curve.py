@@ -65,6 +65,11 @@ class Curve(Result):
         """The kind of explanation, in words."""
 
     @property
+    def caveat(self) -> str:
+        """What a reader of the interval has to know besides; empty as a rule."""
+        return ""
+
+    @property
     @abstractmethod
     def axes(self) -> tuple[Axis, ...]:
         """The feature or features, with the points of each."""
@@ -135,6 +140,14 @@ class Curve(Result):
         curve = cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug)
         if not 0 < math.prod(curve.shape) == len(curve.raw) <= MOST_POINTS:
             raise ValueError("the grid does not fit the released values")
+        curve.interval()  # what can be read can be shown
+        named = all(isinstance(axis.feature, str) for axis in curve.axes)
+        if (
+            not named
+            or not np.isfinite(curve.values).all()
+            or any(len(r.counts) != r.partition.size for r in curve.rug)
+        ):
+            raise ValueError("no curve of ours")
         return curve
 
 

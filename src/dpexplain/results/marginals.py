@@ -98,7 +98,11 @@ class Marginals(Result):
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Marginals:  # noqa: ARG003 - no settings
-        return cls(receipt, released)
+        marginals = cls(receipt, released)
+        cells = sum(partition.size for partition in marginals.partitions)
+        if not len(marginals.interval()[0]) == len(marginals.values) == cells:
+            raise ValueError("the cells do not fit the released values")
+        return marginals
 
 
 def nearest_with_total(values: Floats, total: float) -> Floats:

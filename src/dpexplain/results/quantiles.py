@@ -7,6 +7,7 @@ of both halves, each within the range that the released positions leave; and so 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+MOST_PROBS = 200
 FINEST = 10_000  # the largest denominator of a probability, and of a relative rank
 MOST_POSITIONS = 2**18  # a selection looks at each of them, in about a microsecond
 ROUNDS = 4  # of sharpening the bound on a cell's rows; more change next to nothing
@@ -135,7 +137,11 @@ class Ladder:
     def from_json(cls, value: JsonObject) -> Ladder:
         column = column_from_json(value["feature"], value["column"])
         cells, parts, probs = int(value["cells"]), int(value["parts"]), tuple(map(parse_fraction, value["probs"]))
-        if not isinstance(column, Numeric) or not 0 < cells * parts <= MOST_POSITIONS or not probs:
+        if not isinstance(column, Numeric) or not 0 < cells * parts <= MOST_POSITIONS:
+            raise ValueError("no ladder of ours")
+        if not 0 < len(probs) <= MOST_PROBS or any(p.denominator > FINEST for p in probs):
+            raise ValueError("no ladder of ours")
+        if not all(a < b for a, b in itertools.pairwise((Fraction(0), *probs, Fraction(1)))):
             raise ValueError("no ladder of ours")
         return cls(value["feature"], column, cells, parts, probs)
 

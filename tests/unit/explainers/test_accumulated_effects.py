@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import dpexplain as dpx
 from dpexplain.binning import Steps, equal_mass, merge, steps_of
 from dpexplain.smoothing import shrink
+from examples import DOMAIN as DOMAIN_OF_EXAMPLES
 
 DOMAIN = dpx.Domain({"few": dpx.Numeric(0, 4, integer=True), "many": dpx.Numeric(-3, 9_999, integer=True)})
 
@@ -28,6 +31,10 @@ def spent(table):
         ("age", {"bins": True}, "bins must be a whole number"),
         ("age", {"clip": 0}, "clip must be a number above 0"),
         ("age", {"clip": float("inf")}, "clip must be a number above 0"),
+        ("age", {"clip": 10**400}, "clip must be a number above 0"),
+        ("age", {"clip": 1e-4}, "too small a part of the output range"),
+        (5, {}, "name at least one feature"),
+        (None, {}, "name at least one feature"),
         ("age", {"mechanism": "discrete-gaussian"}, "mechanism 'discrete-gaussian' is not available"),
         ("age", {"epsilon": 1e-30}, "the noise would drown"),
         ("age", {"epsilon": 1e-30, "method": "paper"}, "a draw by lot"),
@@ -64,6 +71,57 @@ def test_a_curve_survives_its_file_and_the_ledger(make_table, frame, model, tmp_
     assert spent(table) == 1
     np.testing.assert_array_equal(replayed.values, curves.values)
     assert curves[0].title == "Accumulated effect of age"
+
+
+def test_the_model_is_clipped_to_its_output_range_before_differences_are_taken(make_table, frame):
+    wide = dpx.Model(lambda rows: (rows["age"].to_numpy() - 20.0) / 2, output=(0, 1))
+    curve = dpx.accumulated_effects(make_table(frame, exact=True), wide, "age", epsilon=10, clip=1, smooth=False)
+    assert curve.values[-1] - curve.values[0] == pytest.approx(1, abs=1e-4)
+
+
+def test_a_forecast_knows_that_counts_are_noisy_too(make_table, frame, model):
+    request = dpx.requests.AccumulatedEffects(feature="age")
+    options = {"domain": DOMAIN_OF_EXAMPLES, "relation": "replace-one", "n": 400}
+    small, large = (dpx.plan(request, epsilon=e, **options).options[0].error for e in (0.5, 50))
+    assert small > 5 * large
+    found = dpx.plan(request, max_error=0.2, **options).options[0]
+    curve = dpx.accumulated_effects(make_table(frame), model, "age", epsilon=found.epsilon)
+    low, high = curve.interval()
+    assert (high - low).max() / 2 < 3 * 0.2
+
+
+@pytest.mark.parametrize("method", ["default", "paper"])
+def test_a_file_that_was_tampered_with_is_refused_and_nothing_else_happens(make_table, frame, model, method):
+    curve = dpx.accumulated_effects(make_table(frame), model, ["age", "sex"], epsilon=1, method=method)[0]
+    document = json.loads(curve.to_json())
+
+    def broken(*path_and_value):
+        *path, last, value = path_and_value
+        copy = json.loads(json.dumps(document))
+        place = copy
+        for step in path:
+            place = place[step]
+        place[last] = value
+        return json.dumps(copy)
+
+    spec = ("receipt", "request", "spec")
+    for text in (
+        broken("receipt", "request", "public", 0),
+        broken(*spec, "bins", 10**12),
+        broken(*spec, "steps", 0, "points", list(range(5000))),
+        broken(*spec, "steps", 0, "points", [3, 2, 1]),
+        broken(*spec, "steps", 0, "ordered", 0),
+        broken(*spec, "steps", 0, "cells", "feature", 7),
+        broken(*spec, "steps", 0, "cells", "edges", [0, 1]),
+        broken(*spec, "clip", "wide"),
+        broken("released", "parts", "effects", "values", [1, 2]),
+        broken("released", "parts", "effects", "noise", "scale", "0/1"),
+        broken("released", "parts", "counts", "noise", "size", 0),
+        curve.to_json().replace('"span": 1.0', '"span": 1e400'),
+    ):
+        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+            dpx.from_json(text)
+    assert bool(curve.caveat) == (method == "paper")
 
 
 def test_an_empty_table_is_a_table_like_any_other(make_table, frame, model):
