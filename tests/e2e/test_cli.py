@@ -146,6 +146,64 @@ class TestWholeWay:
         assert run(["verify", "results/sex.json", "--ledger", "sqlite:///budget.db"]) == 0
         assert "sex.json is genuine" in capsys.readouterr().out
 
+    def test_accumulated_effects(self, project, capsys):
+        request = ["ale", "--all", "--epsilon", "0.5", "--out", "results"]
+        assert run(request) == 0
+        text = capsys.readouterr().out
+        assert "effect on the prediction" in text
+        assert "Spent: epsilon = 0.5 (pure)" in text
+        again = answer(capsys, *request)
+        assert again["spent_now"] is False
+        assert [r["feature"] for r in again["results"]] == ["age", "sex"]
+        assert again["results"][0]["kind"] == "accumulated-effects"
+        assert (project / "results" / "accumulated-effects-age.png").read_bytes().startswith(b"\x89PNG")
+        assert answer(capsys, "verify", "results/accumulated-effects-sex.json")["genuine"] is True
+        assert "Accumulated effect of age" in (project / "results" / "index.html").read_text()
+        published = answer(capsys, "ale", "--feature", "age", "--method", "paper", "--bins", "5", "--epsilon", "0.5")
+        assert published["left"] == {"definition": "pure", "amount": "1/1"}
+
+    def test_importance_of_a_declared_target(self, project, capsys):
+        rows = pd.read_parquet(project / "people.parquet")
+        rows["outcome"] = (rows["age"] - 20) / 20
+        rows.to_parquet(project / "people.parquet")
+        edit(project / "domain.yaml", "  sex:", "  outcome: {type: numeric, low: 0, high: 1}\n  sex:")
+        features = 'name = "score"\nfeatures = ["age", "sex"]'
+        edit(project / "dpexplain.toml", 'name = "score"', features)
+        assert refusal(capsys, 2, "importance", "--epsilon", "1")["hint"].startswith("--target NAME")
+        found = answer(capsys, "importance", "--target", "outcome", "--epsilon", "1", "--out", "results")
+        (result,) = found["results"]
+        assert result["kind"] == "permutation-importance"
+        assert {line["item"] for line in result["table"]} == {"age", "sex"}
+        assert result["table"][-1]["above_next"] is None
+        edit(project / "dpexplain.toml", 'name = "score"', 'name = "score"\ntarget = "outcome"')
+        assert run(["importance", "--epsilon", "1", "--out", "results"]) == 0
+        text = capsys.readouterr().out
+        assert "Already released" in text
+        assert "above the next" in text
+        assert answer(capsys, "verify", "results/permutation-importance.json")["genuine"] is True
+        assert refusal(capsys, 2, "importance", "--loss", "odd", "--epsilon", "0.1")["spent"] == "Nothing was spent."
+        planned = answer(capsys, "plan", "--explainer", "importance", "--epsilon", "0.5", "--n", "3000")
+        assert planned["forecasts"][0]["options"][0]["points"] == 2
+
+    def test_interactions(self, project, capsys):
+        request = ["interactions", "--kind", "total", "--parts", "20", "--epsilon", "0.5", "--out", "results"]
+        found = answer(capsys, *request)
+        assert {line["item"] for line in found["results"][0]["table"]} == {"age", "sex"}
+        assert (project / "results" / "rank-aggregation.png").exists()
+        error = refusal(capsys, 2, "interactions", "--epsilon", "0.5")  # two columns make one pair: nothing to rank
+        assert "at least two" in error["message"]
+        assert "unknown kind" in refusal(capsys, 2, "interactions", "--kind", "odd", "--epsilon", "1")["message"]
+
+    @pytest.mark.parametrize("explainer", ["ale", "interactions"])
+    def test_plans_of_other_explainers(self, project, capsys, explainer):
+        edit(project / "domain.yaml", "  sex:", "  third: {type: numeric, low: 0, high: 1}\n  sex:")
+        feature = ["--feature", "age"] if explainer == "ale" else []
+        planned = answer(capsys, "plan", "--explainer", explainer, *feature, "--epsilon", "0.5", "--n", "3000")
+        assert [option["definition"] for option in planned["forecasts"][0]["options"]] == ["pure", "zcdp"]
+        assert "unknown explainer" in refusal(capsys, 2, "plan", "--explainer", "odd", "--epsilon", "1")["message"]
+        refused = refusal(capsys, 2, "plan", "--explainer", explainer, "--pair", "age,sex", "--epsilon", "1")
+        assert "belong to partial dependence" in refused["message"]
+
     def test_a_zcdp_account_takes_rho(self, project, capsys):
         edit(project / "dpexplain.toml", "epsilon = 2.0", "epsilon = 2.0\ndelta = 1e-6")
         found = answer(capsys, "pdp", "--all", "--rho", "0.01", "--no-rug", "--no-smooth", "--grid", "5")

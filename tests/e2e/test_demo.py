@@ -13,6 +13,8 @@ from dpexplain import demo
 from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
 
+RANKINGS = ["permutation-importance", "rank-aggregation"]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -28,10 +30,11 @@ def folder(tmp_path_factory):
 
 def test_every_feature_has_its_files(folder):
     out, (first, lines, _), _ = folder
-    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), "marginals"]
+    effects = [f"accumulated-effects-{name}" for name in demo.EFFECTS]
+    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals"]
     for name in names:
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.Curve | dpx.Marginals)
+        assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.Curve | dpx.Marginals | dpx.Ranking)
     assert len(first["results"]) == len(names)
     assert first["spent_now"] is True
     text = "\n".join(str(line) for line in lines)
@@ -46,7 +49,7 @@ def test_the_second_run_is_free(folder):
     assert second["spent_now"] is False
     assert second["statement"] == first["statement"]
     assert open_ledger(f"sqlite:///{out}/budget.db").anchor() == anchor
-    assert sum("already released, free" in str(line) for line in again) == 3
+    assert sum("already released, free" in str(line) for line in again) == len(demo.PRICES)
 
 
 def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
@@ -57,9 +60,11 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     assert re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*\"", page) == []
     assert "What is not" in page
     assert "no person id" in page
-    assert page.count("<svg") == len(demo.COLUMNS) + 2
+    assert page.count("<svg") == len(demo.COLUMNS) + len(demo.EFFECTS) + len(RANKINGS) + 2
     for name in demo.COLUMNS:
         assert f"Partial dependence of {name}" in page
+    for name in demo.EFFECTS:
+        assert f"Accumulated effect of {name}" in page
 
 
 def test_the_folder_is_a_project_to_go_on_with(folder, capsys, tmp_path):

@@ -72,6 +72,12 @@ Analyst = Annotated[
     str | None, typer.Option("--analyst", metavar="NAME", help="Who asks; may have a limit of their own.")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the page, the pictures and the receipts.")]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target", metavar="NAME", help="The declared column that the model predicts. Default: the project's."
+    ),
+]
 All = Annotated[bool, typer.Option("--all", help="Every column that the model uses, for one price.")]
 NoSmooth = Annotated[bool, typer.Option("--no-smooth", help="Show the released values as they are.")]
 DEFAULT_OUT = Path("explanations")
@@ -131,6 +137,9 @@ def init(
 
 @app.command(short_help="Tell the error of a price, or the price of an error. Free.")
 def plan(
+    explainer: Annotated[
+        str, typer.Option("--explainer", metavar="NAME", help="pdp, ale, importance or interactions.")
+    ] = "pdp",
     feature: Features = None,
     pair: Pairs = None,
     epsilon: Epsilon = None,
@@ -145,6 +154,7 @@ def plan(
     method: Method = "default",
     mechanism: Mechanism = None,
     no_rug: NoRug = False,
+    target: Target = None,
     domain: Annotated[
         Path | None, typer.Option("--domain", metavar="FILE", help="A domain file instead of the project's.")
     ] = None,
@@ -166,6 +176,8 @@ def plan(
         dpexplain plan --feature age --epsilon 0.5 --n 20000
 
         dpexplain plan --feature age --max-error 0.01
+
+        dpexplain plan --explainer importance --target income --epsilon 0.5
     """
     from dpexplain.cli.explain import plan as run_plan
 
@@ -181,6 +193,8 @@ def plan(
         domain_file=domain,
         output=output,
         relation=relation,
+        explainer=explainer,
+        target=target,
         options={"grid": grid, "method": method, "mechanism": mechanism, "rug": not no_rug},
     )
 
@@ -270,12 +284,7 @@ def ale(
 
 @app.command(short_help="Rank columns by how much the model needs them.")
 def importance(
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", metavar="NAME", help="The declared column that the model predicts. Default: the project's."
-        ),
-    ] = None,
+    target: Target = None,
     feature: Features = None,
     epsilon: Epsilon = None,
     rho: Rho = None,

@@ -47,6 +47,8 @@ def plan(
     domain_file: Path | None,
     output: str | None,
     relation: str | None,
+    explainer: str,
+    target: str | None,
     options: dict[str, Any],
 ) -> None:
     if (epsilon is None) == (max_error is None):
@@ -55,7 +57,9 @@ def plan(
     domain = _reviewed(domain_file) if domain_file else _known(found).domain()
     span = _pair_of_numbers(output) if output else _known(found).output
     neighbours = Neighbours(Relation.parse(relation)) if relation else _known(found).neighbours
-    request = _pdp_request(domain, list(dict.fromkeys(features)), pairs, options)
+    named, aim = list(dict.fromkeys(features)), target or (None if found is None else found.target)
+    request = _plan_request(explainer, domain, named, pairs, aim, options)
+    label = None if found is None else found.label
     forecasts = [
         forecast_of(
             request,
@@ -68,6 +72,8 @@ def plan(
             epsilon=_number(epsilon, "epsilon"),
             max_error=_number(max_error, "max-error"),
             delta=_number(delta, "delta"),
+            label=label,
+            features=[name for name in domain if name != aim],
         )
         for size in ([n] if n is not None else SOME_SIZES)
     ]
@@ -153,12 +159,7 @@ def importance(
     out: Path,
     options: dict[str, Any],
 ) -> None:
-    named = target or Project.load(project).target
-    if named is None:
-        raise InputError(
-            "name the column that the model predicts.",
-            hint='--target NAME, or target = "NAME" in [model]; it must be declared in the domain',
-        )
+    named = _needed(target or Project.load(project).target)
 
     def task(domain: Domain, model: Model) -> Task:  # noqa: ARG001 - every task is made from both
         asked = list(dict.fromkeys(features)) or None
@@ -292,6 +293,35 @@ def left_for(statement: Statement, analyst: str | None) -> Cost:
             own = max(line.limit.amount - line.spent.amount, 0 * left.amount)
             left = replace(left, amount=min(left.amount, own))
     return left
+
+
+def _plan_request(
+    explainer: str, domain: Domain, named: list[str], pairs: Sequence[str], target: str | None, options: dict[str, Any]
+) -> Any:
+    """The request that is planned: what its command would ask for."""
+    if explainer == "pdp":
+        return _pdp_request(domain, named, pairs, options)
+    common = {key: options[key] for key in ("method", "mechanism")}
+    if pairs or options["grid"] is not None or not options["rug"]:
+        raise InputError("--pair, --grid and --no-rug belong to partial dependence.", hint="--explainer pdp")
+    if explainer == "ale":
+        if not named:
+            raise InputError("name what to explain.", hint="--feature age")
+        return accumulated_effects.AccumulatedEffects(feature=named, **common)
+    if explainer == "importance":
+        return permutation_importance.PermutationImportance(target=_needed(target), features=named or None, **common)
+    if explainer == "interactions":
+        return interaction_ranking.InteractionRanking(features=named or None, mechanism=common["mechanism"])
+    raise InputError(f"unknown explainer {explainer!r}.", hint="use pdp, ale, importance or interactions")
+
+
+def _needed(target: str | None) -> str:
+    if target is None:
+        raise InputError(
+            "name the column that the model predicts.",
+            hint='--target NAME, or target = "NAME" in [model]; it must be declared in the domain',
+        )
+    return target
 
 
 def _named(features: Sequence[str], everything: bool, all_features: Sequence[str]) -> list[Any]:

@@ -174,6 +174,11 @@ class Project:
         target: str | None = self.get("model", "target", str)
         return target
 
+    @property
+    def label(self) -> Any:
+        """The class whose probability is explained, if the model is a classifier."""
+        return self.get("model", "label", (str, int, float, bool))
+
     def model(self) -> Model:
         """The model. Loading it runs code: its own module, or whatever a pickle holds."""
         path, imported = self.get("model", "path", str), self.get("model", "import", str)
@@ -184,7 +189,7 @@ class Project:
             )
         options = {
             "output": self.output,
-            "label": self.get("model", "label", (str, int, float, bool)),
+            "label": self.label,
             "features": self.get("model", "features", list),
             "name": self.need("model", "name", str),
             "version": self.need("model", "version", str),
