@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 import dpexplain as dpx
 from bench.effects import Bench
 from bench.tables import CASES
+from dpexplain.results import AccumulatedCurve
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 EPSILONS = (0.5, 2.0, 10.0)
@@ -44,15 +45,31 @@ def run(options: Namespace) -> None:
         for line, kind in zip(axes, KINDS, strict=True):
             bench.prepare(kind, feature)
             for ax, epsilon in zip(line, EPSILONS, strict=True):
-                _draw(ax, bench.release(kind, feature, epsilon, {}), bench.reference(kind, feature))
+                curve = bench.release(kind, feature, epsilon, {})
+                _draw(ax, curve, bench.reference(kind, feature))
+                if isinstance(curve, AccumulatedCurve) and curve.axes[0].ordered:
+                    ax.plot(curve.axes[0].points, _same_bins(bench, curve), ":", color=EXACT, label="exact, same bins")
                 ax.set_title(f"{KINDS[kind]}, epsilon {epsilon:g}", fontsize=9, loc="left")
             _frame(line, bench.reference(kind, feature)[1])
             bench.model.remembered.forget(feature)
-        axes[0, 0].legend(fontsize=7, frameon=False)
+        for ax in axes[:, 0]:
+            ax.legend(fontsize=7, frameon=False)
         name = f"gallery-{key}-{feature}.png"
         if not options.quick:
             figure.savefig(PICTURES / name, dpi=75)
         print(f"{'drawn' if options.quick else 'written'}: docs/pictures/{name}")
+
+
+def _same_bins(bench: Bench, curve: AccumulatedCurve) -> np.ndarray:
+    """The exact curve on the bins of a release."""
+    feature, points = curve.feature, np.asarray(curve.axes[0].points)
+    values = bench.model.remembered.rows[feature]
+    place = curve.bins.place(values)
+    moved = bench.predict(feature, points[place + 1]) - bench.predict(feature, points[place])
+    size = len(points) - 1
+    means = np.bincount(place, moved, size) / np.maximum(np.bincount(place, minlength=size), 1)
+    found = np.concatenate([[0], np.cumsum(means)])
+    return found - np.interp(values, points, found).mean()
 
 
 def _draw(ax: Axes, curve: dpx.Curve, exact: tuple[np.ndarray, np.ndarray]) -> None:

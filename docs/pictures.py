@@ -12,7 +12,16 @@ from matplotlib.figure import Figure
 from dpexplain.cli.reference import reference
 from dpexplain.demo import run
 from dpexplain.design import DataFlow
-from dpexplain.explainers import marginals, partial_dependence
+from dpexplain.explainers import (
+    accumulated_effects,
+    generic_plot,
+    interaction_ranking,
+    marginals,
+    partial_dependence,
+    permutation_importance,
+    quantiles,
+    rank_aggregation,
+)
 
 DOCS = Path(__file__).parent
 PAPER_PDP = DataFlow(
@@ -26,6 +35,12 @@ def main() -> None:
     diagrams = {
         "flow-paper-pdp": PAPER_PDP,
         "flow-partial-dependence": partial_dependence.diagram(),
+        "flow-accumulated-effects": accumulated_effects.diagram(),
+        "flow-generic-plot": generic_plot.diagram(),
+        "flow-permutation-importance": permutation_importance.diagram(),
+        "flow-rank-aggregation": rank_aggregation.diagram(),
+        "flow-interaction-ranking": interaction_ranking.diagram(),
+        "flow-quantiles": quantiles.diagram(),
         "flow-marginals": marginals.diagram(),
     }
     for name, flow in diagrams.items():
@@ -36,7 +51,8 @@ def main() -> None:
     (DOCS / "commands.md").write_text(reference(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         run(Path(folder))
-        shutil.copy(Path(folder) / "chronic_diseases.png", DOCS / "pictures" / "demo.png")
+        for name, picture in (("chronic_diseases", "demo"), ("permutation-importance", "demo-importance")):
+            shutil.copy(Path(folder) / f"{name}.png", DOCS / "pictures" / f"{picture}.png")
 
 
 if __name__ == "__main__":

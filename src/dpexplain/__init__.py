@@ -5,6 +5,8 @@
     data/        rows and what is declared about them          models/   any model, row by row
     engine/      sums over batches on all cores                grids     public grids and cells
     explainers/  one file each: request, statistic, sensitivity, explain
+    plain/       textbook explainers of a part of the rows; never released as they are
+    binning      bins from a released histogram                losses    bounded losses of a prediction
     planning     price and error before anything is paid       results/  released values and their receipts
     verification a published result against the ledger         smoothing free post-processing
     render/      pictures and pages                            audit/    attacks on our own releases

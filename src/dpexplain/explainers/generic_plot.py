@@ -213,16 +213,16 @@ def diagram() -> DataFlow:
         "table": "private rows",
         "parts": "rows dealt to a public number of parts",
         "curves": "the explainer on each part, interpolated at public points",
-        "sum": "clipped to the box and added up over parts",
+        "curve": "clipped to the box and added up over parts",
         "rug": "counts of public cells",
         "means": "division, smoothing, intervals",
         "plot": "curve with its rug",
     }
     edges = [
-        ("table", "parts"), ("parts", "curves"), ("curves", "sum"), ("sum", "means"), ("means", "plot"),
+        ("table", "parts"), ("parts", "curves"), ("curves", "curve"), ("curve", "means"), ("means", "plot"),
         ("table", "rug"), ("rug", "plot"),
     ]  # fmt: skip
-    return DataFlow(stages, edges, name="Generic plot", noised=["sum", "rug"])
+    return DataFlow(stages, edges, name="Generic plot", noised=["curve", "rug"])
 
 
 def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost) -> Curve:

@@ -12,7 +12,16 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.design import DataFlow
-from dpexplain.explainers import marginals, partial_dependence
+from dpexplain.explainers import (
+    accumulated_effects,
+    generic_plot,
+    interaction_ranking,
+    marginals,
+    partial_dependence,
+    permutation_importance,
+    quantiles,
+    rank_aggregation,
+)
 
 PAPER_PDP = DataFlow(
     {"a": "explanation data", "(1)": "x values", "(2)": "y values", "b": "plot"},
@@ -64,7 +73,19 @@ def test_separating_means_that_every_path_passes(flow, data):
     assert flow.separates(chosen) == all(chosen & set(path) for path in paths(flow, flow.input))
 
 
-@pytest.mark.parametrize("explainer", [partial_dependence, marginals])
+EXPLAINERS = [
+    accumulated_effects,
+    generic_plot,
+    interaction_ranking,
+    marginals,
+    partial_dependence,
+    permutation_importance,
+    quantiles,
+    rank_aggregation,
+]
+
+
+@pytest.mark.parametrize("explainer", EXPLAINERS, ids=lambda module: module.__name__)
 def test_what_an_explainer_noises_is_a_privacy_enabling_set(explainer):
     flow = explainer.diagram()
     assert flow.noised in flow.privacy_enabling_sets()
@@ -77,6 +98,20 @@ def test_what_is_released_is_what_the_diagram_says(make_table, frame, model):
         == partial_dependence.diagram().noised
     )
     assert set(dpx.marginals(table, epsilon=1).released["parts"]) == marginals.diagram().noised
+    curve = dpx.accumulated_effects(table, model, "age", epsilon=1)
+    assert set(curve.released["parts"]) == accumulated_effects.diagram().noised
+    parts = {"output": (0, 1), "parts": 5, "model": model, "epsilon": 1}
+    plot = dpx.generic_plot(table, "pdp", "age", **parts)
+    assert set(plot.released["parts"]) == generic_plot.diagram().noised
+    top = dpx.interaction_ranking(table, model, epsilon=1, parts=5, points=5, k=2)
+    assert set(top.released["parts"]) == interaction_ranking.diagram().noised == rank_aggregation.diagram().noised
+    private = make_table(frame, relation="add-remove")
+    found = dpx.quantiles(private, "age", [0.5], epsilon=1)
+    assert {name.split("-")[0] for name in found.released["parts"]} == {"level", "count"}
+    assert quantiles.diagram().noised == {"levels", "count"}
+    short = dpx.Model(lambda rows: rows["age"].to_numpy() / 30, output=(0, 1), features=["age", "sex"])
+    ranking = dpx.permutation_importance(table, short, "income", epsilon=1)
+    assert set(ranking.released["parts"]) == permutation_importance.diagram().noised
 
 
 def test_sets_are_ranked_by_forecast_noise():
