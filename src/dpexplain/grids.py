@@ -51,7 +51,12 @@ def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, re
         return Axis(feature, column.categories, ordered=False)
     if grid is None or isinstance(grid, int):
         return Axis(feature, _points(column, grid, resolution), ordered=True)
-    points = tuple(float(x) for x in grid)
+    try:
+        points = tuple(float(x) for x in grid)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"the grid of {feature!r} must be a number of points, or the points themselves; got {grid!r}."[:200]
+        ) from None
     if len(points) < 2 or any(b <= a for a, b in itertools.pairwise(points)):
         raise InputError(f"the grid of {feature!r} must have at least two points in increasing order.")
     if not column.low <= points[0] <= points[-1] <= column.high:

@@ -1,7 +1,7 @@
 """Losses of one prediction, each with a public bound, so that a row's part in a sum of losses is bounded too.
 
-squared    (y - f)^2, at most the squared width of the output range; the Brier score for a class probability
-absolute   |y - f|, at most the width of the output range
+squared    (y - f)^2; the Brier score for a class probability
+absolute   |y - f|
 log        -log of the probability given to what happened, which is taken to be at least a public floor
 accuracy   1 where the likelier of two classes is the wrong one, 0 elsewhere
 """
@@ -27,11 +27,14 @@ LEVELS = 2**18  # fine enough that rounding never shows, small enough that sums 
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss by name. Targets and predictions are clipped to the model's output range first."""
+    """A loss by name. Predictions are clipped to the model's output range first, and so are targets; but what happened
+    or did not (`binary`, and always for the losses of a probability) is 1 or 0, whatever the model can say.
+    """
 
     name: str
     output: PublicRange
     floor: float = 0.01  # the least probability that the log loss takes any class to have
+    binary: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
@@ -48,14 +51,21 @@ class Loss:
     @cached_property
     def range(self) -> PublicRange:
         """From no loss to the largest possible one."""
-        width = self.output.width
+        (low, high), output = self._targets, self.output
+        width = max(high - output.low, output.high - low)
         bounds = {"squared": width**2, "absolute": width, "log": -math.log(self.floor), "accuracy": 1.0}
         return PublicRange(0.0, bounds[self.name], LEVELS)
 
+    @property
+    def _targets(self) -> tuple[float, float]:
+        """What targets are clipped to."""
+        if self.binary or self.name in ("log", "accuracy"):
+            return 0.0, 1.0
+        return self.output.low, self.output.high
+
     def __call__(self, target: Floats, prediction: Floats) -> Floats:
         """The loss of each row; NaN where the model failed on it."""
-        low, high = self.output.low, self.output.high
-        y, f = np.clip(target, low, high), np.clip(prediction, low, high)
+        y, f = np.clip(target, *self._targets), np.clip(prediction, self.output.low, self.output.high)
         if self.name == "squared":
             return (y - f) ** 2
         if self.name == "absolute":
@@ -67,4 +77,5 @@ class Loss:
         return np.where(np.isnan(f), np.nan, wrong)
 
     def to_json(self) -> JsonObject:
-        return {"name": self.name, "floor": self.floor if self.name == "log" else None, "range": self.range.to_json()}
+        floor = self.floor if self.name == "log" else None
+        return {"name": self.name, "floor": floor, "binary": self.binary, "range": self.range.to_json()}

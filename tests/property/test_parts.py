@@ -41,6 +41,9 @@ def wild_model(rows: pd.DataFrame) -> np.ndarray:
 
 
 MODEL = dpx.Model(wild_model, output=(-1, 1), name="wild", version="1")
+WITHOUT_A = dpx.Model(
+    lambda rows: wild_model(rows.assign(a=1)), output=(-1, 1), features=["b", "c"], name="wild without a", version="1"
+)
 
 
 def wild_plot(rows: pd.DataFrame, model: object) -> object:
@@ -74,9 +77,10 @@ def ask_plot(table, explainer):
 
 
 def ask_votes(table, ranker):
-    options = {"items": "abc", "target": "a"} if ranker == "importance" else {"items": "pqrs"}
+    options = {"items": "bc", "target": "a"} if ranker == "importance" else {"items": "pqrs"}
+    model = WITHOUT_A if ranker == "importance" else MODEL
     request = rank_aggregation.RankAggregation(ranker=ranker, items=list(options.pop("items")), parts=PARTS, **options)
-    return rank_aggregation.explain(table, MODEL, request, cost=table.cost(epsilon=1)).part("votes")[0]
+    return rank_aggregation.explain(table, model, request, cost=table.cost(epsilon=1)).part("votes")[0]
 
 
 def ask_interaction(table, kind):
@@ -98,8 +102,11 @@ ASK = [
 @pytest.fixture(autouse=True)
 def unchecked(monkeypatch):
     """Models and functions are not tried out on synthetic rows: some fail there, and this is about real rows."""
-    predictor = dpx.models.Predictor(wild_model, list(DOMAIN), DOMAIN, as_array=False)
-    monkeypatch.setattr(dpx.Model, "checked", lambda self, domain: predictor)
+
+    def predictor(self, domain):
+        return dpx.models.Predictor(self.original, self.features(domain), domain, as_array=False)
+
+    monkeypatch.setattr(dpx.Model, "checked", predictor)
     monkeypatch.setattr("dpexplain.explainers.parts.try_out", lambda *arguments: None)
 
 

@@ -88,7 +88,7 @@ class Noise:
     @classmethod
     def from_json(cls, value: JsonObject) -> Noise:
         noise = cls(Law(value["law"]), int(value["size"]), parse_fraction(value["scale"]))
-        if noise.size < 1 or not 0 < noise.scale < 2**64:
+        if not 1 <= noise.size < 2**32 or not Fraction(1, 2**64) <= noise.scale <= 2**64:
             raise ValueError("no noise of ours")
         return noise
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours
+from dpexplain.data.encode import NO_ID
 
 
 def assignment_for(neighbours: Neighbours, row_id: str | None) -> Assignment:
@@ -39,11 +40,16 @@ class Dealer:
             start, self._position = self._position, self._position + size
             return np.arange(start, start + size, dtype=np.int64) % self.parts
         if self.rule is Assignment.RANDOM:
-            draws = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64)
-            return (draws % np.uint64(self.parts)).astype(np.int64)
+            return self._draws(size)
         assert ids is not None
         codes, distinct = ids
-        return np.array([self._hash(value) for value in distinct], dtype=np.int64)[codes]
+        dealt = np.array([self._hash(value) for value in distinct], dtype=np.int64)[codes]
+        alone = np.array([value == NO_ID for value in distinct])[codes]
+        return np.where(alone, self._draws(size), dealt)  # rows without an id have nothing in common
+
+    def _draws(self, size: int) -> NDArray[np.int64]:
+        draws = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64)
+        return (draws % np.uint64(self.parts)).astype(np.int64)
 
     def _hash(self, value: str) -> int:
         text = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), key=self._key, digest_size=8).digest()

@@ -68,7 +68,7 @@ class InteractionRanking:
             raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}; got {self.points!r}.")
         if self.pairs is not None and (self.features is not None or self.kind == "total"):
             raise InputError('pairs stand for themselves: they go without features, and with kind "pairwise" only.')
-        if isinstance(self.features, str) or isinstance(self.pairs, str):
+        if any(isinstance(x, str) or not isinstance(x, Sequence | None) for x in (self.features, self.pairs)):
             raise InputError("features must be a list of names, pairs a list of pairs of names.")
         for pair in self.pairs or ():
             named = isinstance(pair, tuple | list) and all(isinstance(name, str) for name in pair)

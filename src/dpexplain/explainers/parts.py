@@ -117,7 +117,7 @@ def identity_of(function: Any, name: Any, version: Any) -> tuple[str, str]:
         return function, BUILT_IN
     if not isinstance(name, str | None) or not isinstance(version, str | int | None) or name == "":
         raise InputError("name and version are texts.", hint='name="shap", version="1"')
-    found = getattr(function, "__name__", "function").strip("<>") if name is None else name
+    found = str(getattr(function, "__name__", "function")).strip("<>") if name is None else name
     return found, f"unversioned-{uuid.uuid4()}" if version is None else str(version)
 
 
@@ -146,7 +146,9 @@ def try_out(
     for where, rows in parts:
         try:
             wrong = problem(function(reader.frame(rows), model))
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # some libraries raise what is no Exception
             wrong = f"it raises {type(error).__name__}: {error}"
         if wrong:
             raise InputError(

@@ -21,6 +21,7 @@ References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -113,7 +114,7 @@ class PermutationImportance:
         if self.features is not None and len(set(self.features)) < len(self.features):
             raise InputError("a feature is named twice.")
         number = isinstance(self.clip, int | float) and not isinstance(self.clip, bool)
-        if self.clip is not None and not (number and self.clip > 0):
+        if self.clip is not None and not (number and (0 < self.clip <= sys.float_info.max or self.clip == math.inf)):
             raise InputError(f"clip must be a positive number; got {self.clip!r}.", hint="or leave it out")
         whole = isinstance(self.repeats, int) and not isinstance(self.repeats, bool)
         if self.repeats is not None and not (whole and 1 <= self.repeats <= MOST_DRAWS):
@@ -141,6 +142,11 @@ class Target:
         if self.numbers is not None:
             return np.asarray(self.numbers, dtype=np.float64).take(values)
         return np.asarray(values if self.one is None else values == self.one, dtype=np.float64)
+
+    @property
+    def binary(self) -> bool:
+        """Whether it is about something that happened or did not."""
+        return self.one is not None or (self.numbers is not None and set(self.numbers) <= {0.0, 1.0})
 
     def to_json(self) -> JsonObject:
         return {"numbers": None if self.numbers is None else list(self.numbers), "one": self.one}
@@ -326,8 +332,8 @@ def resolve(
 ) -> Spec:
     """The concrete spec of a request. Reads nothing but public things. `uses` are the model's columns."""
     features = _features(request, domain, uses)
-    target = _target(request, domain, label)
-    loss = Loss("squared" if request.loss is None else request.loss, output, request.floor)
+    target = target_of(request.target, domain, label if request.positive is None else request.positive)
+    loss = Loss("squared" if request.loss is None else request.loss, output, request.floor, target.binary)
     rule = assignment_for(neighbours, None) if assignment is None else assignment
     K = loss.range.levels
     if request.method == "paper":
@@ -419,9 +425,9 @@ def _features(request: PermutationImportance, domain: Domain, uses: Sequence[str
     return tuple(features)
 
 
-def _target(request: PermutationImportance, domain: Domain, label: Any) -> Target:
-    name, column = request.target, domain[request.target]
-    label = label if request.positive is None else request.positive
+def target_of(name: str, domain: Domain, label: Any) -> Target:
+    """What is measured against predictions: the column's own numbers; or, with a label, whether it has that value."""
+    column = domain.column(name)
     label = label.item() if isinstance(label, np.generic) else label
     if isinstance(column, Categorical):
         if label is not None and label not in column.categories:
@@ -434,7 +440,7 @@ def _target(request: PermutationImportance, domain: Domain, label: Any) -> Targe
         if any(isinstance(c, str) for c in column.categories):
             raise InputError(
                 f"the target {name!r} is categorical: say which of its values counts as one.",
-                hint=f"positive={column.categories[-1]!r}",
+                hint=f"Model(..., label={column.categories[-1]!r}), or positive=... for permutation importance",
             )
         return Target(name, tuple(float(c) for c in column.categories), None)
     assert isinstance(column, Numeric)
@@ -531,6 +537,7 @@ def diagram() -> DataFlow:
         ("table", "base"),
         ("groups", "limit"),
         ("groups", "changes"),
+        ("limit", "changes"),
         ("limit", "importances"),
         ("changes", "importances"),
         ("base", "importances"),
@@ -625,7 +632,11 @@ class _Job:
         noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), spec.shares(cost)[0])
         count = max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else float(table.size or 1)
         groups = groups_for(count, spec.group)
-        found = self._group_sums(gate, groups) if marginals is None else self._row_sums(gate, marginals)
+        if spec.marginals is None:
+            found = self._group_sums(gate, groups)
+        else:
+            assert marginals is not None
+            found = self._row_sums(gate, marginals)
         send_changes(gate, spec, cost, found, groups)
 
     def _group_sums(self, gate: Gate, groups: int) -> Integers:

@@ -20,23 +20,24 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, Domain, Numeric
+from dpexplain.core.domain import Domain
 from dpexplain.core.mechanisms import Selection, best, selection
 from dpexplain.core.noise import Noise
 from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Assignment, Neighbours, ScoreRange, Sensitivity
 from dpexplain.data.assignment import assignment_for
-from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
+from dpexplain.explainers.permutation_importance import target_of
 from dpexplain.models import Model
 from dpexplain.plain import Dealt, Levels, importance
 from dpexplain.plain.grouped import Floats
@@ -338,7 +339,12 @@ def _black_box(
         assert isinstance(model, Model)
         assert request.target is not None
         levels, target = Levels(model.checked(domain), model.output, model.thread_safe), request.target
-        truth = _truth(target, domain, model)
+        if target in levels.predictor.features or target in items:
+            raise InputError(
+                f"{target!r} is the target: the model must not use it, and it cannot be ranked.",
+                hint="say which columns the model uses with Model(features=[...])",
+            )
+        truth = target_of(target, domain, model.label)
         columns = list(dict.fromkeys([*levels.predictor.features, *items, target]))
         return columns, lambda dealt: importance(dealt, levels, items, truth(dealt.rows))
     function, given = request.ranker, shared.original(model)
@@ -357,26 +363,12 @@ def _black_box(
     return columns, scores
 
 
-def _truth(target: str, domain: Domain, model: Model) -> Callable[[Rows], Floats]:
-    """The number that a prediction should have been: the target itself, or 1 where it is the explained class."""
-    column = domain.column(target)
-    if isinstance(column, Numeric):
-        return lambda rows: rows[target].astype(np.float64)
-    assert isinstance(column, Categorical)
-    if model.label in column.categories:
-        code = column.categories.index(model.label)
-        return lambda rows: (rows[target] == code).astype(np.float64)
-    if any(isinstance(value, str) for value in column.categories):
-        raise InputError(
-            f"the target {target!r} has text categories, and none of them is the class that the model explains.",
-            hint="Model(..., label=...) names the class; or declare the target as numbers",
-        )
-    values = np.array(column.categories, dtype=np.float64)
-    return lambda rows: values[rows[target]]
-
-
 def _scores(answer: Any, items: tuple[str, ...]) -> Floats:
     """A number for each item from any of the three forms of a ballot; NaN if it is none of them."""
+    if isinstance(answer, pd.Series) and not isinstance(answer.index, pd.RangeIndex):
+        if not answer.index.is_unique:
+            return np.full(len(items), np.nan)
+        answer = answer.to_dict()  # by its labels, in whatever order they stand
     if isinstance(answer, Mapping):
         if set(answer) != set(items):
             return np.full(len(items), np.nan)

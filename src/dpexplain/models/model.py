@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, Domain, PublicRange
+from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import ModelError
@@ -122,7 +122,7 @@ class Predictor:
         all rows, or an array with one for each row.
         """
         size = len(inputs)
-        relevant = {name: value for name, value in fixed.items() if name in self.features}
+        relevant = {name: self._whole(name, value) for name, value in fixed.items() if name in self.features}
         if self._as_array and relevant:
             inputs = inputs.copy()
             for name, value in relevant.items():
@@ -131,6 +131,13 @@ class Predictor:
             columns = {name: self._frame_column(name, np.broadcast_to(value, size)) for name, value in relevant.items()}
             inputs = inputs.assign(**columns)
         return self._answer(inputs, size)
+
+    def _whole(self, name: str, value: Any) -> Any:
+        """Values of rows in an integer column are whole numbers, always: if a batch became floats because one of them
+        is not, that row would change how a model sees all the others. A single value is public and may be anything.
+        """
+        column = self._domain[name]
+        return np.rint(value) if np.ndim(value) and isinstance(column, Numeric) and column.integer else value
 
     def _answer(self, inputs: Inputs, size: int) -> Floats:
         """Row-wise answers; where the model fails on a batch, halves of it are tried down to the single row.

@@ -156,7 +156,10 @@ class Result(ABC):
     def part(self, name: str) -> tuple[NDArray[np.int64], Noise]:
         """The released integers of one part and the law of their noise."""
         stored = self.released["parts"][name]
-        return np.array(stored["values"], dtype=np.int64), Noise.from_json(stored["noise"])
+        values, noise = np.array(stored["values"], dtype=np.int64), Noise.from_json(stored["noise"])
+        if values.shape != (noise.size,):
+            raise ValueError("the noise has another size than the values")
+        return values, noise
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The result as JSON text, also written to `path` if one is given."""

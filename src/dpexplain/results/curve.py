@@ -104,7 +104,7 @@ class Curve(Result):
         partitions = [Partition.from_json(p) for p in self.spec["rug"]]
         found = []
         for axis in self.axes if partitions else ():
-            position = next(i for i, p in enumerate(partitions) if p.feature == axis.feature)
+            position = [p.feature for p in partitions].index(axis.feature)
             counts, noise = self.part("rug")
             start = sum(p.size for p in partitions[:position])
             mine = counts[start : start + partitions[position].size]
@@ -141,7 +141,7 @@ class Curve(Result):
         if not 0 < math.prod(curve.shape) == len(curve.raw) <= MOST_POINTS:
             raise ValueError("the grid does not fit the released values")
         curve.interval()  # what can be read can be shown
-        named = all(isinstance(axis.feature, str) for axis in curve.axes)
+        named = isinstance(curve.title, str) and all(isinstance(axis.feature, str) for axis in curve.axes)
         if (
             not named
             or not np.isfinite(curve.values).all()

@@ -162,6 +162,8 @@ class Importance(Ranking):
             or not np.isfinite([result.base, result.limit or 0]).all()
         ):
             raise ValueError("the features do not fit the released values")
+        result.check()
+        result.base_interval()
         return result
 
 

@@ -81,6 +81,12 @@ class Ranking(Result):
         noise, unit = self.gap_noise
         return np.array([noise.below(gap / unit) for gap in -np.diff(self.values)])
 
+    def check(self) -> None:
+        """What can be read can be shown: an error here, and not later, for a file that was tampered with."""
+        ends, sure = np.concatenate(self.interval()), self.order_probability
+        if not np.isfinite(ends).all() or not np.isfinite(sure).all() or not self.title or not self.quantity:
+            raise ValueError("no ranking of ours")
+
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 

@@ -77,6 +77,7 @@ class Votes(Ranking):
         if view:
             raise ValueError("votes have no view")
         votes = cls(receipt, released)
-        if len(votes.chosen) != len(votes.scores):
+        if len(votes.chosen) != len(votes.scores) or not 1 <= votes.parts < 2**32:
             raise ValueError("the items do not fit the released values")
+        votes.check()
         return votes

@@ -161,7 +161,34 @@ def test_targets_and_items_of_importance(refused, model):
 
     refused("unknown feature 'wage'", ask(target="wage"))
     refused("unknown feature 'wage'", ask(target="age", items=["age", "wage"]))
-    refused("text categories", ask(target="sex"))
+    refused("'age' is the target", ask(target="age", items=["sex", "income"]))
+    short = dpx.Model(lambda rows: rows["age"].to_numpy() / 30, output=(0, 1), features=["age", "income"])
+    text = "is categorical: say which of its values counts as one"
+    refused(text, lambda table: rank(table, "importance", model=short, target="sex", epsilon=1))
+
+
+def test_a_series_is_read_by_its_labels(make_table, frame):
+    import pandas as pd
+
+    scores = {"a": 1.0, "b": 2.0, "c": 3.0}
+    table = make_table(frame, exact=True)
+
+    def sorted_series(rows, model):
+        return pd.Series(scores).sort_values(ascending=False)
+
+    assert rank(table, sorted_series, ["a", "b", "c"], epsilon=1, parts=5).items == ["c", "b", "a"]
+    with pytest.raises(dpx.InputError, match="neither all 3 items"):
+        rank(table, lambda rows, model: pd.Series([1.0, 2, 3], index=list("xyz")), ["a", "b", "c"], epsilon=1)
+    with pytest.raises(dpx.InputError, match="neither all 3 items"):
+        rank(table, lambda rows, model: pd.Series([1.0, 2, 3], index=list("aab")), ["a", "b", "c"], epsilon=1)
+
+
+def test_a_function_that_ends_the_interpreter_is_refused(make_table, frame):
+    def leave(rows, model):
+        raise SystemExit("bye")
+
+    with pytest.raises(dpx.InputError, match="SystemExit"):
+        rank(make_table(frame), leave, ["a", "b"], epsilon=1)
 
 
 @pytest.mark.parametrize(
