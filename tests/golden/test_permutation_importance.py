@@ -406,3 +406,21 @@ def test_the_outlook_is_the_width_of_the_interval(make_table, people, protection
         else:
             assert (high - low)[0] / 2 == pytest.approx(told.error)
         assert told.std < told.error < told.band
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "log", "accuracy"])
+def test_what_happened_is_not_clipped_to_what_the_model_can_say(loss):
+    """A class target is 0 or 1, also for a model whose probabilities never exceed 0.4."""
+    from dpexplain.core.domain import PublicRange
+    from dpexplain.losses import Loss
+
+    narrow = Loss(loss, PublicRange(0.0, 0.4), binary=True)
+    y, f = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.4, 0.1, 0.4, 0.1])
+    expected = {
+        "squared": (y - f) ** 2,
+        "absolute": abs(y - f),
+        "log": -(y * np.log(f) + (1 - y) * np.log(1 - f)),
+        "accuracy": np.array([1.0, 1.0, 0.0, 0.0]),
+    }
+    np.testing.assert_allclose(narrow(y, f), expected[loss])
+    assert narrow(y, f).max() <= narrow.range.high

@@ -95,3 +95,16 @@ def test_public_random_is_reproducible_and_stays_in_the_domain(domain):
     assert ((one["age"] >= 20) & (one["age"] <= 29)).all()
     with pytest.raises(dpx.InputError, match="seed"):
         PublicRandom(-1)
+
+
+def test_rows_without_an_id_are_dealt_one_by_one():
+    from dpexplain.core.sensitivity import Assignment
+    from dpexplain.data.assignment import Dealer
+    from dpexplain.data.encode import NO_ID
+
+    codes = np.array([0] * 300 + [1] * 300)
+    parts = Dealer(Assignment.KEYED, 64).deal(600, (codes, [NO_ID, "7"]))
+    assert len(set(parts[:300].tolist())) > 32  # each by itself; all in one part with probability 64^-299
+    assert len(set(parts[300:].tolist())) == 1  # rows of one id stay together
+    assert parts.min() >= 0
+    assert parts.max() < 64
