@@ -29,7 +29,7 @@ OTHERS = ("bare_predictions", "sklearn_brute", "bare_ale_predictions", "one_impo
 
 
 def run(options: Namespace) -> None:
-    rounds = 1 if options.quick else 7
+    rounds = 1 if options.quick else 5
     case = adult(options.data)
     frame = case.frame.astype(float)  # scikit-learn's partial dependence takes no integer columns
     column = case.domain["age"]

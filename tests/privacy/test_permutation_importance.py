@@ -2,8 +2,8 @@
 
 The real path leads from rows to exact integers once; what is repeated is the release of them, at epsilon 2 and with
 confidence 1 - 1e-6, so a sound mechanism is accused with probability at most 1e-6. The broken siblings are missed with
-a probability of about 1e-6: half the noise (1,500 releases on each side), and the published form with a sensitivity of
-K instead of 2 K, as if a row did not give its value to another one (5,000).
+a probability of about 1e-6: half the noise (8,000 releases on each side), and the published form with a sensitivity of
+K instead of 2 K, as if a row did not give its value to another one (20,000).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_no_lower_bound_above_the_claim(case):
 
 @pytest.mark.parametrize("case", ["replace-one", "add-remove"])
 def test_half_the_noise_is_caught(case):
-    bound = audit(case, Shrunk())
+    bound = audit(case, Shrunk(), trials=8_000)
     assert bound.violates, bound
 
 
@@ -120,5 +120,5 @@ def test_forgetting_that_rows_give_their_values_is_caught(monkeypatch):
         return Sensitivity(neighbours, 2 * K, 2 * K * K, K)
 
     monkeypatch.setattr(pfi, "paper_sensitivity", too_small)
-    bound = audit("paper", ExactSampler(), trials=5_000)
+    bound = audit("paper", ExactSampler(), trials=20_000)
     assert bound.violates, bound

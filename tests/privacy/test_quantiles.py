@@ -155,7 +155,7 @@ def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
         return ScoreRange(neighbours, right.low, right.high)
 
     monkeypatch.setattr(quantiles, "sensitivity", too_short)
-    bound = audit(MEDIAN, ExactSampler(), trials=4_500)
+    bound = audit(MEDIAN, ExactSampler(), trials=8_000)
     assert bound.violates, bound
 
 
