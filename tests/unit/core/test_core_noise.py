@@ -132,6 +132,10 @@ def test_two_coordinates_of_a_cube_share_their_radius(size: int) -> None:
         assert noise.below(gap) == pytest.approx(1 - tail if gap >= 0 else tail, abs=0.01)
 
 
+def test_a_single_coordinate_has_nobody_to_stand_above() -> None:
+    assert Noise(Law.CUBE, 1, Fraction(5)).below(3) == 0.5
+
+
 def test_the_enumeration_itself() -> None:
     """The two descriptions of the cube agree with a plain sum over the plane."""
     scale, reach = 2.0, range(-90, 91)
