@@ -34,7 +34,10 @@ MAY_IMPORT = {
     "data": {"core", "ledger", "engine", "errors"},
     "models": {"core", "data", "errors"},
     "results": {"core", "grids", "binning", "smoothing", "errors", "render"},  # render: lazily, see below
-    "explainers": {"core", "data", "models", "grids", "binning", "results", "design", "plain", "losses", "errors"},
+    "explainers": {
+        *("core", "data", "engine", "models", "grids", "binning"),
+        *("results", "design", "plain", "losses", "errors"),
+    },
     "design": {"core", "errors", "render"},  # render: inside functions only
     "requests": {"explainers"},
     "planning": {"core", "explainers", "errors", "render"},

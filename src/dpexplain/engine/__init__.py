@@ -1,6 +1,6 @@
 """Summing a kernel over batches of rows: here on all cores of one machine, next on Spark, behind one function."""
 
 from dpexplain.engine.local import map_sum
-from dpexplain.engine.progress import progress
+from dpexplain.engine.progress import progress, track
 
-__all__ = ["map_sum", "progress"]
+__all__ = ["map_sum", "progress", "track"]

@@ -265,7 +265,7 @@ def _black_box(
         levels = Levels(known.checked(domain), known.output, known.thread_safe)
         explainer = BUILT_IN[request.built_in]
         columns = list(dict.fromkeys([*levels.predictor.features, axis.feature]))
-        return columns, lambda dealt: explainer(dealt, levels, axis)
+        return columns, shared.pulsing(request.label, lambda dealt: explainer(dealt, levels, axis))
     function, given = request.explainer, shared.original(model)
     assert callable(function)
     columns = list(domain) if spec.columns is None else list(spec.columns)
@@ -277,7 +277,8 @@ def _black_box(
         return on_grid(answer, axis)
 
     def curves(dealt: Dealt) -> Floats:
-        return np.array(list(shared.answers(dealt, reader, function, given, understood)))
+        found = shared.answers(dealt, reader, function, given, understood)
+        return np.array(list(shared.tracked(request.label, dealt.parts, iter(found))))
 
     return columns, curves
 

@@ -174,7 +174,7 @@ def explain(table: PrivateTable, model: Model, request: InteractionRanking, *, c
         "spec": spec.to_json(neighbours),
         "public": ["the model", "the items", "the number of parts and of points"],
     }
-    scores = _scores(request, levels, views)
+    scores = shared.pulsing(request.label, _scores(request, levels, views))
     return voting.release_votes(table, request.label, spec, columns, scores, identity, cost)
 
 

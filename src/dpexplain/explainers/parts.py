@@ -25,9 +25,11 @@ from dpexplain.core.sensitivity import Assignment, Neighbours
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
+from dpexplain.engine import track
 from dpexplain.errors import InputError
 from dpexplain.models import Model, Predictor
 from dpexplain.plain import Dealt
+from dpexplain.plain.grouped import Floats
 
 T = TypeVar("T")
 Function = Callable[..., Any]  # (rows: pd.DataFrame, model) -> an answer
@@ -81,6 +83,24 @@ def answers(
     with ThreadPoolExecutor(1) as pool:  # not the main thread, whose KeyboardInterrupt would be a real one
         for rows in dealt:
             yield pool.submit(_answer, reader.frame(rows), function, model, understood).result()
+
+
+def tracked(label: str, total: int, items: Iterator[T]) -> Iterator[T]:
+    """The items one by one under a progress bar; their number, that of parts, is public."""
+    with track(label, total) as advance:
+        for item in items:
+            yield item
+            advance(1)
+
+
+def pulsing(label: str, work: Callable[[Dealt], Floats]) -> Callable[[Dealt], Floats]:
+    """The same work under a bar that only says that it goes on."""
+
+    def run(dealt: Dealt) -> Floats:
+        with track(label, None):
+            return work(dealt)
+
+    return run
 
 
 def _answer(frame: pd.DataFrame, function: Function, model: Any, understood: Callable[[Any], T]) -> T:

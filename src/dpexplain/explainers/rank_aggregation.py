@@ -346,7 +346,7 @@ def _black_box(
             )
         truth = target_of(target, domain, model.label)
         columns = list(dict.fromkeys([*levels.predictor.features, *items, target]))
-        return columns, lambda dealt: importance(dealt, levels, items, truth(dealt.rows))
+        return columns, shared.pulsing(request.label, lambda dealt: importance(dealt, levels, items, truth(dealt.rows)))
     function, given = request.ranker, shared.original(model)
     assert callable(function)
     columns = list(domain) if request.columns is None else list(request.columns)
@@ -358,7 +358,8 @@ def _black_box(
         return np.full(len(items), np.nan) if answer is None else _scores(answer, items)
 
     def scores(dealt: Dealt) -> Floats:
-        return np.array(list(shared.answers(dealt, reader, function, given, understood)))
+        found = shared.answers(dealt, reader, function, given, understood)
+        return np.array(list(shared.tracked(request.label, dealt.parts, iter(found))))
 
     return columns, scores
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -337,3 +338,29 @@ def test_rows_of_one_table_are_dealt_in_the_order_of_parts():
     dealt = dpx.plain.Dealt.of(rows, np.array([2, 0, 2, 0]), 4)
     assert [part["x"].tolist() for part in dealt] == [[1.0, 8.0], [], [5.0, 2.0], []]
     assert dealt.sums(np.array([1, 2, 3, 4])).tolist() == [3, 0, 7, 0]
+
+
+def test_long_work_shows_that_it_goes_on(make_table, frame, model, monkeypatch):
+    """One bar at a time: for the calls of a user's function their number, for our own batched work that it goes on."""
+    table, bars, open_bars = make_table(frame), [], []
+
+    @contextmanager
+    def track(label, total):
+        assert not open_bars  # rich can show one at a time
+        open_bars.append(label)
+        steps = []
+        yield steps.append
+        bars.append((open_bars.pop(), total, sum(steps)))
+
+    def median(rows, model):
+        return [20, 29], [rows["income"].median() / 100] * 2
+
+    monkeypatch.setattr("dpexplain.explainers.parts.track", track)
+    dpx.generic_plot(table, median, "age", output=(0, 1), parts=7, epsilon=1)
+    dpx.generic_plot(table, "pdp", "age", output=(0, 1), parts=7, epsilon=1, model=model)
+    interactions(table, model, epsilon=1, parts=7, points=5)
+    assert bars == [
+        ("median of age in parts", 7, 7),
+        ("pdp of age in parts", None, 0),
+        ("ranking of pairs by interaction", None, 0),
+    ]
