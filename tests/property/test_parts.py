@@ -19,30 +19,15 @@ from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
 from dpexplain.explainers.rank_aggregation import UNIT, ballot_bounds, ballots_of
+from neighbouring import DOMAIN, ROW, VALUES, frame, wild
 from stubs import FreeAccount, ZeroNoise
 
-DOMAIN = dpx.Domain(
-    {"a": dpx.Numeric(0, 3, integer=True), "b": dpx.Numeric(-1, 1), "c": dpx.Categorical(["x", "y", "z"])}
-)
-VALUES = st.tuples(
-    st.one_of(st.integers(-5, 8), st.none(), st.just(float("inf"))),
-    st.one_of(st.floats(-2, 2), st.just(float("nan"))),
-    st.sampled_from(["x", "y", "z", "unseen", None]),
-)
-ROW = st.tuples(VALUES, st.integers(0, 4))  # values and the id of the unit
 PARTS = 3
 
 
-def wild_model(rows: pd.DataFrame) -> np.ndarray:
-    """Not additive, leaves the output range, fails on some rows."""
-    a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
-    value = 3 * np.sin(5 * a + 2 * b) + (rows["c"] == "y").to_numpy() * b
-    return np.where(b > 0.97, np.nan, value)
-
-
-MODEL = dpx.Model(wild_model, output=(-1, 1), name="wild", version="1")
+MODEL = dpx.Model(wild, output=(-1, 1), name="wild", version="1")
 WITHOUT_A = dpx.Model(
-    lambda rows: wild_model(rows.assign(a=1)), output=(-1, 1), features=["b", "c"], name="wild without a", version="1"
+    lambda rows: wild(rows.assign(a=1)), output=(-1, 1), features=["b", "c"], name="wild without a", version="1"
 )
 
 
@@ -63,12 +48,6 @@ def wild_order(rows: pd.DataFrame, model: object) -> object:
     if (b == 1).any():
         return ["p", "p", "q", "r"]
     return [np.sin(99 * b.sum() + i) if not (b == -1).any() else np.inf for i in range(4)]
-
-
-def frame(rows):
-    columns = list(zip(*[values for values, _ in rows], strict=True)) if rows else [(), (), ()]
-    data = {name: pd.Series(list(column), dtype=object) for name, column in zip("abc", columns, strict=True)}
-    return pd.DataFrame({**data, "id": pd.Series([unit for _, unit in rows], dtype="int64")})
 
 
 def ask_plot(table, explainer):
