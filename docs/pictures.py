@@ -12,16 +12,7 @@ from matplotlib.figure import Figure
 from dpexplain.cli.reference import reference
 from dpexplain.demo import run
 from dpexplain.design import DataFlow
-from dpexplain.explainers import (
-    accumulated_effects,
-    generic_plot,
-    interaction_ranking,
-    marginals,
-    partial_dependence,
-    permutation_importance,
-    quantiles,
-    rank_aggregation,
-)
+from dpexplain.explainers import EXPLAINERS
 
 DOCS = Path(__file__).parent
 PAPER_PDP = DataFlow(
@@ -32,17 +23,8 @@ PAPER_PDP = DataFlow(
 
 
 def main() -> None:
-    diagrams = {
-        "flow-paper-pdp": PAPER_PDP,
-        "flow-partial-dependence": partial_dependence.diagram(),
-        "flow-accumulated-effects": accumulated_effects.diagram(),
-        "flow-generic-plot": generic_plot.diagram(),
-        "flow-permutation-importance": permutation_importance.diagram(),
-        "flow-rank-aggregation": rank_aggregation.diagram(),
-        "flow-interaction-ranking": interaction_ranking.diagram(),
-        "flow-quantiles": quantiles.diagram(),
-        "flow-marginals": marginals.diagram(),
-    }
+    diagrams = {f"flow-{module.__name__.split('.')[-1].replace('_', '-')}": module.diagram() for module in EXPLAINERS}
+    diagrams["flow-paper-pdp"] = PAPER_PDP
     for name, flow in diagrams.items():
         figure = Figure(figsize=(8.5, 2.6), layout="constrained")
         FigureCanvasAgg(figure)

@@ -10,7 +10,7 @@ one: a group of rows, or each row by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,6 @@ from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
-from dpexplain.engine import map_sum
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -53,27 +52,9 @@ class Gathered:
     tags: Integers
 
 
-def sum_over(
-    kernel: Callable[[Replaced], Integers],
-    batches: Iterator[Replaced],
-    *,
-    size: int,
-    label: str,
-    total: int | None,
-    parallel: bool,
-) -> Integers:
-    """The exact sum of a kernel that gives `size` integers for a batch."""
-    return map_sum(kernel, batches, size=size, label=label, total=total, parallel=parallel)
-
-
 def gather(table: PrivateTable, gate: Gate, columns: Sequence[str]) -> Gathered:
     """The rows that a release may use, and their tags. The gate must be open."""
-    batches = list(table.dealt_rows(gate, columns, TAGS))
-    domain = table.domain
-    empty = {name: np.empty(0, dtype=np.float64 if isinstance(domain[name], Numeric) else np.int32) for name in columns}
-    joined = {name: np.concatenate([empty[name], *(rows[name] for rows, _ in batches)]) for name in columns}
-    tags = np.concatenate([np.empty(0, dtype=np.int64), *(tags for _, tags in batches)])
-    return Gathered(Rows(domain, joined, len(tags)), tags)
+    return Gathered(*table.gathered(gate, columns, TAGS))
 
 
 def deal(tags: Integers, rule: Assignment, *, parts: int, size: int | None, seed: int) -> tuple[Integers, Integers]:

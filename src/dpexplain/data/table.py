@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain
+from dpexplain.core.domain import Domain, Numeric
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for
@@ -132,6 +132,17 @@ class PrivateTable:
         id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
         for rows, ids in self._batches(gate, list(columns), id_column, BATCH_ROWS):
             yield rows, dealer.deal(rows.size, ids)
+
+    def gathered(self, gate: Gate, columns: Sequence[str], parts: int) -> tuple[Rows, NDArray[np.int64]]:
+        """All of `dealt_rows` at once, in memory."""
+        batches = list(self.dealt_rows(gate, columns, parts))
+        kinds = {name: np.float64 if isinstance(self.domain[name], Numeric) else np.int32 for name in columns}
+        joined = {
+            name: np.concatenate([np.empty(0, dtype=kind), *(rows[name] for rows, _ in batches)])
+            for name, kind in kinds.items()
+        }
+        part = np.concatenate([np.empty(0, dtype=np.int64), *(numbers for _, numbers in batches)])
+        return Rows(self.domain, joined, len(part)), part
 
     @property
     def assignment(self) -> Assignment:

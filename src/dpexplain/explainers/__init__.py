@@ -1,1 +1,24 @@
 """One file each: request, `statistic`, `sensitivity`, `explain`. Believing one means believing two functions."""
+
+from dpexplain.explainers import (
+    accumulated_effects,
+    generic_plot,
+    interaction_ranking,
+    marginals,
+    partial_dependence,
+    permutation_importance,
+    quantiles,
+    rank_aggregation,
+)
+
+# every one publishes its `diagram` and tells its `outlook`
+EXPLAINERS = (
+    partial_dependence,
+    accumulated_effects,
+    generic_plot,
+    permutation_importance,
+    rank_aggregation,
+    interaction_ranking,
+    quantiles,
+    marginals,
+)

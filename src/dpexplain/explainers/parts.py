@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain, Numeric
+from dpexplain.core.domain import Domain
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours
 from dpexplain.data.public_random import PublicRandom
@@ -47,14 +47,10 @@ def collect(table: PrivateTable, gate: Gate, columns: Sequence[str], parts: int)
     Rows that are dealt by position are dealt by a public permutation of the positions: every 24th row of a table in the
     order of time has the same hour. The part of a row stays a function of its position and the public number of rows.
     """
-    batches = list(table.dealt_rows(gate, columns, parts))
-    domain = table.domain
-    empty = {name: np.empty(0, dtype=np.float64 if isinstance(domain[name], Numeric) else np.int32) for name in columns}
-    joined = {name: np.concatenate([empty[name], *(rows[name] for rows, _ in batches)]) for name in columns}
-    part = np.concatenate([np.empty(0, dtype=np.int64), *(numbers for _, numbers in batches)])
+    rows, part = table.gathered(gate, columns, parts)
     if table.assignment is Assignment.POSITION:
         part = part[PublicRandom(0).generator.permutation(len(part))]
-    return Dealt.of(Rows(domain, joined, len(part)), part, parts)
+    return Dealt.of(rows, part, parts)
 
 
 class Reader:

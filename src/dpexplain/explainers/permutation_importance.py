@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
+from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.mechanisms import Selection, best, selection
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
@@ -47,14 +47,15 @@ from dpexplain.data.donors import (
     by_permutation,
     deal,
     gather,
-    sum_over,
 )
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
+from dpexplain.engine import map_sum
 from dpexplain.errors import InputError
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
+from dpexplain.explainers.targets import Target, target_of
 from dpexplain.losses import Loss
 from dpexplain.models import Model, Predictor
 from dpexplain.results import Marginals
@@ -127,29 +128,6 @@ class PermutationImportance:
     def label(self) -> str:
         names = "" if self.features is None else f": {', '.join(self.features)}"
         return f"permutation importance for {self.target}{names}"
-
-
-@dataclass(frozen=True)
-class Target:
-    """How the target column becomes numbers: as it is, or 1 for one value and 0 for all others."""
-
-    column: str
-    numbers: tuple[float, ...] | None  # what each category stands for; None for a numeric column
-    one: float | None  # the value of a numeric column that counts as one; None: the number itself
-
-    def __call__(self, rows: Rows) -> NDArray[np.float64]:
-        values = rows[self.column]
-        if self.numbers is not None:
-            return np.asarray(self.numbers, dtype=np.float64).take(values)
-        return np.asarray(values if self.one is None else values == self.one, dtype=np.float64)
-
-    @property
-    def binary(self) -> bool:
-        """Whether it is about something that happened or did not."""
-        return self.one is not None or (self.numbers is not None and set(self.numbers) <= {0.0, 1.0})
-
-    def to_json(self) -> JsonObject:
-        return {"numbers": None if self.numbers is None else list(self.numbers), "one": self.one}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -425,35 +403,6 @@ def _features(request: PermutationImportance, domain: Domain, uses: Sequence[str
     return tuple(features)
 
 
-def target_of(name: str, domain: Domain, label: Any) -> Target:
-    """What is measured against predictions: the column's own numbers; or, with a label, whether it has that value."""
-    column = domain.column(name)
-    label = label.item() if isinstance(label, np.generic) else label
-    if isinstance(column, Categorical):
-        if label is not None and label not in column.categories:
-            raise InputError(
-                f"the target {name!r} has no category {label!r}.",
-                hint="declared are: " + ", ".join(map(repr, column.categories)),
-            )
-        if label is not None:
-            return Target(name, tuple(float(c == label) for c in column.categories), None)
-        if any(isinstance(c, str) for c in column.categories):
-            raise InputError(
-                f"the target {name!r} is categorical: say which of its values counts as one.",
-                hint=f"Model(..., label={column.categories[-1]!r}), or positive=... for permutation importance",
-            )
-        return Target(name, tuple(float(c) for c in column.categories), None)
-    assert isinstance(column, Numeric)
-    if label is None:
-        return Target(name, None, None)
-    if not isinstance(label, int | float) or not column.low <= label <= column.high:
-        raise InputError(
-            f"the target {name!r} is a number from {column.low:g} to {column.high:g}, and never {label!r}.",
-            hint="declare it as dpx.Categorical with the classes of the model",
-        )
-    return Target(name, None, float(label))
-
-
 def _law(request: PermutationImportance, cost: Cost) -> Law:
     if request.mechanism is None:
         return Law.LAPLACE if cost.definition is Definition.PURE else Law.GAUSSIAN
@@ -659,7 +608,7 @@ class _Job:
         return self.table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
 
     def _sum(self, kernel: Callable[[Replaced], Integers], batches: Iterator[Replaced]) -> Integers:
-        return sum_over(
+        return map_sum(
             kernel, batches, size=self.spec.size, label=self.label, total=self.table.size, parallel=self.parallel
         )
 

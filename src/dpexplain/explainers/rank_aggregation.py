@@ -37,7 +37,7 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
-from dpexplain.explainers.permutation_importance import target_of
+from dpexplain.explainers.targets import target_of
 from dpexplain.models import Model
 from dpexplain.plain import Dealt, Levels, importance
 from dpexplain.plain.grouped import Floats

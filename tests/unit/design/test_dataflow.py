@@ -13,6 +13,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.design import DataFlow
 from dpexplain.explainers import (
+    EXPLAINERS,
     accumulated_effects,
     generic_plot,
     interaction_ranking,
@@ -71,18 +72,6 @@ def paths(flow, stage):
 def test_separating_means_that_every_path_passes(flow, data):
     chosen = {stage for stage in flow.stages if data.draw(st.booleans())}
     assert flow.separates(chosen) == all(chosen & set(path) for path in paths(flow, flow.input))
-
-
-EXPLAINERS = [
-    accumulated_effects,
-    generic_plot,
-    interaction_ranking,
-    marginals,
-    partial_dependence,
-    permutation_importance,
-    quantiles,
-    rank_aggregation,
-]
 
 
 @pytest.mark.parametrize("explainer", EXPLAINERS, ids=lambda module: module.__name__)
