@@ -11,6 +11,7 @@ NAMES = {
     "gallery": "the pictures of docs/gallery.md: private curves beside exact ones",
     "importance": "ranking concordance of private permutation importance",
     "votes": "ranking concordance of rank aggregation",
+    "quantiles": "rank errors of private quantiles",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP over a large Parquet table",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
