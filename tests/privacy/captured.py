@@ -4,6 +4,7 @@ without computing the same exact sums again."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import dpexplain as dpx
@@ -37,11 +38,10 @@ def calls(table: dpx.PrivateTable, explain: Callable[[dpx.PrivateTable], Any]) -
 
 
 class Shrunk(ExactSampler):
-    """The defect: half the noise, that is, twice the epsilon that is claimed."""
+    """The defect: noise of half the scale, that is, twice the epsilon that is claimed (four times the rho)."""
 
     def perturb(self, values, noise, sensitivity, cost):
-        noisy = super().perturb([0] * len(values), noise, sensitivity, cost)
-        return [v + round(z / 2) for v, z in zip(values, noisy, strict=True)]
+        return super().perturb(values, replace(noise, scale=noise.scale / 2), sensitivity, cost * 4)
 
 
 def drawn(call: Call, sampler: Sampler) -> list[int]:

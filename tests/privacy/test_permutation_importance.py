@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from captured import Shrunk
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure
@@ -39,14 +40,6 @@ TABLES = {  # one group of rows goes from one end of its ball to the other one; 
 def by_column(rows: pd.DataFrame) -> np.ndarray:
     """What `b` says, from 0 to 3; where `c` is z, always 3."""
     return np.where((rows["c"] == "z").to_numpy(), 3.0, 1.5 + 1.5 * rows["b"].to_numpy())
-
-
-class Shrunk(ExactSampler):
-    """The defect: half the noise, that is, twice the epsilon that is claimed."""
-
-    def perturb(self, values, noise, sensitivity, cost):
-        noisy = super().perturb([0] * len(values), noise, sensitivity, cost)
-        return [v + round(z / 2) for v, z in zip(values, noisy, strict=True)]
 
 
 def exact(case, rows):
