@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import count
 from typing import Any
 
@@ -67,6 +69,22 @@ class ZeroNoise:
 
     def choose(self, scores: Sequence[int], selection: Selection, _change: ScoreRange, _cost: Cost) -> list[int]:
         return sorted(range(len(scores)), key=lambda i: -int(scores[i]))[: selection.k]
+
+    def combine(self, scores: Any, _rate: Fraction, uses: int) -> list[list[int]]:
+        groups = len(scores[0]).bit_length() - 1
+        best = max(combinations_of(len(scores), groups, uses), key=lambda c: combination_score(scores, c))
+        return [list(chosen) for chosen in best]
+
+
+def combinations_of(candidates: int, groups: int, uses: int) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Every way to give each group `uses` of the candidates."""
+    return itertools.product(itertools.combinations(range(candidates), uses), repeat=groups)
+
+
+def combination_score(scores: Any, combination: tuple[tuple[int, ...], ...]) -> int:
+    """The sum over candidates of their score for the set of groups that uses them."""
+    sets = [sum(1 << g for g, chosen in enumerate(combination) if a in chosen) for a in range(len(scores))]
+    return sum(int(line[subset]) for line, subset in zip(scores, sets, strict=True))
 
 
 def free_door(

@@ -33,10 +33,11 @@ MAY_IMPORT = {
     "plain": {"core", "data", "models", "grids"},
     "data": {"core", "ledger", "engine", "errors"},
     "models": {"core", "data", "errors"},
-    "results": {"core", "grids", "binning", "smoothing", "errors", "render"},  # render: lazily, see below
+    "surrogate": {"core", "errors"},
+    "results": {"core", "grids", "binning", "smoothing", "surrogate", "errors", "render"},  # render: lazily, see below
     "explainers": {
         *("core", "data", "engine", "models", "grids", "binning"),
-        *("results", "design", "plain", "losses", "errors"),
+        *("results", "design", "plain", "losses", "surrogate", "errors"),
     },
     "design": {"core", "errors", "render"},  # render: inside functions only
     "requests": {"explainers"},
@@ -125,7 +126,7 @@ def test_only_the_door_calls_a_sampler():
         path.relative_to(PACKAGE).as_posix()
         for path, _, tree in modules()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in ("perturb", "choose")
+        if isinstance(node, ast.Attribute) and node.attr in ("perturb", "choose", "combine")
     ]
     assert set(callers) == {"core/release.py"}
 

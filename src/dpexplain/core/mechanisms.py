@@ -29,6 +29,11 @@ def pure_epsilon(cost: Cost) -> Fraction:
     return cost.amount if cost.definition is Definition.PURE else epsilon_of_zcdp_pure(cost.amount)
 
 
+def selection_epsilon(cost: Cost) -> Fraction:
+    """The loss that one exponential mechanism may have at this price: epsilon, or sqrt(8 rho), rounded down."""
+    return cost.amount if cost.definition is Definition.PURE else 2 * epsilon_of_zcdp_pure(cost.amount)
+
+
 def candidates(sensitivity: Sensitivity, size: int, cost: Cost) -> list[Noise]:
     """Every law that the account's definition allows, at exactly this price."""
     laws, epsilon = [], pure_epsilon(cost)

@@ -3,7 +3,7 @@
     reserve  ->  compute  ->  noise  ->  commit with the released values
 
 `Door.release` reserves the whole price in the ledger, then calls `body` with a `Gate`. The body may look at rows; what
-it returns is thrown away. What leaves is what passed through the gate's five releases, recorded in the ledger before
+it returns is thrown away. What leaves is what passed through the gate's releases, recorded in the ledger before
 anybody sees it. When the body fails, its error may speak of rows, so it does not leave either: the caller hears only
 that the release was lost and that its price stays spent.
 """
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from dpexplain.core.account import Account, Ask, Entry
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest, freeze
+from dpexplain.core.combinations import rate_for
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.mechanisms import best, selection
+from dpexplain.core.mechanisms import best, selection, selection_epsilon
 from dpexplain.core.quiet import quiet
 from dpexplain.core.samplers import ExactSampler, Sampler
 from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity, whole
@@ -158,6 +159,25 @@ class Gate:
             plain = [whole(score) for score in candidates]
             chosen.append(self.door.sampler.choose(plain, replace(law, candidates=len(plain)), change, cost))
         return chosen, str(law.scale)
+
+    def select_combination(
+        self, part: str, scores: NDArray[np.int64], change: ScoreRange, cost: Cost, *, uses: int = 1
+    ) -> list[list[int]]:
+        """For each of C groups `uses` of A public candidates, drawn by the exponential mechanism over all combinations.
+
+        scores[a, T] is what candidate a adds when the set T of groups uses it (bit c for group c, 2^C columns), and
+        `change` is the range in which the score of a whole combination, their sum over candidates, can change.
+        """
+        self._admit(change.neighbours)
+        self._take(cost)
+        exact = np.asarray(scores)
+        if exact.ndim != 2 or exact.dtype != np.int64 or exact[:, 0].any():
+            raise InternalError("the scores of combinations are whole numbers, none for a candidate that is not used")
+        groups = exact.shape[1].bit_length() - 1
+        rate = rate_for(change.length, selection_epsilon(cost), len(exact), groups, uses)
+        chosen = self.door.sampler.combine(exact, rate, uses)
+        self._record(part, {"values": chosen, "rate": str(rate), "cost": cost.to_json()})
+        return chosen
 
     def aggregate_parts(
         self,

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from dpexplain.core.budget import Cost, Definition
+from dpexplain.core.combinations import Integers, draw
 from dpexplain.core.mechanisms import Selection, pure_epsilon
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.rng import below, geometric
@@ -24,6 +25,9 @@ class Sampler(Protocol):
 
     def choose(self, scores: Sequence[int], selection: Selection, change: ScoreRange, cost: Cost) -> list[int]:
         """The indices of the k noisily best scores, best first."""
+
+    def combine(self, scores: Integers, rate: Fraction, uses: int) -> list[list[int]]:
+        """For each slot the candidates that a drawn combination gives it (core.combinations)."""
 
 
 class ExactSampler:
@@ -66,6 +70,9 @@ class ExactSampler:
         )
         _require(measurement.map(change.length), cost.amount)
         return [int(i) for i in measurement([2 * int(s) for s in scores])]
+
+    def combine(self, scores: Integers, rate: Fraction, uses: int) -> list[list[int]]:
+        return draw(scores, rate, uses=uses)
 
 
 def cube(size: int, scale: Fraction) -> list[int]:

@@ -11,6 +11,7 @@ A `Sensitivity` names the relation it was proven for, and the door refuses it un
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -153,6 +154,15 @@ class Sensitivity:
         """
         s = neighbours.rows * (1 if neighbours.relation is Relation.ADD_REMOVE else 2)
         return cls(neighbours, s * whole(l1), s * s * whole(l2_squared), s * whole(linf))
+
+    @classmethod
+    def of_distance(cls, neighbours: Neighbours, size: int, l2: int) -> Sensitivity:
+        """Of a vector of `size` integers that moves by at most `l2` in Euclidean distance between these neighbours.
+
+        Proof. |v|_inf <= |v|_2 and |v|_1 <= sqrt(size) |v|_2, and integers stay below the floor of a bound.
+        """
+        bound = whole(l2)
+        return cls(neighbours, math.isqrt(whole(size) * bound * bound), bound * bound, bound)
 
     @classmethod
     def of_parts(cls, neighbours: Neighbours, size: int, levels: int, changed: int) -> Sensitivity:

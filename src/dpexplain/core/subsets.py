@@ -1,0 +1,61 @@
+"""The one compiled loop of the core: adding up the weights of all ways to give candidates to slots.
+
+Numbers are kept as mantissa * 2^exponent, so none overflows and none is cut off. Kept in a file of its own because it
+needs numba, which is an extra.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+REACH = 1080  # terms so many binary orders below the largest add nothing to a float
+
+
+@njit(cache=True)
+def add_candidate(
+    mantissas: NDArray[np.float64],
+    exponents: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    powers: NDArray[np.int64],
+    free: NDArray[np.int64],
+    step: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    new_mantissas: NDArray[np.float64],
+    new_exponents: NDArray[np.int64],
+) -> None:
+    """new[s] = sum over subsets T of free[s] of old[s - step[T]] * weight[T], for every state s.
+
+    old and weight are mantissa * 2^exponent; a mantissa of zero is no way at all. scale[i] = 2^(i - REACH).
+    """
+    for state in range(len(free)):
+        slots = free[state]
+        largest = np.int64(-(2**62))
+        subset = slots
+        while True:
+            before = state - step[subset]
+            if mantissas[before] > 0.0:
+                largest = max(largest, exponents[before] + powers[subset])
+            if subset == 0:
+                break
+            subset = (subset - 1) & slots
+        total = 0.0
+        subset = slots
+        while True:
+            before = state - step[subset]
+            below = exponents[before] + powers[subset] - largest
+            if mantissas[before] > 0.0 and below > -REACH:
+                total += mantissas[before] * weights[subset] * scale[below + REACH]
+            if subset == 0:
+                break
+            subset = (subset - 1) & slots
+        if total > 0.0:
+            mantissa, shift = math.frexp(total)
+            new_mantissas[state] = mantissa
+            new_exponents[state] = largest + shift
+        else:
+            new_mantissas[state] = 0.0
+            new_exponents[state] = 0
