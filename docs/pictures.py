@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from dpexplain.cli.reference import reference
 from dpexplain.demo import run
 from dpexplain.design import DataFlow
-from dpexplain.explainers import EXPLAINERS
+from dpexplain.explainers import ALGORITHMS, EXPLAINERS
 
 DOCS = Path(__file__).parent
 PAPER_PDP = DataFlow(
@@ -23,7 +23,8 @@ PAPER_PDP = DataFlow(
 
 
 def main() -> None:
-    diagrams = {f"flow-{module.__name__.split('.')[-1].replace('_', '-')}": module.diagram() for module in EXPLAINERS}
+    modules = EXPLAINERS + ALGORITHMS
+    diagrams = {f"flow-{module.__name__.split('.')[-1].replace('_', '-')}": module.diagram() for module in modules}
     diagrams["flow-paper-pdp"] = PAPER_PDP
     for name, flow in diagrams.items():
         figure = Figure(figsize=(8.5, 2.6), layout="constrained")

@@ -6,6 +6,8 @@
     engine/      sums over batches on all cores                grids     public grids and cells
     explainers/  one file each: request, statistic, sensitivity, explain
     plain/       textbook explainers of a part of the rows; never released as they are
+    surrogate/   local linear models: coordinates, weights, the exact solve
+    training     what noise does for the rows a model was trained on
     binning      bins from a released histogram                losses    bounded losses of a prediction
     planning     price and error before anything is paid       results/  released values and their receipts
     verification a published result against the ledger         smoothing free post-processing
@@ -39,8 +41,11 @@ from dpexplain.errors import (
     VerificationError,
 )
 from dpexplain.explainers.accumulated_effects import accumulated_effects
+from dpexplain.explainers.adaptive import AdaptiveExplainer
 from dpexplain.explainers.generic_plot import generic_plot
 from dpexplain.explainers.interaction_ranking import interaction_ranking
+from dpexplain.explainers.local_explanation import local_explanation
+from dpexplain.explainers.local_sketch import local_sketch
 from dpexplain.explainers.marginals import marginals
 from dpexplain.explainers.partial_dependence import partial_dependence
 from dpexplain.explainers.permutation_importance import permutation_importance
@@ -49,10 +54,13 @@ from dpexplain.explainers.rank_aggregation import rank_aggregation
 from dpexplain.ledger import open_ledger
 from dpexplain.models import Model
 from dpexplain.planning import plan
-from dpexplain.results import Curve, Curves, Marginals, Quantiles, Ranking, from_json
+from dpexplain.results import Attribution, Curve, Curves, LocalSketch, Marginals, Quantiles, Ranking, from_json
+from dpexplain.training import training_guarantee
 from dpexplain.verification import verify
 
 __all__ = [
+    "AdaptiveExplainer",
+    "Attribution",
     "Budget",
     "BudgetError",
     "Categorical",
@@ -67,6 +75,7 @@ __all__ = [
     "LedgerError",
     "LedgerTooNew",
     "LedgerUnavailable",
+    "LocalSketch",
     "Marginals",
     "Model",
     "ModelError",
@@ -85,6 +94,8 @@ __all__ = [
     "generic_plot",
     "interaction_ranking",
     "load_domain",
+    "local_explanation",
+    "local_sketch",
     "marginals",
     "open_ledger",
     "partial_dependence",
@@ -95,5 +106,6 @@ __all__ = [
     "rank_aggregation",
     "requests",
     "save_domain",
+    "training_guarantee",
     "verify",
 ]

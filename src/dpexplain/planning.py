@@ -23,6 +23,8 @@ from dpexplain.explainers import (
     accumulated_effects,
     generic_plot,
     interaction_ranking,
+    local_explanation,
+    local_sketch,
     marginals,
     partial_dependence,
     permutation_importance,
@@ -43,7 +45,11 @@ Request = (
     | generic_plot.GenericPlot
     | rank_aggregation.RankAggregation
     | interaction_ranking.InteractionRanking
+    | local_explanation.LocalExplanation
+    | local_sketch.LocalSketchRequest
 )
+# only Gaussian noise can answer these
+NEEDS_DELTA = {local_explanation.LocalExplanation, local_sketch.LocalSketchRequest}
 OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     partial_dependence.PartialDependence: partial_dependence.outlook,
     accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
@@ -53,6 +59,8 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     generic_plot.GenericPlot: generic_plot.outlook,
     rank_aggregation.RankAggregation: rank_aggregation.outlook,
     interaction_ranking.InteractionRanking: interaction_ranking.outlook,
+    local_explanation.LocalExplanation: local_explanation.outlook,
+    local_sketch.LocalSketchRequest: local_sketch.outlook,
 }
 
 
@@ -140,7 +148,8 @@ def plan(
     hint = int(n) if neighbours.rows_public else rows_hint
     setting = Setting(domain, span, neighbours, int(n), hint, label, features)
     options = []
-    for budget in (Budget(1), Budget(1, delta)):
+    pure = [] if type(request) in NEEDS_DELTA else [Budget(1)]
+    for budget in [*pure, Budget(1, delta)]:
 
         def at(price: Any, budget: Budget = budget) -> Option:
             return _option(request, setting, budget, budget.cost(epsilon=price))

@@ -3,6 +3,8 @@
 from dpexplain.explainers.accumulated_effects import AccumulatedEffects
 from dpexplain.explainers.generic_plot import GenericPlot
 from dpexplain.explainers.interaction_ranking import InteractionRanking
+from dpexplain.explainers.local_explanation import LocalExplanation
+from dpexplain.explainers.local_sketch import LocalSketchRequest as LocalSketch
 from dpexplain.explainers.marginals import MarginalsRequest as Marginals
 from dpexplain.explainers.partial_dependence import PartialDependence
 from dpexplain.explainers.permutation_importance import PermutationImportance
@@ -13,6 +15,8 @@ __all__ = [
     "AccumulatedEffects",
     "GenericPlot",
     "InteractionRanking",
+    "LocalExplanation",
+    "LocalSketch",
     "Marginals",
     "PartialDependence",
     "PermutationImportance",

@@ -31,10 +31,11 @@ def folder(tmp_path_factory):
 def test_every_feature_has_its_files(folder):
     out, (first, lines, _), _ = folder
     effects = [f"accumulated-effects-{name}" for name in demo.EFFECTS]
-    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals"]
+    people = ["attribution", "attribution-2"]
+    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals", "local-sketch", *people]
     for name in names:
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.Curve | dpx.Marginals | dpx.Ranking)
+        assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.results.Result)
     assert len(first["results"]) == len(names)
     assert first["spent_now"] is True
     text = "\n".join(str(line) for line in lines)
@@ -60,7 +61,7 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     assert re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*\"", page) == []
     assert "What is not" in page
     assert "no person id" in page
-    assert page.count("<svg") == len(demo.COLUMNS) + len(demo.EFFECTS) + len(RANKINGS) + 2
+    assert page.count("<svg") == len(demo.COLUMNS) + len(demo.EFFECTS) + len(RANKINGS) + 2 + len(demo.PEOPLE)
     for name in demo.COLUMNS:
         assert f"Partial dependence of {name}" in page
     for name in demo.EFFECTS:
@@ -76,6 +77,9 @@ def test_the_folder_is_a_project_to_go_on_with(folder, capsys, tmp_path):
     pair = ["pdp", "--pair", ",".join(demo.PAIR), "--epsilon", str(demo.PRICES["pair"])]
     assert run([*pair, *project, "--out", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["spent_now"] is False  # the same request, so the same release
+    people = ["local", "--sketch", str(out / "local-sketch.json"), "--rows", str(out / "people.csv")]
+    assert run([*people, "--out", str(tmp_path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["results"]) == len(demo.PEOPLE)
 
 
 def test_the_full_demo_fits_the_budget_beside_the_quick_one():

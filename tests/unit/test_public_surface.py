@@ -8,6 +8,8 @@ import dpexplain as dpx
 from dpexplain import errors
 
 NAMES = [
+    "AdaptiveExplainer",
+    "Attribution",
     "Budget",
     "BudgetError",
     "Categorical",
@@ -22,6 +24,7 @@ NAMES = [
     "LedgerError",
     "LedgerTooNew",
     "LedgerUnavailable",
+    "LocalSketch",
     "Marginals",
     "Model",
     "ModelError",
@@ -40,6 +43,8 @@ NAMES = [
     "generic_plot",
     "interaction_ranking",
     "load_domain",
+    "local_explanation",
+    "local_sketch",
     "marginals",
     "open_ledger",
     "partial_dependence",
@@ -50,6 +55,7 @@ NAMES = [
     "rank_aggregation",
     "requests",
     "save_domain",
+    "training_guarantee",
     "verify",
 ]
 

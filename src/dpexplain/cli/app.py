@@ -20,8 +20,8 @@ HELP = """Explain machine-learning models with differential privacy.
 Every answer has a known price, a known error and an entry in a ledger that cannot be overdrawn.
 
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
-anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `budget` shows what is left, `verify` checks a
-published result.
+anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `sketch` pays once for explanations of any
+record by `local`, `budget` shows what is left, `verify` checks a published result.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.
 """
@@ -353,6 +353,93 @@ def interactions(
         price=explain.Price(epsilon, rho, n, analyst),
         out=out,
         options={"kind": kind, "parts": parts, "k": top},
+    )
+
+
+@app.command(short_help="Pay once for local explanations of any number of records.")
+def sketch(
+    feature: Features = None,
+    cells: Annotated[
+        int | None, typer.Option("--cells", metavar="K", help="Into how many cells. Default: by forecast.")
+    ] = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Release a sketch of the model on the table, and write it to a file.
+
+    From the file any record can be explained with `dpexplain local --sketch`, as often as you like, without the table,
+    the model or the ledger, and free: the file holds released values only. The account needs a delta.
+
+        dpexplain sketch --epsilon 1
+    """
+    from dpexplain.cli import local as commands
+    from dpexplain.cli.explain import Price
+
+    commands.sketch(
+        Reporter(as_json=json),
+        project,
+        features=feature or [],
+        price=Price(epsilon, rho, n, analyst),
+        out=out,
+        options={"cells": cells},
+    )
+
+
+@app.command(short_help="Explain the prediction for one record, free from a sketch.")
+def local(
+    sketch: Annotated[
+        Path | None, typer.Option("--sketch", metavar="FILE", help="A file that `dpexplain sketch` wrote.")
+    ] = None,
+    row: Annotated[
+        list[str] | None,
+        typer.Option("--row", metavar="NAME=VALUE", help="One value of the record; for each column."),
+    ] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option("--rows", metavar="FILE", help="Several records: CSV or Parquet. With --sketch."),
+    ] = None,
+    prediction: Annotated[
+        float | None,
+        typer.Option("--prediction", metavar="X", help="The model's answer for the record, if known. With --sketch."),
+    ] = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help="Without a sketch: auto, moments or gradient.")
+    ] = "auto",
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Explain what moved the prediction for one record.
+
+    With --sketch: free, from a file, without the table. Without: a release of its own for a price. The guarantee is
+    about the rows of the table; the record that is explained is yours, and it is not protected.
+
+        dpexplain local --sketch explanations/local-sketch.json --row age=40 --row sex=female
+
+        dpexplain local --row age=40 --row sex=female --epsilon 0.5
+    """
+    from dpexplain.cli import local as commands
+    from dpexplain.cli.explain import Price
+
+    commands.local(
+        Reporter(as_json=json),
+        project,
+        sketch=sketch,
+        row=row or [],
+        rows=rows,
+        prediction=prediction,
+        price=Price(epsilon, rho, n, analyst),
+        out=out,
+        options={"method": method},
     )
 
 

@@ -123,7 +123,7 @@ def pdp(
         lead = "how the model's mean prediction changes when one column is set to a value for everybody"
         return Task(request, partial_dependence.explain, "Partial dependence", lead)
 
-    _release(reporter, project, task, price, out)
+    release(reporter, project, task, price, out)
 
 
 def ale(
@@ -146,7 +146,7 @@ def ale(
         request = accumulated_effects.AccumulatedEffects(feature=names, **options)
         return Task(request, accumulated_effects.explain, "Accumulated effects", lead)
 
-    _release(reporter, project, task, price, out)
+    release(reporter, project, task, price, out)
 
 
 def importance(
@@ -167,7 +167,7 @@ def importance(
         lead = "how much worse the model predicts when one column is exchanged between rows"
         return Task(request, permutation_importance.explain, "Importance", lead)
 
-    _release(reporter, project, task, price, out)
+    release(reporter, project, task, price, out)
 
 
 def interactions(
@@ -185,10 +185,10 @@ def interactions(
         lead = "which columns act together, so that their joint effect is not the sum of their own ones"
         return Task(request, interaction_ranking.explain, "Interactions", lead)
 
-    _release(reporter, project, task, price, out)
+    release(reporter, project, task, price, out)
 
 
-def _release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], Task], price: Price, out: Path) -> None:
+def release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], Task], price: Price, out: Path) -> None:
     """Everything that can be wrong is found out before the table is opened; then forecast, release, files, words."""
     found = Project.load(project)
     domain, budget = found.domain(), found.budget()
@@ -197,7 +197,7 @@ def _release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], 
     job = task(domain, model)
     model.checked(domain)
     _forecast(job, domain, model, found.neighbours, 1000, found.rows_hint, budget, cost)  # refuses the impossible
-    _prepare_folder(out)
+    prepare_folder(out)
 
     table = found.table(domain, analyst=price.analyst)
     before = table.ledger.statement(table.name)
@@ -240,7 +240,7 @@ def _release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], 
                     "kind": result.kind,
                     "json": str(path),
                     "png": str(path.with_suffix(".png")),
-                    "table": _records(result),
+                    "table": records(result),
                 }
                 for result, path in zip(results, files, strict=True)
             ],
@@ -249,7 +249,7 @@ def _release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], 
     )
 
 
-def _records(result: Result) -> list[dict[Any, Any]]:
+def records(result: Result) -> list[dict[Any, Any]]:
     """The result's table for JSON: what is not there is null."""
     frame = result.to_frame().astype(object)
     return frame.where(frame.notna(), None).to_dict("records")
@@ -275,7 +275,7 @@ def _publish(results: Sequence[Result], out: Path, job: Task, account: str, pric
         ) from None
 
 
-def _prepare_folder(out: Path) -> None:
+def prepare_folder(out: Path) -> None:
     """Find out that results can be written before anything is paid for them."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -373,7 +373,13 @@ def _forecast(
         label=model.label,
         features=model.features(domain),
     )
-    return replace(both, options=tuple(o for o in both.options if o.definition == budget.definition.value))
+    own = tuple(option for option in both.options if option.definition == budget.definition.value)
+    if not own:
+        raise InputError(
+            "a pure account cannot pay for this: it needs Gaussian noise.",
+            hint="open an account with a delta: [budget] delta = 1e-6",
+        )
+    return replace(both, options=own)
 
 
 def _forecasts(job: Task, table: PrivateTable, model: Model, cost: Cost, n: int | None) -> list[Forecast]:

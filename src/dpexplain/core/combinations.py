@@ -53,12 +53,13 @@ def steps(candidates: int, slots: int, uses: int) -> int:
 def rate_for(length: int, epsilon: Fraction, candidates: int, slots: int, uses: int) -> Fraction:
     """The largest rate whose loss is at most epsilon when scores change within a range of this length."""
     error = 2 * Fraction(candidates * (2**slots + 8), 2**52)
-    units = (epsilon - error) / LN2 * UNIT - 2 * slots * uses
+    units = Fraction((epsilon - error) / LN2 * UNIT - 2 * slots * uses)
     if units <= 0:
         raise InputError("at this price the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
     rate = units / length
     digits = 30 - (rate.numerator.bit_length() - rate.denominator.bit_length())  # 30 binary digits, rounded down
-    return Fraction(math.floor(rate * Fraction(2) ** digits)) / Fraction(2) ** digits
+    power = Fraction(2) ** digits
+    return Fraction(math.floor(rate * power)) / power
 
 
 def draw(scores: Integers, rate: Fraction, *, uses: int = 1) -> list[list[int]]:

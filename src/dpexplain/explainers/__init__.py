@@ -2,8 +2,12 @@
 
 from dpexplain.explainers import (
     accumulated_effects,
+    adaptive,
+    descent,
     generic_plot,
     interaction_ranking,
+    local_explanation,
+    local_sketch,
     marginals,
     partial_dependence,
     permutation_importance,
@@ -21,4 +25,8 @@ EXPLAINERS = (
     interaction_ranking,
     quantiles,
     marginals,
+    local_explanation,
+    local_sketch,
 )
+# these too publish a `diagram`; their prices are told by who uses them
+ALGORITHMS = (descent, adaptive)

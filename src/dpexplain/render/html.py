@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import pandas as pd
+
 from dpexplain.render.plots import svg_of
 from dpexplain.results import Result
+from dpexplain.results.attribution import Attribution
 
 STYLE = """
 :root { color-scheme: light; }
@@ -77,10 +80,15 @@ def card(result: Result) -> str:
     )
     numbers = table([str(c) for c in rows.columns], [[_cell(v) for v in line] for line in rows.to_numpy().tolist()])
     return (
-        f'<div class="card">{svg_of(result)}'
+        f'<div class="card">{svg_of(result)}{_besides(result)}'
         f"<details><summary>receipt</summary><p>{escape(receipt.guarantee)}</p>{facts}</details>"
         f'<details><summary>numbers</summary><div class="wide">{numbers}</div></details></div>'
     )
+
+
+def _besides(result: Result) -> str:
+    """What must be read even by those who do not look at the receipt."""
+    return f"<p><small>{escape(result.caveat)}</small></p>" if isinstance(result, Attribution) else ""
 
 
 def result_html(result: Result) -> str:
@@ -100,4 +108,6 @@ def bar(share: float) -> str:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None or value is pd.NA else str(value)

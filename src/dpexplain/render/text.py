@@ -16,6 +16,7 @@ from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
 from dpexplain.results import Curve, Ranking, Receipt, Result
+from dpexplain.results.attribution import Attribution
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
@@ -228,10 +229,24 @@ def ranking_view(ranking: Ranking) -> RenderableType:
     return Group(f"[bold]{escape(ranking.title)}[/bold]", table)
 
 
+def attribution_view(attribution: Attribution) -> RenderableType:
+    """The largest contributions, from the base to the record, and which of them noise could explain."""
+    table = _table("", attribution.quantity, "95 % noise interval", "")
+    table.add_row("base", _number(attribution.base), "", "")
+    for push in attribution.pushes(LINES):
+        interval = f"{_signed(push.low)} to {_signed(push.high)}"
+        doubt = "" if push.sure else "the noise could explain it"
+        table.add_row(escape(push.name), _signed(push.value), interval, doubt)
+    table.add_row("this record", _number(attribution.prediction), "", "")
+    return Group(f"[bold]{escape(attribution.title)}[/bold]", table, escape(attribution.caveat))
+
+
 def result_view(result: Result) -> RenderableType:
     """A result in a few lines."""
     if isinstance(result, Curve):
         return curve_view(result)
+    if isinstance(result, Attribution):
+        return attribution_view(result)
     return ranking_view(result) if isinstance(result, Ranking) else Group(escape(result.receipt.label))
 
 
@@ -259,6 +274,10 @@ def _table(*head: str) -> Table:
 
 def _point(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4g}"
 
 
 def _number(value: Any) -> str:

@@ -1,6 +1,7 @@
 """What a user holds after a release: frozen, serialisable, built from released values and public inputs only."""
 
 from dpexplain.results.accumulated import AccumulatedCurve
+from dpexplain.results.attribution import Attribution
 from dpexplain.results.base import Receipt, Result, from_json
 from dpexplain.results.curve import Curve, Curves, MeanCurve
 from dpexplain.results.generic_curve import GenericCurve
@@ -8,14 +9,17 @@ from dpexplain.results.importance import Importance
 from dpexplain.results.marginals import Marginals, Rug
 from dpexplain.results.quantiles import Quantiles
 from dpexplain.results.ranking import Ranking
+from dpexplain.results.sketch import LocalSketch
 from dpexplain.results.votes import Votes
 
 __all__ = [
     "AccumulatedCurve",
+    "Attribution",
     "Curve",
     "Curves",
     "GenericCurve",
     "Importance",
+    "LocalSketch",
     "Marginals",
     "MeanCurve",
     "Quantiles",

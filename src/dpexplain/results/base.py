@@ -70,10 +70,10 @@ class Receipt:
     @property
     def guarantee(self) -> str:
         """The promise in words: definition, price, relation, unit, what is public, what is outside."""
+        outside = ["what the model itself reveals about the data it was trained on", *self.request.get("outside", [])]
         return (
             f"Differentially private with {self.budget.describe(self.cost)}, for {self.neighbours.describe()}. "
-            f"Public: {', '.join(self.public)}. Outside the guarantee: what the model itself reveals about the data it "
-            "was trained on."
+            f"Public: {', '.join(self.public)}. Outside the guarantee: {'; '.join(map(str, outside))}."
         )
 
     @property

@@ -13,10 +13,15 @@ from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.design import DataFlow
 from dpexplain.explainers import (
+    ALGORITHMS,
     EXPLAINERS,
     accumulated_effects,
+    adaptive,
+    descent,
     generic_plot,
     interaction_ranking,
+    local_explanation,
+    local_sketch,
     marginals,
     partial_dependence,
     permutation_importance,
@@ -74,7 +79,7 @@ def test_separating_means_that_every_path_passes(flow, data):
     assert flow.separates(chosen) == all(chosen & set(path) for path in paths(flow, flow.input))
 
 
-@pytest.mark.parametrize("explainer", EXPLAINERS, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("explainer", EXPLAINERS + ALGORITHMS, ids=lambda module: module.__name__)
 def test_what_an_explainer_noises_is_a_privacy_enabling_set(explainer):
     flow = explainer.diagram()
     assert flow.noised in flow.privacy_enabling_sets()
@@ -101,6 +106,22 @@ def test_what_is_released_is_what_the_diagram_says(make_table, frame, model):
     short = dpx.Model(lambda rows: rows["age"].to_numpy() / 30, output=(0, 1), features=["age", "sex"])
     ranking = dpx.permutation_importance(table, short, "income", epsilon=1)
     assert set(ranking.released["parts"]) == permutation_importance.diagram().noised
+
+
+def test_what_local_explanations_release_is_what_their_diagrams_say(make_table, frame, model):
+    table = make_table(frame, budget=dpx.Budget(10, 1e-6))
+    record = {name: column.missing for name, column in table.domain.items()}
+    sketch = dpx.local_sketch(table, model, epsilon=1)
+    assert set(sketch.released["parts"]) == local_sketch.diagram().noised
+    found = dpx.local_explanation(table, model, record, epsilon=1, method="moments")
+    assert set(found.released["parts"]) == local_explanation.diagram().noised
+    path = dpx.local_explanation(table, model, record, epsilon=1, method="gradient", iterations=4)
+    assert {name.split("-")[0] for name in path.released["parts"]} <= descent.diagram().noised
+    asked = dpx.AdaptiveExplainer(table, model, epsilon=3, per_query=1, iterations=4)
+    asked.explain(record)
+    other = {name: getattr(column, "low", column.missing) for name, column in table.domain.items()}
+    again = asked.explain(other)
+    assert {name.split("-")[0] for name in again.released["parts"]} <= adaptive.diagram().noised
 
 
 def test_sets_are_ranked_by_forecast_noise():

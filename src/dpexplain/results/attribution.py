@@ -1,0 +1,387 @@
+"""Attributions: what moved the model's prediction for one record, from a released local linear model.
+
+    contribution of a feature = coefficients . (record - reference), summed over the feature's coordinates
+    base                      = the local model's value at the reference point
+
+so base + all contributions = the value at the record. The record is the caller's: an attribution protects the rows of
+the table it was computed from, not the record that it explains.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Categorical, Numeric
+from dpexplain.core.noise import checked_level
+from dpexplain.errors import InputError
+from dpexplain.results.base import Floats, Receipt, Result
+from dpexplain.surrogate import Fit, Space
+from dpexplain.surrogate.space import ONE
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from dpexplain.render.attributions import Highlight
+
+# explainer -> how its released values become the local model at `settings["record"]`
+Reader = Callable[[JsonObject, JsonObject, JsonObject], Fit]  # (request, released, settings) -> Fit
+READERS: dict[str, Reader] = {}
+
+ABOUT = "Explains one record; the record itself is not protected by the guarantee."
+BARS = 12  # of a picture; what is smaller stands together as one
+LARGEST = 1e150  # of what is read from a file
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+@dataclass(frozen=True)
+class Push:
+    """How far one feature, or several together, moved the prediction."""
+
+    name: str  # with the record's value: `age = 39`
+    value: float
+    low: float
+    high: float
+
+    @property
+    def sure(self) -> bool:
+        """False if noise alone could explain it: the interval contains zero."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Attribution(Result):
+    """The contributions of features to the prediction for one record, in units of the model's output.
+
+    Intervals cover what the same local model says without noise, for the (cleaned) table. They do not say how well a
+    linear model describes the model nearby.
+    """
+
+    settings: JsonObject  # public: {"record": {feature: value}, ...}, and what else the reader needs
+    ready: Fit | None = field(default=None, compare=False, repr=False)
+
+    kind: ClassVar[str] = "attribution"
+    quantity: ClassVar[str] = "contribution"
+
+    @cached_property
+    def space(self) -> Space:
+        return Space.from_json(self.receipt.request["spec"]["space"])
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The local linear model in coordinates."""
+        if self.ready is not None:
+            return self.ready
+        return READERS[self.receipt.request["explainer"]](self.receipt.request, self.released, self.settings)
+
+    @cached_property
+    def record(self) -> dict[str, object]:
+        """The record that is explained, in the units of the table."""
+        return self.space.read(self.settings["record"])
+
+    @property
+    def title(self) -> str:
+        model = self.receipt.request.get("model")
+        return "Local explanation of one record" + (f", model {model['name']}" if model else "")
+
+    @property
+    def caveat(self) -> str:
+        """What a reader has to know besides: of this fit, and of every attribution."""
+        return " ".join([*self.fit.notes, ABOUT])
+
+    # Contributions --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _way(self) -> Floats:
+        """From the reference to the record, in coordinates."""
+        return self.space.locate(self.record) - self.fit.reference
+
+    @cached_property
+    def _steps(self) -> Floats:
+        """Each feature's way from the reference to the record, one line for each."""
+        lines = np.zeros((len(self.space.features), self.space.size))
+        for i, where in enumerate(self.space.slices.values()):
+            lines[i, where] = self._way[where]
+        return lines
+
+    @cached_property
+    def values(self) -> Floats:
+        """The contribution of each feature, in units of the model's output."""
+        return self.space.by_feature(self._way * self.fit.coefficients)
+
+    @property
+    def base(self) -> float:
+        """The local model's value at the reference point."""
+        return self.fit.value - float(self.values.sum())
+
+    @property
+    def prediction(self) -> float:
+        """The local model's value at the record: the model's own prediction, unless another anchor was asked for."""
+        return self.fit.value
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        return self._around(self._steps, level)
+
+    def _around(self, lines: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) around coefficients . line for each line."""
+        half = -float(ndtri((1 - checked_level(level)) / 2)) * self.fit.spread(lines)
+        middle = lines @ self.fit.coefficients
+        return middle - half, middle + half
+
+    @cached_property
+    def sure(self) -> NDArray[np.bool_]:
+        """For each feature, whether its interval excludes zero; otherwise the noise could explain its contribution."""
+        low, high = self.interval()
+        return (low > 0) | (high < 0)
+
+    # Tables ---------------------------------------------------------------------------------------------------------
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line for each feature; `slope` is the change of the prediction for one more unit of a numeric one."""
+        import pandas as pd
+
+        low, high = self.interval()
+        slopes = [self._slope(name) for name in self.space.features]
+        columns = {"feature": list(self.space.features), "value": pd.array(self._shown, dtype=object)}
+        estimates = {self.quantity: self.values, "low": low, "high": high, "slope": pd.array(slopes, dtype="Float64")}
+        return pd.DataFrame({**columns, **estimates})
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The `k` lines of `to_frame()` with the largest contributions, up or down, the largest first."""
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise InputError(f"k is a whole number of at least 1; got {k!r}.", spent="")
+        return self.to_frame().iloc[self._order[:k]].reset_index(drop=True)
+
+    @cached_property
+    def coefficients(self) -> dict[str, float]:
+        """The local model in original units: `age` is the change of the prediction for one more year, `sex=female` the
+        change from the reference to that category.
+        """
+        numbers = self._unit_lines @ self.fit.coefficients
+        return dict(zip(self.space.names, numbers.tolist(), strict=True))
+
+    def effects(self) -> pd.DataFrame:
+        """What each category of a categorical feature would contribute; `own` marks the record's."""
+        import pandas as pd
+
+        found = [
+            (name, category, self.record[name] == category, where.start + i)
+            for name, where in self.space.slices.items()
+            if isinstance(column := self.space.domain[name], Categorical)
+            for i, category in enumerate(column.categories)
+        ]
+        lines = self._unit_lines[[place for *_, place in found]]
+        low, high = self._around(lines)
+        return pd.DataFrame(
+            {
+                "feature": [name for name, *_ in found],
+                "category": pd.array([category for _, category, *_ in found], dtype=object),
+                "own": np.array([own for _, _, own, _ in found], dtype=bool),
+                self.quantity: lines @ self.fit.coefficients,
+                "low": low,
+                "high": high,
+            }
+        )
+
+    @cached_property
+    def _unit_lines(self) -> Floats:
+        """A line for each coordinate: one more unit of a number, or the way from the reference to a category."""
+        lines = np.zeros((self.space.size, self.space.size))
+        for name, where in self.space.slices.items():
+            column = self.space.domain[name]
+            if isinstance(column, Numeric):
+                lines[where, where] = 1 / (column.high - column.low)
+            else:
+                lines[where, where] = ONE * np.eye(len(column.categories)) - self.fit.reference[where]
+        return lines
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """The features by the size of their contributions, the largest first; of equal ones, the earlier one."""
+        return [int(i) for i in np.argsort(-np.abs(self.values), kind="stable")]
+
+    @property
+    def _shown(self) -> list[Any]:
+        """The record's values as people write them: whole numbers for whole-number columns."""
+        whole = [self._numeric(name) and getattr(self.space.domain[name], "integer", False) for name in self.record]
+        return [int(v) if w else v for v, w in zip(self.record.values(), whole, strict=True)]  # type: ignore[call-overload]
+
+    def _slope(self, name: str) -> float | None:
+        """The change of the prediction for one more unit; none for a category."""
+        column, place = self.space.domain[name], self.space.slices[name].start
+        return float(self.fit.coefficients[place]) / (column.high - column.low) if isinstance(column, Numeric) else None
+
+    def _numeric(self, name: str) -> bool:
+        return isinstance(self.space.domain[name], Numeric)
+
+    # Pictures -------------------------------------------------------------------------------------------------------
+
+    def pushes(self, most: int = BARS) -> list[Push]:
+        """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
+        chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
+        rest = self._order[len(chosen) :]
+        lines = self._steps[chosen]
+        shown = self._shown
+        names = [f"{self.space.features[i]} = {_text(shown[i])}" for i in chosen]
+        if rest:
+            lines, names = np.vstack([lines, self._steps[rest].sum(axis=0)]), [*names, f"other {len(rest)} features"]
+        low, high = self._around(lines)
+        numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
+        return [Push(name, *three) for name, three in zip(names, numbers, strict=True)]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """A waterfall from the base to the record. Faint bars: the noise could explain them."""
+        from dpexplain.render.attributions import plot_waterfall
+
+        return plot_waterfall(self, ax)
+
+    def plot_force(self, ax: Axes | None = None) -> Axes:
+        """The same on one line: what pushes up from the left, what pushes down from the right."""
+        from dpexplain.render.attributions import plot_force
+
+        return plot_force(self, ax)
+
+    def heatmap(
+        self,
+        shape: tuple[int, int],
+        order: Sequence[str] | None = None,
+        image: Any = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Features that are pixels as a picture of `shape` (lines, columns).
+
+        order  the names of the pixels, line by line; all features in their order if not given
+        image  grey values to draw underneath, of any size
+        """
+        from dpexplain.render.attributions import plot_heatmap
+
+        places = self._pixels(shape, order)
+        return plot_heatmap(self, self.values[places], self.sure[places], None if image is None else _grey(image), ax)
+
+    def _pixels(self, shape: Any, order: Sequence[str] | None) -> NDArray[np.int64]:
+        """Where the pixels stand among the features."""
+        whole = isinstance(shape, Sequence) and len(shape) == 2
+        if not whole or any(isinstance(s, bool) or not isinstance(s, int | np.integer) or s < 1 for s in shape):
+            raise InputError(f"the shape of a picture is (lines, columns); got {shape!r}.", spent="")
+        names = list(self.space.features if order is None else order)
+        position = {name: i for i, name in enumerate(self.space.features)}
+        unknown = [name for name in names if name not in position]
+        if unknown:
+            raise InputError(f"unknown feature {unknown[0]!r} in the order of pixels.", spent="")
+        if len(names) != math.prod(shape):
+            raise InputError(
+                f"{len(names)} features do not fill a picture of {shape[0]} x {shape[1]}.",
+                hint="order=[...] names the features that are pixels, line by line",
+                spent="",
+            )
+        return np.array([position[name] for name in names], dtype=np.int64).reshape(tuple(shape))
+
+    def highlight(
+        self, text: str | None = None, prefix: str = "", features: Mapping[str, str] | None = None
+    ) -> Highlight:
+        """The words of a text, coloured by the contributions of their features.
+
+        A word belongs to the feature `prefix` + word in small letters, or to the one that `features` names for it.
+        Words that the features do not know, or that the record does not have, stay plain. Without a `text`: the words
+        that the record has, the largest contribution first. A record has a word if its feature is above its lowest
+        value (a number) or not in its first category.
+        """
+        from dpexplain.render.attributions import Highlight
+
+        known = self._words(prefix, features)
+        if text is None:
+            words = sorted(known, key=lambda word: (-abs(known[word].value), word))
+            return Highlight(self, tuple((word, known[word]) for word in words), " ")
+        if not isinstance(text, str):
+            raise InputError("a text is needed, or none at all.", spent="")
+        pieces: list[tuple[str, Push | None]] = []
+        end = 0
+        for found in WORD.finditer(text):
+            pieces += [(text[end : found.start()], None), (found[0], known.get(found[0].lower()))]
+            end = found.end()
+        return Highlight(self, (*pieces, (text[end:], None)))
+
+    def _words(self, prefix: str, features: Mapping[str, str] | None) -> dict[str, Push]:
+        """The words that the record has, and the contribution of each."""
+        if features is None:
+            features = {name[len(prefix) :]: name for name in self.space.features if name.startswith(prefix)}
+        unknown = [name for name in features.values() if name not in self.record]
+        if not features or unknown:
+            wrong = f"unknown feature {unknown[0]!r}." if unknown else f"no feature begins with {prefix!r}."
+            raise InputError(wrong, hint="prefix='w_' for a feature 'w_bad', or features={'bad': 'w_bad'}", spent="")
+        position = {name: i for i, name in enumerate(self.space.features)}
+        low, high = self.interval()
+        return {
+            word.lower(): Push(word, float(self.values[i]), float(low[i]), float(high[i]))
+            for word, i in ((word, position[name]) for word, name in features.items())
+            if word and self._has(self.space.features[i])
+        }
+
+    def _has(self, name: str) -> bool:
+        column, value = self.space.domain[name], self.record[name]
+        return bool(value != (column.low if isinstance(column, Numeric) else column.categories[0]))
+
+    def to_shap(self) -> Any:
+        """The same as a `shap.Explanation`, for SHAP's own plots. These show no noise and no guarantee."""
+        try:
+            with warnings.catch_warnings():  # shap warns about its own dependencies while it is imported
+                warnings.simplefilter("ignore")
+                shap = import_module("shap")
+        except ImportError:
+            raise InputError(
+                "the package shap is not installed.", hint="pip install dpexplain[shap]", spent=""
+            ) from None
+        mixed = not all(self._numeric(name) for name in self.space.features)
+        data = np.array(self._shown, dtype=object if mixed else np.float64)
+        return shap.Explanation(
+            values=self.values.copy(), base_values=self.base, data=data, feature_names=list(self.space.features)
+        )
+
+    # Files ----------------------------------------------------------------------------------------------------------
+
+    def view(self) -> JsonObject:
+        return self.settings
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Attribution:
+        found = cls(receipt, released, view)
+        fit, size = found.fit, found.space.size  # the reader refuses what does not fit together
+        model = np.concatenate([fit.coefficients, fit.reference, [fit.value]])
+        if model.shape != (2 * size + 1,) or fit.coefficients.shape != (size,) or not _sane(model):
+            raise ValueError("no local model of these features")
+        ends = np.concatenate([*found.interval(), [found.base]])  # what can be read can be shown
+        if not _sane(ends) or not found.title or not found.caveat:
+            raise ValueError("no attribution of ours")
+        return found
+
+
+def _sane(numbers: Floats) -> bool:
+    """Whether they can be computed with and drawn."""
+    return bool((np.abs(numbers) <= LARGEST).all())
+
+
+def _text(value: Any) -> str:
+    large = isinstance(value, float) and 1e4 <= abs(value) < 1e12
+    return f"{value:,.0f}" if large else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _grey(image: Any) -> Floats:
+    try:
+        grey = np.array(image, dtype=np.float64)
+    except (TypeError, ValueError):
+        grey = np.empty(0)
+    if grey.ndim != 2 or not grey.size or not np.isfinite(grey).all():
+        raise InputError("an image underneath is a table of grey values: lines of finite numbers.", spent="")
+    return grey

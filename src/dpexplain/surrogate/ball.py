@@ -1,0 +1,66 @@
+"""The exact minimiser of a quadratic on a ball: free post-processing of released moments.
+
+minimise  phi.A phi - 2 b.phi   over |phi| <= r,   A symmetric.
+
+With A = V diag(w) V', the solution is V (w + mu)^-1 V' b for the smallest mu >= 0 that makes it fit (the trust-region
+problem without its hard case: a noisy A is projected to w >= 0 first, and a ridge makes it positive).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """phi.A phi - 2 b.phi + ridge |phi|^2 on the ball of `radius`, A projected to the positive semidefinite ones."""
+
+    A: Floats
+    b: Floats
+    ridge: float = 0.0
+    radius: float = 1.0
+
+    @cached_property
+    def _spectrum(self) -> tuple[Floats, Floats]:
+        values, vectors = np.linalg.eigh((self.A + self.A.T) / 2)
+        floor = max(float(np.abs(values).max(initial=0.0)), 1e-300) * 1e-13  # directions that nothing is known about
+        return np.maximum(values, 0.0) + max(self.ridge, floor), vectors
+
+    @cached_property
+    def solution(self) -> Floats:
+        values, vectors = self._spectrum
+        target = vectors.T @ self.b
+        solution: Floats = vectors @ (target / (values + self._multiplier))
+        return solution
+
+    @cached_property
+    def _multiplier(self) -> float:
+        """The smallest mu >= 0 with |p| <= radius, p = (w + mu)^-1 V'b.
+
+        Newton's method on 1 / |p|, which grows with mu and is concave (More and Sorensen 1983): from mu = 0 it rises to
+        the root and never passes it.
+        """
+        values, vectors = self._spectrum
+        target = vectors.T @ self.b
+        mu = 0.0
+        for _ in range(60):
+            p = target / (values + mu)
+            length = float(np.linalg.norm(p))
+            if length <= self.radius * (1 + 1e-12):
+                break
+            mu += (length / self.radius - 1) * length**2 / float(p @ (p / (values + mu)))
+        return mu
+
+    def solve(self, right: Floats) -> Floats:
+        """(A + ridge + mu)^-1 `right`: how the solution moves when b moves, the multiplier held."""
+        values, vectors = self._spectrum
+        moved: Floats = vectors @ (
+            (vectors.T @ right) / (values + self._multiplier).reshape(-1, *[1] * (right.ndim - 1))
+        )
+        return moved

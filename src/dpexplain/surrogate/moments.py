@@ -1,0 +1,203 @@
+"""The moments of the local loss as whole numbers to be released, and the way back to a local model.
+
+Statistic   A = sum y y' and b = sum t y over the rows (see `Local`). Released: the upper triangle of A, entries off the
+            diagonal times sqrt(2), and b times a public scale s; all multiplied by a public numerator and divided by
+            2^SHIFT, rounded down, once and after the sum.
+Bound       of one row, u = (y y', s t y): |u|^2 = |y|^4 + s^2 t^2 |y|^2 <= N^2 = Y^2 (Y^2 + s^2 T^2) with the Y and T
+            of the row's step of distance.
+            add-remove: max N over the steps.
+            replace-one: |u - u'|^2 = |u|^2 + |u'|^2 - 2 <u, u'> and, with v = |y.y'| <= Y Y',
+            -<u, u'> = -v^2 - s^2 t t' (y.y') <= s^2 T T' v - v^2. So the square is at most
+            N^2 + N'^2 + 2 max of (s^2 T T' v - v^2) over 0 <= v <= Y Y', the largest over all pairs of steps.
+            k rows of a unit: k times as far (pairs of leaving and coming rows; one that has no partner moves no further
+            than a pair, because v = 0 is allowed).
+Rounding    the triangle with sqrt(2) has at most the Frobenius norm of A (the numerator is rounded down). The floors of
+            two numbers differ by less than 1 more than the numbers: sqrt(size) on top of the distance, once.
+Solve       minimise phi.A phi - 2 b.phi on the ball: A without its negative eigenvalues, plus a ridge as large as
+            its noise. The number of rows is not needed.
+Spread      phi = M^-1 b with M = A + ridge + multiplier of the ball, so noise E in A and e in b moves it by
+            M^-1 (e - E phi), whose covariance is known: (std / s)^2 for e, std^2 (|phi|^2 + phi phi') / 2 for E phi.
+            The ridge pulls by M^-1 ridge phi, unknown but for |phi| <= radius; it counts as ridge^2 radius^2 / n more
+            variance, what a direction of phi gets on average.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
+from dpexplain.core.noise import Noise
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.surrogate.ball import Quadratic
+from dpexplain.surrogate.fit import Fit
+from dpexplain.surrogate.local import CONSTANT, Local
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SHIFT = 20
+BLOCKS, MOST_STEPS = 256, 1024
+SCALES = tuple(Fraction(i, 16) for i in (8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48))  # whole numbers by 2^SHIFT
+BALL = 0.6  # of the forecast loss is left by the ball, on Adult
+RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen on Adult, IMDB and synthetic tables
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What is released about the rows around one record. Public but for the values."""
+
+    local: Local
+    scale: Fraction  # of b
+    radius: float
+
+    @classmethod
+    def of(cls, local: Local, relation: Relation, radius: float) -> Moments:
+        """With the scale of the smallest forecast loss.
+
+        Noise of standard deviation d in every released number makes noise d^2 (|phi|^2 / 2 + 1 / s^2) in A phi - b, and
+        the excess loss is proportional to that; d is proportional to the bound.
+        """
+
+        def loss(scale: Fraction) -> float:
+            moments = cls(local, scale, radius)
+            return moments.distance(relation) ** 2 * moments.noise_share
+
+        return min((cls(local, scale, radius) for scale in SCALES), key=lambda moments: loss(moments.scale))
+
+    @property
+    def noise_share(self) -> float:
+        """The variance of one coordinate of A phi - b, in units of the variance of one released number."""
+        return self.radius**2 / 2 + 1 / float(self.scale) ** 2
+
+    @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        n = self.local.size
+        return n * (n + 1) // 2 + n
+
+    @cached_property
+    def _numerators(self) -> list[int]:
+        """What each exact sum is multiplied with, in units of 2^-SHIFT."""
+        rows, columns = np.triu_indices(self.local.size)
+        triangle = np.where(rows == columns, 1 << SHIFT, math.isqrt(2 << (2 * SHIFT)))
+        return [*triangle.tolist(), *[int(self.scale * 2**SHIFT)] * self.local.size]
+
+    def pack(self, gram: Integers) -> list[int]:
+        """The whole numbers to be released, from the exact sums of `Local.gram`."""
+        n = self.local.size
+        A, b = gram[: n * n].reshape(n, n), gram[n * n :]
+        sums = [*A[np.triu_indices(n)].tolist(), *b.tolist()]  # Python's integers do not wrap around
+        return [(numerator * value) >> SHIFT for numerator, value in zip(self._numerators, sums, strict=True)]
+
+    def unpack(self, values: Integers) -> tuple[Floats, Floats]:
+        """(A, b) again."""
+        n = self.local.size
+        sums = values / (np.array(self._numerators) / 2**SHIFT)
+        A = np.zeros((n, n))
+        A[np.triu_indices(n)] = sums[: self.size - n]
+        return A + np.triu(A, 1).T, sums[self.size - n :]
+
+    def distance(self, relation: Relation) -> float:
+        """How far one row can move the exact sums, before rounding."""
+        Y, T = self.local.longest
+        if relation is Relation.ADD_REMOVE:
+            return math.sqrt((Y**2 * (Y**2 + float(self.scale) ** 2 * T**2)).max())
+        # Pairs grow with Y and T, so a block of steps with the largest of each bounds its pairs; only blocks that could
+        # hold more than the farthest pair inside one step are looked at step by step.
+        least = self._pairs(Y[:, None], T[:, None]).max()
+        blocks = self._pairs(*(largest.reshape(BLOCKS, -1).max(axis=1) for largest in (Y, T)))
+        kept = np.repeat(blocks.max(axis=1) >= least, len(Y) // BLOCKS)
+        if kept.sum() > MOST_STEPS:
+            return math.sqrt(blocks.max())
+        return math.sqrt(max(least, self._pairs(Y[kept], T[kept]).max()))
+
+    def _pairs(self, Y: Floats, T: Floats) -> Floats:
+        """How far a row of one step that takes the place of one of another can move the sums, squared."""
+        s2 = float(self.scale) ** 2
+        N2 = Y**2 * (Y**2 + s2 * T**2)
+        against = s2 * T[..., :, None] * T[..., None, :]
+        v = np.minimum(against / 2, Y[..., :, None] * Y[..., None, :])
+        squares: Floats = N2[..., :, None] + N2[..., None, :] + 2 * v * (against - v)
+        return squares
+
+    def bound(self, neighbours: Neighbours) -> int:
+        """How far one unit can move the released numbers."""
+        return math.floor(neighbours.rows * self.distance(neighbours.relation) + math.sqrt(self.size)) + 1
+
+    def fit(self, values: Sequence[int], std: float) -> Fit:
+        """The local model that follows from released values whose noise has this standard deviation."""
+        A, b = self.unpack(np.array(values, dtype=np.int64))
+        n, unit, ridge = len(b), self.local.unit, RIDGE * std * math.sqrt(len(b))
+        problem = Quadratic(A, b, ridge, self._reach)
+        phi = problem.solution
+        level = std**2 * (1 / float(self.scale) ** 2 + phi @ phi / 2) + (ridge * self.radius) ** 2 / n
+
+        def spread(lines: Floats) -> Floats:
+            moved = problem.solve(self._padded(np.atleast_2d(lines)).T)
+            variance = level * (moved**2).sum(axis=0) + std**2 / 2 * (phi @ moved) ** 2
+            deviation: Floats = unit * np.sqrt(variance)
+            return deviation
+
+        drowned = np.linalg.eigvalsh(A)[-1] < 1.5 * std * math.sqrt(2 * n)  # noise alone reaches std sqrt(2 n)
+        notes = (
+            ("the noise is as large as what the rows say: use a larger epsilon or a wider weight",) if drowned else ()
+        )
+        value = self.local.anchor
+        if value is None:
+            found, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(phi[-1])
+            value = min(max(value, found.low), found.high)
+        return Fit(unit * phi[: self.local.space.size], value, spread, self.local.space.middle, notes)
+
+    @property
+    def _reach(self) -> float:
+        """The ball of coefficients; with a fitted value large enough for every value of the output."""
+        return math.hypot(self.radius, 1 / CONSTANT) if self.local.fitted else self.radius
+
+    def _padded(self, lines: Floats) -> Floats:
+        """Directions of coefficients, which leave the fitted value alone."""
+        return np.pad(lines, ((0, 0), (0, self.local.size - lines.shape[1])))
+
+    def forecast_loss(self, A: Floats, std: float, rows: int) -> float:
+        """The excess of the mean loss to be expected for rows with the mean moments A, on the scale of the target.
+
+        Noise of variance t^2 in every coordinate of A phi - b moves phi by t^2 / w^2 in a direction where A is w, and
+        by no more than two points of the ball are apart, 2 radius^2 / n; it costs w times that. The ball helps besides,
+        on Adult by a factor `BALL`.
+        """
+        t2 = self.noise_share * (std / (rows * self.local.levels**2)) ** 2
+        w = np.maximum(np.linalg.eigvalsh(A), 0.0)
+        apart = 2 * self.radius**2 / len(w)
+        return BALL * float((w * t2 * apart / (w**2 * apart + t2)).sum())
+
+    def forecast_spread(self, A: Floats, std: float, rows: int, lines: Floats) -> Floats:
+        """The standard deviation to be expected of coefficients . line, in units of the output, for such rows."""
+        one = rows * self.local.levels**2
+        problem = Quadratic(A, np.zeros(len(A)), RIDGE * std * math.sqrt(len(A)) / one)
+        moved: Floats = np.linalg.norm(problem.solve(self._padded(lines).T), axis=0)
+        return moved * (self.local.unit * std / one * math.sqrt(self.noise_share))
+
+    def to_json(self) -> JsonObject:
+        return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Moments:
+        scale, radius = parse_fraction(value["scale"]), float(value["radius"])
+        if scale not in SCALES or not 0 < radius < math.inf:
+            raise ValueError("no moments of ours")
+        return cls(Local.from_json(value), scale, radius)
+
+
+def read(request: JsonObject, released: JsonObject, _settings: JsonObject) -> Fit:
+    """The local model of a release, for `results.attribution.READERS`."""
+    part = released["parts"]["moments"]
+    moments, noise = Moments.from_json(request["spec"]), Noise.from_json(part["noise"])
+    if len(part["values"]) != moments.size or noise.size != moments.size:
+        raise ValueError("the moments have another size than the space")
+    return moments.fit(part["values"], noise.std)

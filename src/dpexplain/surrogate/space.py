@@ -1,0 +1,165 @@
+"""The coordinates in which a model is approximated: every feature takes part with at most 1 in squared distance.
+
+    numeric       (x - low) / (high - low), one coordinate in [0, 1]
+    categorical   one coordinate for each declared category: 1 / sqrt(2) for the row's own category, 0 elsewhere
+
+so two rows that differ in a category are 1 apart in that feature, and the diameter of the space is the square root of
+the number of features. All of this is public: it follows from the declared domain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Categorical, Domain, Numeric
+from dpexplain.errors import InputError
+
+Floats = NDArray[np.float64]
+Columns = Mapping[str, NDArray[Any]]  # clean columns: floats, or codes of declared categories
+Point = Mapping[str, Any]  # one record: feature to value, in the units of the table
+
+ONE = math.sqrt(0.5)  # the coordinate of a row's own category
+
+
+@dataclass(frozen=True)
+class Space:
+    """The coordinates of `features`, in their order."""
+
+    domain: Domain
+    features: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.features or len(set(self.features)) < len(self.features):
+            raise InputError("a local explanation needs at least one feature, and each of them once.")
+        for name in self.features:
+            self.domain.column(name)
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where each feature's coordinates are."""
+        slices, start = {}, 0
+        for name in self.features:
+            column = self.domain[name]
+            width = len(column.categories) if isinstance(column, Categorical) else 1
+            slices[name] = slice(start, start + width)
+            start += width
+        return slices
+
+    @cached_property
+    def size(self) -> int:
+        """The number of coordinates."""
+        return int(self.slices[self.features[-1]].stop)
+
+    @property
+    def diameter(self) -> float:
+        """No two records are further apart."""
+        return math.sqrt(len(self.features))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """A name for each coordinate: `age`, `sex=female`."""
+        names: list[str] = []
+        for name in self.features:
+            column = self.domain[name]
+            names += [f"{name}={c}" for c in column.categories] if isinstance(column, Categorical) else [name]
+        return names
+
+    @cached_property
+    def middle(self) -> Floats:
+        """The public reference point: the middle of every range, all categories alike."""
+        point = np.full(self.size, 0.5)
+        for name, where in self.slices.items():
+            column = self.domain[name]
+            if isinstance(column, Categorical):
+                point[where] = ONE / len(column.categories)
+        return point
+
+    def coordinates(self, columns: Columns, size: int) -> Floats:
+        """Clean columns of `size` rows as a matrix, one line for each row."""
+        matrix = np.zeros((size, self.size))
+        for name, where in self.slices.items():
+            column, values = self.domain[name], columns[name]
+            if isinstance(column, Numeric):
+                matrix[:, where.start] = (values - column.low) / (column.high - column.low)
+            else:
+                matrix[np.arange(size), where.start + values.astype(np.int64)] = ONE
+        return matrix
+
+    def read(self, record: Any) -> dict[str, Any]:
+        """One record of the caller's, checked: a mapping or pandas Series by name, or a sequence in order.
+
+        The record is the caller's own, so unlike everywhere else errors may speak of its values.
+        """
+        if hasattr(record, "to_dict") and getattr(record, "ndim", 1) == 1:
+            record = record.to_dict()
+        if isinstance(record, Mapping):
+            missing = [name for name in self.features if name not in record]
+            if missing:
+                raise InputError(
+                    f"the record has no value for {', '.join(map(repr, missing))}.", hint=self._hint(), spent=""
+                )
+            values = [record[name] for name in self.features]
+        elif isinstance(record, Sequence | np.ndarray) and not isinstance(record, str | bytes):
+            if len(record) != len(self.features) or np.ndim(record) != 1:
+                raise InputError(
+                    f"the record has {len(record)} values; {len(self.features)} are needed.",
+                    hint=self._hint(),
+                    spent="",
+                )
+            values = list(record)
+        else:
+            raise InputError(
+                "a record is a mapping, a pandas Series or a sequence of values.", hint=self._hint(), spent=""
+            )
+        return {name: self._value(name, value) for name, value in zip(self.features, values, strict=True)}
+
+    def locate(self, point: Point) -> Floats:
+        """The coordinates of a record that `read` has checked."""
+        columns = {
+            name: np.array([column.categories.index(point[name]) if isinstance(column, Categorical) else point[name]])
+            for name, column in ((name, self.domain[name]) for name in self.features)
+        }
+        located: Floats = self.coordinates(columns, 1)[0]
+        return located
+
+    def by_feature(self, coordinates: Floats) -> Floats:
+        """The sum over each feature's coordinates, along the last axis."""
+        starts = [where.start for where in self.slices.values()]
+        sums: Floats = np.add.reduceat(coordinates, starts, axis=-1)
+        return sums
+
+    def _value(self, name: str, value: Any) -> Any:
+        column = self.domain[name]
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(column, Categorical):
+            for category in column.categories:
+                if value == category and isinstance(value, str) == isinstance(category, str):
+                    return category
+            shown = ", ".join(map(repr, column.categories[:8])) + (", ..." if len(column.categories) > 8 else "")
+            raise InputError(f"{name}={value!r} is not a declared category.", hint=f"declared: {shown}", spent="")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InputError(f"{name}={value!r} is not a finite number.", spent="")
+        if not column.low <= value <= column.high:
+            raise InputError(
+                f"{name}={value:g} lies outside the declared range {column.low:g} to {column.high:g}.", spent=""
+            )
+        return float(value)
+
+    def _hint(self) -> str:
+        shown = ", ".join(self.features[:12]) + (", ..." if len(self.features) > 12 else "")
+        return f"features in order: {shown}"
+
+    def to_json(self) -> JsonObject:
+        return {"features": list(self.features), "columns": {n: self.domain[n].to_json() for n in self.features}}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Space:
+        return cls(Domain.from_json(value["columns"]), tuple(value["features"]))

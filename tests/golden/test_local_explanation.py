@@ -1,0 +1,175 @@
+"""With a sampler that adds nothing, the released local model is the minimiser of the plain loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+
+import dpexplain as dpx
+from dpexplain.explainers.local_explanation import local_explanation
+from dpexplain.surrogate.weights import stable
+
+BUDGET = dpx.Budget(10**6, 1e-6)  # the ridge is as large as the noise would be; here it is next to nothing
+DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 10), "b": dpx.Numeric(-1, 1), "c": dpx.Categorical(["x", "y", "z"])})
+RECORD = {"a": 4.0, "b": 0.5, "c": "y"}
+MODEL = {"output": (-2.0, 2.0), "name": "m", "version": "1"}
+
+
+def curved(rows: pd.DataFrame) -> np.ndarray:
+    a, b = rows["a"].to_numpy(), rows["b"].to_numpy()
+    return 1.8 * np.sin(a) * b + 0.9 * (rows["c"] == "z").to_numpy()
+
+
+def line(rows: pd.DataFrame) -> np.ndarray:
+    """Linear in the coordinates; does not look at b."""
+    return 0.05 * rows["a"].to_numpy() + 0.2 * (rows["c"] == "x").to_numpy() - 0.1 * (rows["c"] == "z").to_numpy()
+
+
+@pytest.fixture
+def rows() -> pd.DataFrame:
+    draw = np.random.default_rng(5)
+    n = 900
+    return pd.DataFrame(
+        {
+            "a": draw.uniform(0, 10, n),
+            "b": draw.uniform(-1, 1, n),
+            "c": draw.choice(["x", "y", "z"], n, p=[0.5, 0.3, 0.2]),
+            "person": draw.integers(0, 300, n),
+        }
+    )
+
+
+def coordinates(frame: pd.DataFrame) -> np.ndarray:
+    hot = np.stack([(frame["c"] == c).to_numpy() for c in "xyz"], axis=1) * np.sqrt(0.5)
+    return np.column_stack([frame["a"] / 10, (frame["b"] + 1) / 2, hot])
+
+
+def best_on_the_ball(frame, function, anchor, radius=1.0):
+    """The paper's loss (with an anchor), minimised by a general-purpose optimiser; in units of the output."""
+    z = coordinates(pd.DataFrame([RECORD]))[0]
+    d = coordinates(frame) - z
+    a = stable(np.linalg.norm(d, axis=1))
+    middle, half = 0.0, 2.0
+    g = (np.clip(function(frame), -2, 2) - anchor) / (half + abs(anchor - middle))
+
+    def loss(phi):
+        return float(np.mean(a * (d @ phi - g) ** 2))
+
+    def slope(phi):
+        return 2 * (a * (d @ phi - g)) @ d / len(d)
+
+    inside = {"type": "ineq", "fun": lambda phi: radius**2 - phi @ phi, "jac": lambda phi: -2 * phi}
+    found = minimize(
+        loss, np.zeros(5), jac=slope, method="SLSQP", constraints=inside, options={"ftol": 1e-14, "maxiter": 500}
+    )
+    return found.x * (half + abs(anchor - middle)), z
+
+
+PROTECTIONS = [
+    {"relation": "replace-one"},
+    {"relation": "add-remove"},
+    {"relation": "replace-one", "unit": dpx.Unit("person", 50)},
+    {"relation": "add-remove", "unit": dpx.Unit("person", 50)},
+]
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_equals_the_minimiser_of_the_papers_loss(make_table, rows, protection):
+    table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET, **protection)
+    found = local_explanation(
+        table, dpx.Model(curved, **MODEL), RECORD, epsilon=10**5, method="moments", anchor="middle"
+    )
+    phi, z = best_on_the_ball(rows, curved, 0.0)
+    np.testing.assert_allclose(found.fit.coefficients, phi, atol=5e-3)
+    assert found.fit.value == 0.0
+    middle = np.array([0.5, 0.5, *[np.sqrt(0.5) / 3] * 3])
+    way = (z - middle) * phi
+    np.testing.assert_allclose(found.values, [way[0], way[1], way[2:].sum()], atol=5e-3)
+
+
+@pytest.mark.parametrize("radius", [0.1, 1.0])
+def test_a_local_model_through_the_prediction_for_the_record(make_table, rows, radius):
+    table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET)
+    model = dpx.Model(curved, **MODEL)
+    options = {"method": "moments", "radius": radius, "anchor": "prediction"}
+    found = local_explanation(table, model, RECORD, epsilon=10**5, **options)
+    anchor = float(curved(pd.DataFrame([RECORD]))[0])
+    assert found.fit.value == pytest.approx(anchor)
+    assert found.base + found.values.sum() == pytest.approx(anchor)
+    phi, _ = best_on_the_ball(rows, curved, anchor, radius)
+    np.testing.assert_allclose(found.fit.coefficients, phi, atol=5e-3)
+
+
+def test_by_default_the_value_at_the_record_is_fitted(make_table, rows):
+    """A weighted regression with an intercept; a category that the model ignores gets nothing, though it is curved."""
+
+    def bent(rows):
+        return 0.02 * (rows["a"].to_numpy() - 4) ** 2 + 0.05 * rows["a"].to_numpy()
+
+    table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET)
+    found = local_explanation(table, dpx.Model(bent, **MODEL), RECORD, epsilon=10**5, radius=10)
+    x, z = coordinates(rows), coordinates(pd.DataFrame([RECORD]))[0]
+    root = np.sqrt(stable(np.linalg.norm(x - z, axis=1)))
+    lines = np.column_stack([x - z, np.ones(len(x))]) * root[:, None]
+    best = np.linalg.lstsq(lines, np.clip(bent(rows), -2, 2) * root, rcond=None)[0]
+    assert found.fit.value == pytest.approx(best[-1], abs=2e-3)
+    assert found.values[0] == pytest.approx(best[0] * (z[0] - 0.5), abs=2e-3)
+    through = local_explanation(table, dpx.Model(bent, **MODEL), RECORD, epsilon=10**5, radius=10, anchor="prediction")
+    assert abs(found.values[2]) < 0.03 < abs(through.values[2])  # what forcing the value does to the categories
+
+
+def test_a_linear_model_is_found_again_and_a_feature_it_ignores_gets_nothing(make_table, rows):
+    table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET)
+    found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=10**5, method="moments")
+    # against the middle: 4 instead of 5 years of a; nothing for b; y instead of a third of each category
+    np.testing.assert_allclose(found.values, [0.05 * (4 - 5), 0.0, 0.0 - (0.2 + 0.0 - 0.1) / 3], atol=2e-4)
+
+
+def test_an_ignored_feature_stays_near_zero_under_noise(make_table, rows):
+    table = make_table(pd.concat([rows] * 20), domain=DOMAIN, budget=dpx.Budget(10, 1e-6), relation="add-remove")
+    found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=2, method="moments")
+    low, high = found.interval(1 - 1e-7)
+    exact = np.array([-0.05, 0.0, -0.1 / 3])
+    assert ((low <= exact) & (exact <= high)).all()
+    assert abs(found.values[1]) < 0.03
+
+
+def test_only_the_first_rows_of_a_unit_are_used(make_table, rows):
+    kept = rows[rows.groupby("person").cumcount() < 2]
+    assert len(kept) < len(rows)
+    unit = dpx.Unit("person", 2)
+    table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET, relation="add-remove", unit=unit)
+    found = local_explanation(
+        table, dpx.Model(curved, **MODEL), RECORD, epsilon=10**5, method="moments", anchor="middle"
+    )
+    phi, _ = best_on_the_ball(kept, curved, 0.0)
+    np.testing.assert_allclose(found.fit.coefficients, phi, atol=5e-3)
+
+
+def test_both_methods_go_to_the_same_place(make_table, rows):
+    table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET)
+    options = {"epsilon": 10**5, "anchor": "middle"}
+    model = dpx.Model(curved, **MODEL)
+    closed = local_explanation(table, model, RECORD, method="moments", **options)
+    path = local_explanation(table, model, RECORD, method="gradient", iterations=400, **options)
+    np.testing.assert_allclose(path.fit.coefficients, closed.fit.coefficients, atol=0.15)
+    assert path.receipt.request["spec"]["method"] == "gradient"
+
+
+def test_a_constant_column_is_no_problem(make_table, rows):
+    table = make_table(rows.assign(b=0.5), exact=True, domain=DOMAIN, budget=BUDGET)
+    found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=10**5, method="moments")
+    np.testing.assert_allclose(found.values, [-0.05, 0.0, -0.1 / 3], atol=2e-4)
+
+
+def test_fewer_features_than_the_model_has(make_table, rows):
+    table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET)
+    options = {"method": "moments", "features": ["a"], "anchor": "prediction"}
+    found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=10**5, **options)
+    centred = coordinates(rows)[:, 0] - 0.4
+    a, g = stable(abs(centred)), line(rows) - 0.2
+    slope = float((a * g * centred).sum() / (a * centred**2).sum())
+    np.testing.assert_allclose(found.values, [slope * (0.4 - 0.5)], atol=1e-3)
+    assert list(found.space.features) == ["a"]

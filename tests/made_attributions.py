@@ -1,0 +1,111 @@
+"""Attributions for tests of tables, pictures and files: chosen coefficients, released through a real door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import dpexplain as dpx
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.noise import Noise
+from dpexplain.core.release import Door, Gate
+from dpexplain.core.sensitivity import Sensitivity
+from dpexplain.results.attribution import READERS, Attribution
+from dpexplain.results.base import receipt_for
+from dpexplain.surrogate import Fit, Space
+from stubs import ZCDP, exact_door
+
+UNITS = 1_000_000  # released integers are millionths of a coefficient
+
+
+def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
+    """The reader of the made explainer: coefficients as released, each with its own noise."""
+    part = released["parts"]["coefficients"]
+    coefficients = np.array(part["values"], dtype=np.float64) / UNITS
+    std = Noise.from_json(part["noise"]).std / UNITS
+    space = Space.from_json(request["spec"]["space"])
+    if len(coefficients) != space.size:
+        raise ValueError("other coordinates")
+    return Fit(
+        coefficients,
+        settings["value"],
+        lambda lines: std * np.linalg.norm(lines, axis=-1),
+        space.middle,
+        tuple(settings["notes"]),
+    )
+
+
+def made(
+    columns: dict[str, Any],
+    record: dict[str, Any],
+    coefficients: Any,
+    *,
+    value: float = 0.5,
+    std: float = 0.01,
+    door: Door | None = None,
+    notes: tuple[str, ...] = (),
+) -> Attribution:
+    """The attribution of `record` with these coefficients (exact, with the noise law of `std` written on them)."""
+    READERS["made"] = read
+    door = exact_door(ZCDP) if door is None else door
+    space = Space(dpx.Domain(columns), tuple(columns))
+    cost = door.account.budget.cost(rho=0.1)
+    bound = Sensitivity.of_distance(door.account.neighbours, space.size, max(1, round(std * UNITS * np.sqrt(0.2))))
+
+    def body(gate: Gate) -> None:
+        gate.noisy_sum("coefficients", np.rint(np.asarray(coefficients) * UNITS).astype(np.int64), bound, cost)
+
+    identity = {
+        "explainer": "made",
+        "table": {"name": "people"},
+        "model": {"name": "risk"},
+        "spec": {"space": space.to_json()},
+        "public": ["the record", "the model", "the declared domain"],
+    }
+    released = door.release("a made explanation", identity, cost, body)
+    receipt = receipt_for("a made explanation", door.account.budget, door.account.neighbours, released)
+    settings = {"record": space.read(record), "value": value, "notes": list(notes)}
+    return Attribution(receipt, released.payload, settings)
+
+
+def adult(std: float = 0.02, **options: Any) -> Attribution:
+    """A person, 13 columns of both kinds."""
+    columns = {
+        "age": dpx.Numeric(17, 90, integer=True),
+        "workclass": dpx.Categorical(["Private", "Government", "Self-employed", "None"]),
+        "education_years": dpx.Numeric(1, 16, integer=True),
+        "marital_status": dpx.Categorical(["Married", "Never married", "Divorced", "Widowed"]),
+        "occupation": dpx.Categorical(["Clerical", "Craft", "Managerial", "Sales", "Service"]),
+        "relationship": dpx.Categorical(["Husband", "Wife", "Own child", "Unmarried"]),
+        "race": dpx.Categorical(["White", "Black", "Asian", "Other"]),
+        "sex": dpx.Categorical(["Female", "Male"]),
+        "capital_gain": dpx.Numeric(0, 99_999),
+        "capital_loss": dpx.Numeric(0, 4_356),
+        "hours_per_week": dpx.Numeric(1, 99, integer=True),
+        "native_country": dpx.Categorical(["United States", "Mexico", "Other"]),
+        "weight_in_survey": dpx.Numeric(0, 1_500_000),
+        "area": dpx.Numeric(0, 100),
+        "children": dpx.Numeric(0, 10, integer=True),
+    }
+    record = {
+        "age": 39,
+        "workclass": "Government",
+        "education_years": 13,
+        "marital_status": "Never married",
+        "occupation": "Clerical",
+        "relationship": "Unmarried",
+        "race": "White",
+        "sex": "Male",
+        "capital_gain": 2174.0,
+        "capital_loss": 0.0,
+        "hours_per_week": 40,
+        "native_country": "United States",
+        "weight_in_survey": 77_516.0,
+        "area": 61.5,
+        "children": 0,
+    }
+    size = Space(dpx.Domain(columns), tuple(columns)).size
+    coefficients = 0.35 * np.sin(np.arange(size) * 1.7 + 0.4) * np.linspace(1, 0.2, size)
+    coefficients[0], coefficients[5] = 0.9, 0.8
+    return made(columns, record, coefficients, value=0.281, std=std, **options)

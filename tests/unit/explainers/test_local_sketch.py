@@ -1,0 +1,270 @@
+"""The local sketch as a product: what is refused before it is paid for, answers without a ledger, files, forecasts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure, zcdp
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.explainers import local_sketch as module
+from dpexplain.explainers.local_sketch import LocalSketchRequest, local_sketch
+from dpexplain.explainers.marginals import marginals
+from dpexplain.explainers.outlook import Setting
+from dpexplain.results.base import from_json
+from dpexplain.results.sketch import LocalSketch
+from dpexplain.surrogate.sketch import Histogram, spread_points
+from examples import DOMAIN
+
+ZCDP = dpx.Budget(1000, 1e-6)
+RECORD = {"age": 23, "sex": "Male", "income": 40.0}
+OTHER = dpx.Domain({**DOMAIN, "income": dpx.Numeric(0, 200)})
+
+
+@pytest.fixture
+def sketch(make_table, frame, model):
+    return local_sketch(make_table(frame, budget=ZCDP), model, epsilon=20, cells=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cells": 0}, "cells must be a whole number"),
+        ({"cells": True}, "cells must be a whole number"),
+        ({"cells": 2.0}, "cells must be a whole number"),
+        ({"cells": 10**6}, "from 1 to 1024"),
+        ({"centres": "kmeans"}, "centres must be a list of records"),
+        ({"centres": 7}, "centres must be a list of records"),
+        ({"centres": []}, "1 to 1024 centres"),
+        ({"centres": [RECORD], "cells": 2}, "as many as cells"),
+        ({"centres": [{"age": 23}]}, "no value for 'sex', 'income'"),
+        ({"centres": [{**RECORD, "sex": "other"}]}, "not a declared category"),
+        ({"centres": [{**RECORD, "income": 1e9}]}, "outside the declared range"),
+        ({"radius": 0}, "radius must be a positive length"),
+        ({"radius": float("nan")}, "radius must be a positive length"),
+        ({"seed": -1}, "a seed is a whole number"),
+        ({"features": "age"}, "features must be a list"),
+        ({"features": []}, "features must be a list"),
+        ({"features": ["age", "age"]}, "each of them once"),
+        ({"features": ["height"]}, "unknown feature"),
+        ({"marginals": "those"}, "what dpx.marginals returned"),
+    ],
+    ids=str,
+)
+def test_bad_requests_cost_nothing(make_table, frame, model, options, message):
+    table = make_table(frame, budget=ZCDP)
+    with pytest.raises(dpx.InputError, match=message):
+        local_sketch(table, model, epsilon=1, **options)
+    assert table.ledger.statement(table.name).spent.amount == 0
+
+
+def test_a_pure_account_is_refused_with_a_hint(make_table, frame, model):
+    table = make_table(frame)
+    with pytest.raises(dpx.InputError, match=r"pure account(.|\n)*Budget\(1, 1e-6\)"):
+        local_sketch(table, model, epsilon=1)
+    assert table.ledger.statement(table.name).spent.amount == 0
+    with pytest.raises(dpx.InputError, match="pure account"):
+        module.outlook(LocalSketchRequest(), setting(), pure(1))
+
+
+def test_a_failing_model_and_marginals_of_another_domain_are_refused(make_table, frame, model):
+    table = make_table(frame, budget=ZCDP)
+
+    def broken(rows):
+        raise RuntimeError("no")
+
+    with pytest.raises(dpx.ModelError, match="fails on synthetic rows"):
+        local_sketch(table, dpx.Model(broken, output=(0, 1)), epsilon=1)
+    foreign = marginals(make_table(frame, budget=ZCDP, domain=OTHER), epsilon=1)
+    with pytest.raises(dpx.InputError, match="another domain"):
+        local_sketch(table, model, epsilon=1, marginals=foreign)
+    some = marginals(make_table(frame, budget=ZCDP), ["age"], epsilon=1)
+    with pytest.raises(dpx.InputError, match="do not have 'sex'"):
+        local_sketch(table, model, epsilon=1, marginals=some)
+    assert table.ledger.statement(table.name).spent.amount == 0
+
+
+def test_too_many_numbers_are_refused(make_table, model):
+    wide = dpx.Domain({"kind": dpx.Categorical(list(range(2_100)))})
+    frame = pd.DataFrame({"kind": [0, 1, 2]})
+    table = make_table(frame, budget=ZCDP, domain=wide)
+    with pytest.raises(dpx.InputError, match="fewer cells or fewer features"):
+        local_sketch(table, dpx.Model(lambda rows: np.zeros(len(rows)), output=(0, 1)), epsilon=1)
+
+
+def test_the_whole_price_is_paid_once_and_a_second_time_is_free(make_table, frame, model):
+    table = make_table(frame, budget=ZCDP)
+    one = local_sketch(table, model, epsilon=1)
+    two = local_sketch(table, model, epsilon=1)
+    assert two.receipt.replayed
+    assert two.released == one.released
+    assert table.ledger.statement(table.name).spent == table.cost(epsilon=1) == one.receipt.cost
+    assert set(one.released["parts"]) == module.diagram().noised == {"marginals", "moments"}
+    assert module.diagram().noised in module.diagram().privacy_enabling_sets()
+    assert "how cells are drawn" in one.receipt.guarantee
+
+
+def test_explanations_need_no_ledger_no_table_and_no_model(make_table, frame, model):
+    table = make_table(frame, budget=ZCDP)
+    found = local_sketch(table, model, epsilon=20, cells=3)
+    spent = table.ledger.statement(table.name).spent
+    table.ledger.close()
+    table.door = None
+    answers = [found.explain({**RECORD, "age": age}) for age in range(20, 30)]
+    assert all(np.isfinite(a.values).all() for a in answers)
+    assert spent == found.receipt.cost
+
+
+def test_many_records_at_once_are_explained_as_one_by_one(sketch, frame):
+    rows = frame[["age", "sex", "income"]].head(8)
+    known = [0.1 * i for i in range(8)]
+    for options in ({}, {"weight": "gaussian", "width": 0.5}, {"weight": lambda u: 1 / (1 + u)}):
+        single = [sketch.explain(row, p, **options) for (_, row), p in zip(rows.iterrows(), known, strict=True)]
+        many = sketch.explain_many(rows, known, **options)
+        assert [list(a.values) for a in many] == [list(a.values) for a in single]
+        assert [a.settings["record"] for a in many] == [a.settings["record"] for a in single]
+    listed = sketch.explain_many([tuple(row) for row in rows.itertuples(index=False)], anchor="middle")
+    assert listed.to_frame().columns.tolist() == ["base", "age", "sex", "income"]
+    assert listed.to_frame().sum(axis=1).to_numpy() == pytest.approx([a.fit.value for a in listed])
+    assert sketch.explain_many([]) == []
+    assert sketch.explain_many([]).to_frame().empty
+    with pytest.raises(dpx.InputError, match="8 records and 1 predictions"):
+        sketch.explain_many(rows, [0.5])
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "message"),
+    [
+        ([23, "Male"], {}, "2 values; 3 are needed"),
+        ({"age": 23}, {}, "no value for"),
+        ({**RECORD, "age": float("nan")}, {}, "not a finite number"),
+        ({**RECORD, "age": 99}, {}, "outside the declared range"),
+        ({**RECORD, "sex": "x"}, {}, "not a declared category"),
+        (RECORD, {"weight": "square"}, "unknown weight"),
+        (RECORD, {"width": 0}, "width of a weight"),
+        (RECORD, {"weight": lambda u: -1.0}, "between 0 and 1"),
+        (RECORD, {"prediction": float("inf")}, "finite number"),
+        (RECORD, {"anchor": "top"}, "finite number"),
+        (RECORD, {"prediction": 0.5, "anchor": "middle"}, "not both"),
+    ],
+    ids=str,
+)
+def test_bad_questions(sketch, record, options, message):
+    with pytest.raises(dpx.InputError, match=message):
+        sketch.explain(record, **options)
+
+
+def test_a_sketch_in_a_file_answers_the_same(sketch, tmp_path):
+    path = tmp_path / "sketch.json"
+    sketch.save(path)
+    loaded = LocalSketch.load(path, domain=DOMAIN)
+    assert loaded == sketch
+    mine, theirs = sketch.explain(RECORD, 0.4), loaded.explain(RECORD, 0.4)
+    assert mine.values.tolist() == theirs.values.tolist()
+    assert [end.tolist() for end in mine.interval()] == [end.tolist() for end in theirs.interval()]
+
+
+def test_an_attribution_in_a_file_is_computed_again_from_the_sketch(sketch):
+    for options in ({}, {"anchor": "middle"}, {"weight": lambda u: np.exp(-3 * u)}):
+        answer = sketch.explain(RECORD, **options)
+        again = from_json(answer.to_json())
+        assert again.values == pytest.approx(answer.values, abs=1e-12)
+        assert again.interval()[0] == pytest.approx(answer.interval()[0], abs=1e-12)
+
+
+def test_files_that_are_no_sketch_any_more(sketch, make_table, frame, tmp_path):
+    path = tmp_path / "sketch.json"
+    text = sketch.to_json()
+
+    def refused(content: str, error: type[Exception], message: str, **options):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(error, match=message):
+            LocalSketch.load(path, **options)
+
+    refused(text[: len(text) // 2], dpx.InputError, "damaged(.|\n)*fetch the file again")
+    refused(text, dpx.InputError, "another domain: 'income'", domain=OTHER)
+    refused(text, dpx.InputError, "another domain: 'sex'", domain=dpx.Domain({"age": DOMAIN["age"]}))
+    refused(marginals(make_table(frame), epsilon=1).to_json(), dpx.InputError, "kind 'marginals', not a local sketch")
+    document = json.loads(text)
+    document["released"]["parts"]["moments"]["values"][7] += 1
+    refused(json.dumps(document), dpx.VerificationError, "not those of its receipt(.|\n)*fetch it again")
+    for place, value in (("weights", [1, 2, 3, 4, 5]), ("seed", 5), ("cells", 2)):
+        document = json.loads(text)
+        document["receipt"]["request"]["spec"][place] = value
+        refused(json.dumps(document), dpx.VerificationError, "not those of its receipt")
+    with pytest.raises(dpx.InputError, match="cannot be read"):
+        LocalSketch.load(tmp_path / "nowhere.json")
+
+
+def test_cells_with_their_counts_and_mean_predictions(sketch, frame, tmp_path):
+    table = sketch.to_frame()
+    assert table["count"].sum() == pytest.approx(len(frame), abs=30)
+    assert (table["low"] <= table["prediction"]).all()
+    assert (table["prediction"] <= table["high"]).all()
+    assert ((table["count_low"] <= table["count"]) & (table["count"] <= table["count_high"])).all()
+    ax = sketch.plot()
+    assert "mean prediction" in ax.get_ylabel()
+    ax.figure.savefig(tmp_path / "sketch.png")
+
+
+def test_no_rows_at_all_is_an_answer_too(make_table, frame, model):
+    """An empty table under add-remove: nothing stands out of the noise; the reader is told."""
+    table = make_table(frame.head(0), budget=ZCDP, relation="add-remove", rows_hint=400)
+    found = local_sketch(table, model, epsilon=0.1)
+    answer = found.explain(RECORD)
+    assert np.isfinite(answer.values).all()
+    assert np.isfinite(answer.interval()[1]).all()
+    nothing = local_sketch(make_table(frame.head(0), budget=ZCDP, relation="add-remove", exact=True), model, epsilon=1)
+    blind = nothing.explain(RECORD)
+    assert not nothing.cells.kept.any()
+    assert blind.fit.notes[0].startswith("few rows are near this record")
+    assert blind.fit.value == 0.5
+    assert not blind.values.any()
+    assert (blind.interval()[1] > 0.1).all()  # anything is possible
+    assert nothing.interval()[0].tolist() == [0.0] * 4
+    assert "0 of 4 cells" in nothing.plot().get_xlabel()
+
+
+def test_few_rows_nearby_are_named(make_table, frame, model):
+    far = make_table(frame.assign(age=20, sex="Female", income=0.0), budget=ZCDP, exact=True)
+    found = local_sketch(far, model, epsilon=900, cells=2)
+    near, away = {"age": 20, "sex": "Female", "income": 0}, {"age": 29, "sex": "Male", "income": 100}
+    assert found.explain(near, weight="gaussian", width=0.4).fit.notes == ()
+    (note,) = found.explain(away, weight="gaussian", width=0.4).fit.notes
+    assert note.startswith("few rows are near this record")
+    blind = found.explain(away, weight=lambda u: float(u < 0.1))
+    assert blind.fit.notes
+    assert (blind.interval()[1] - blind.values > 0.1).all()
+    lonely = found.explain(away, weight="gaussian", width=0.07)  # weights of about 1e-270
+    assert np.isfinite(lonely.values).all()
+    assert np.isfinite(lonely.interval()[1]).all()
+
+
+def setting(rows: int = 1_000, hint: int | None = 1_000) -> Setting:
+    return Setting(DOMAIN, PublicRange(0, 1), Neighbours(Relation.REPLACE_ONE), rows, hint)
+
+
+def test_the_outlook_and_the_number_of_cells():
+    few, many = (module.outlook(LocalSketchRequest(), setting(n, n), zcdp(0.01)) for n in (1_000, 10**6))
+    assert few.points == 1
+    assert many.points == 64
+    assert many.error < few.error
+    assert module.outlook(LocalSketchRequest(), setting(hint=None), zcdp(0.01)).points == 4
+    one, two = (module.outlook(LocalSketchRequest(cells=4), setting(), zcdp(rho)) for rho in (0.01, 0.04))
+    assert one.error == pytest.approx(2 * two.error, rel=1e-3)
+    assert one.std < one.error < one.band
+
+
+def test_points_fill_a_histogram_by_its_counts():
+    places = np.array([[0], [1], [2], [3]])
+    for counts in ([1, 0, 3, 4], [2**40, 0, 3 * 2**40, 4 * 2**40], [0, 0, 0, 0]):
+        points = spread_points([Histogram("a", places, np.array(counts))] * 2, 1_000, seed=3)
+        shares = np.array(counts) / sum(counts) if sum(counts) else np.full(4, 0.25)
+        for column in points.T:
+            assert np.bincount(column, minlength=4) / 1_000 == pytest.approx(shares, abs=0.01)
+        assert abs(np.corrcoef(points.T)[0, 1]) < 0.05
