@@ -96,9 +96,9 @@ class Product:
         return local_sketch.explain(self.table, self.scene.model, request, cost=cost_of(epsilon))
 
 
-def paper_sigma(rows: int, steps: int, epsilon: float) -> float:
+def paper_sigma(rows: int, steps: int, epsilon: float, delta: float = DELTA) -> float:
     """Algorithm 1, line 1."""
-    e, d = epsilon, DELTA
+    e, d = epsilon, delta
     return float(np.sqrt(16 * steps * np.log(np.e + np.sqrt(steps) * e / d) * np.log(steps / d)) / (rows * e))
 
 
@@ -338,9 +338,7 @@ def _figure(content: dict[str, Any]) -> Figure:
     for axes, key in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for name, by in content[key]["mean loss"].items():
             dashed = "--" if "zCDP" in name else "-"
-            axes.plot(
-                [float(e) for e in by], list(by.values()), dashed, marker="o", color=styles.get(name), label=name
-            )
+            axes.plot([float(e) for e in by], list(by.values()), dashed, marker="o", color=styles.get(name), label=name)
         sketch = content.get(key.replace("add-remove", "sketch"))
         if sketch is not None and "replace-one" not in key:
             by = {float(e): line["mean loss"] for e, line in sketch["total epsilon"].items()}

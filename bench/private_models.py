@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 import dpexplain as dpx
 from bench import report, scenes
-from bench.local import algorithm_1
+from bench.local import algorithm_1, paper_sigma
 from bench.scenes import Problem
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
@@ -117,12 +117,6 @@ def train(X: np.ndarray, y: np.ndarray, epsilon: float | None, recipe: Recipe, s
 
 
 # Explanations ---------------------------------------------------------------------------------------------------------
-
-
-def paper_sigma(rows: int, steps: int, epsilon: float, delta: float = DELTA) -> float:
-    """Algorithm 1, line 1."""
-    inside = 16 * steps * np.log(np.e + np.sqrt(steps) * epsilon / delta) * np.log(steps / delta)
-    return float(np.sqrt(inside) / (rows * epsilon))
 
 
 @cache
@@ -222,7 +216,7 @@ def explained(
             missed[name].append(float((answers[name][near] != truth[near]).mean()))
             zero[name].append(float(problem.excess(np.zeros(len(problem.b)))))
             for size, rows in sizes.items():
-                sigma = paper_sigma(rows, STEPS, EPSILON)
+                sigma = paper_sigma(rows, STEPS, EPSILON, DELTA)
                 phis = {
                     "Algorithm 1": algorithm_1(problem, sigma, STEPS, repetitions, random),
                     "ours": ours.explain(problem, rows, EPSILON, DELTA, random)[None],
@@ -342,7 +336,7 @@ def faces(options: Namespace) -> tuple[dict[str, Any], Figure]:
     random, ours = np.random.default_rng(0), Ours(SIDE**2)
     rows = len(X)
     pictures: dict[str, dict[str, np.ndarray]] = {"exact": {name: p.best for name, p in exact.items()}}
-    sigma = paper_sigma(rows, STEPS, EPSILON)
+    sigma = paper_sigma(rows, STEPS, EPSILON, DELTA)
     pictures[f"Algorithm 1, epsilon {EPSILON:g}"] = {
         name: algorithm_1(p, sigma, STEPS, 1, random)[0] for name, p in exact.items()
     }
@@ -364,7 +358,7 @@ def faces(options: Namespace) -> tuple[dict[str, Any], Figure]:
         },
         "loss of phi = 0": {name: float(p.excess(np.zeros(len(p.b)))) for name, p in exact.items()},
     }
-    return lines, _faces_figure(z, pictures, lines)
+    return lines, _faces_figure(T[~smiling].mean(axis=0), pictures, lines)  # the person is not printed
 
 
 def heat(ax: Any, phi: np.ndarray) -> None:
@@ -382,6 +376,7 @@ def _faces_figure(z: np.ndarray, pictures: dict[str, dict[str, np.ndarray]], lin
         axes[i, 0].axis("off")
         axes[i, 0].text(0.5, -0.08, method, ha="center", va="top", fontsize=9, transform=axes[i, 0].transAxes)
         axes[i, 0].imshow(z.reshape(SIDE, SIDE), cmap="gray")
+        axes[i, 0].set_title("mean of sad faces" if i == 0 else "", fontsize=10)
         for j, (name, phi) in enumerate(found.items(), 1):
             heat(axes[i, j], phi)
             if i == 0:

@@ -10,6 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from dpexplain.cli.reference import reference
+from dpexplain.clusters import explain as clusters
+from dpexplain.clusters import kmeans
 from dpexplain.demo import run
 from dpexplain.design import DataFlow
 from dpexplain.explainers import ALGORITHMS, EXPLAINERS
@@ -23,8 +25,9 @@ PAPER_PDP = DataFlow(
 
 
 def main() -> None:
-    modules = EXPLAINERS + ALGORITHMS
-    diagrams = {f"flow-{module.__name__.split('.')[-1].replace('_', '-')}": module.diagram() for module in modules}
+    modules = {module.__name__.split(".")[-1]: module for module in EXPLAINERS + ALGORITHMS}
+    modules |= {"clusters": clusters, "kmeans": kmeans}
+    diagrams = {f"flow-{name.replace('_', '-')}": module.diagram() for name, module in modules.items()}
     diagrams["flow-paper-pdp"] = PAPER_PDP
     for name, flow in diagrams.items():
         figure = Figure(figsize=(8.5, 2.6), layout="constrained")

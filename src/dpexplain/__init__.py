@@ -5,6 +5,7 @@
     data/        rows and what is declared about them          models/   any model, row by row
     engine/      sums over batches on all cores                grids     public grids and cells
     explainers/  one file each: request, statistic, sensitivity, explain
+    clusters/    clusterings as functions, private k-means, explanations of clusters
     plain/       textbook explainers of a part of the rows; never released as they are
     surrogate/   local linear models: coordinates, weights, the exact solve
     training     what noise does for the rows a model was trained on
@@ -19,6 +20,7 @@ is post-processing.
 """
 
 from dpexplain import audit, design, requests
+from dpexplain.clusters import Clustering, dp_kmeans, explain_clusters
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.core.sensitivity import Unit
@@ -54,7 +56,17 @@ from dpexplain.explainers.rank_aggregation import rank_aggregation
 from dpexplain.ledger import open_ledger
 from dpexplain.models import Model
 from dpexplain.planning import plan
-from dpexplain.results import Attribution, Curve, Curves, LocalSketch, Marginals, Quantiles, Ranking, from_json
+from dpexplain.results import (
+    Attribution,
+    ClusterExplanation,
+    Curve,
+    Curves,
+    LocalSketch,
+    Marginals,
+    Quantiles,
+    Ranking,
+    from_json,
+)
 from dpexplain.training import training_guarantee
 from dpexplain.verification import verify
 
@@ -64,6 +76,8 @@ __all__ = [
     "Budget",
     "BudgetError",
     "Categorical",
+    "ClusterExplanation",
+    "Clustering",
     "Curve",
     "Curves",
     "Domain",
@@ -90,6 +104,8 @@ __all__ = [
     "accumulated_effects",
     "audit",
     "design",
+    "dp_kmeans",
+    "explain_clusters",
     "from_json",
     "generic_plot",
     "interaction_ranking",

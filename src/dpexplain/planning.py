@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpexplain.clusters import explain as clusters
+from dpexplain.clusters import kmeans
 from dpexplain.core.budget import Budget, Cost, exact
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
@@ -47,6 +49,8 @@ Request = (
     | interaction_ranking.InteractionRanking
     | local_explanation.LocalExplanation
     | local_sketch.LocalSketchRequest
+    | clusters.ClustersRequest
+    | kmeans.KMeansRequest
 )
 # only Gaussian noise can answer these
 NEEDS_DELTA = {local_explanation.LocalExplanation, local_sketch.LocalSketchRequest}
@@ -61,6 +65,8 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     interaction_ranking.InteractionRanking: interaction_ranking.outlook,
     local_explanation.LocalExplanation: local_explanation.outlook,
     local_sketch.LocalSketchRequest: local_sketch.outlook,
+    clusters.ClustersRequest: clusters.outlook,
+    kmeans.KMeansRequest: kmeans.outlook,
 }
 
 

@@ -1,5 +1,7 @@
 """The public requests: frozen descriptions of a release, for `plan`, project files and the service."""
 
+from dpexplain.clusters.explain import ClustersRequest as Clusters
+from dpexplain.clusters.kmeans import KMeansRequest as KMeans
 from dpexplain.explainers.accumulated_effects import AccumulatedEffects
 from dpexplain.explainers.generic_plot import GenericPlot
 from dpexplain.explainers.interaction_ranking import InteractionRanking
@@ -13,8 +15,10 @@ from dpexplain.explainers.rank_aggregation import RankAggregation
 
 __all__ = [
     "AccumulatedEffects",
+    "Clusters",
     "GenericPlot",
     "InteractionRanking",
+    "KMeans",
     "LocalExplanation",
     "LocalSketch",
     "Marginals",

@@ -21,7 +21,7 @@ Every answer has a known price, a known error and an entry in a ledger that cann
 
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
 anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `sketch` pays once for explanations of any
-record by `local`, `budget` shows what is left, `verify` checks a published result.
+record by `local`, `clusters` explains a clustering, `budget` shows what is left, `verify` checks a published result.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.
 """
@@ -440,6 +440,52 @@ def local(
         price=Price(epsilon, rho, n, analyst),
         out=out,
         options={"method": method},
+    )
+
+
+@app.command(short_help="Explain what tells the clusters of a table apart.")
+def clusters(
+    kmeans: Annotated[
+        int | None, typer.Option("--kmeans", metavar="K", help="Find K clusters first, by private k-means.")
+    ] = None,
+    kmeans_epsilon: Annotated[
+        float | None, typer.Option("--kmeans-epsilon", metavar="E", help="The price of finding them.")
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option("--attribute", metavar="NAME", help="A column that may explain. May be repeated. Default: all."),
+    ] = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    per_cluster: Annotated[
+        int, typer.Option("--per-cluster", metavar="L", help="How many columns explain each cluster.")
+    ] = 1,
+    method: Annotated[str, typer.Option("--method", metavar="NAME", help="one-stage, or two-stage.")] = "one-stage",
+    bounds: Annotated[str, typer.Option("--bounds", metavar="NAME", help="tight, or paper.")] = "tight",
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Explain clusters: the columns that tell each of them from the rest, with histograms.
+
+    The clustering is a function named in the project's [clustering], which must come from public knowledge or from a
+    private release; or --kmeans finds one, paid from the same account.
+
+        dpexplain clusters --kmeans 5 --kmeans-epsilon 1 --epsilon 0.5
+    """
+    from dpexplain.cli import clusters as commands
+    from dpexplain.cli.explain import Price
+
+    commands.clusters(
+        Reporter(as_json=json),
+        project,
+        kmeans=kmeans,
+        kmeans_epsilon=kmeans_epsilon,
+        attributes=attribute or [],
+        price=Price(epsilon, rho, None, analyst),
+        out=out,
+        options={"per_cluster": per_cluster, "method": method, "bounds": bounds},
     )
 
 

@@ -213,7 +213,7 @@ def release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], T
     answer = job.explain(table, model, job.request, cost=cost)
     results: list[Result] = [answer] if isinstance(answer, Result) else list(answer)
     after = table.ledger.statement(table.name)
-    files = _publish(results, out, job, table.name, budget.describe(cost))
+    files = publish(results, out, job, table.name, budget.describe(cost))
 
     for result in results:
         reporter.show(words.result_view(result), "")
@@ -255,7 +255,7 @@ def records(result: Result) -> list[dict[Any, Any]]:
     return frame.where(frame.notna(), None).to_dict("records")
 
 
-def _publish(results: Sequence[Result], out: Path, job: Task, account: str, price: str) -> list[Path]:
+def publish(results: Sequence[Result], out: Path, job: Task, account: str, price: str) -> list[Path]:
     """Files for each result and one page. What goes wrong here goes wrong after the release, and says so."""
     try:
         files = write_results(results, out)

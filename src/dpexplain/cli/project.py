@@ -11,6 +11,9 @@ row_id = "id"                            label = ">50K"
                                          name = "credit"
                                          version = "3"
                                          target = "income"
+[clustering]                             of `dpexplain clusters`, if it is not DP k-means
+import = "segments:of"                   name = "segments"
+labels = ["young", "old"]                version = "1"
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dpexplain.clusters import Clustering
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Domain
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
@@ -39,6 +43,7 @@ KEYS: Mapping[str, frozenset[str]] = {
     "table": frozenset({"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint"}),
     "budget": frozenset({"epsilon", "delta", "ledger"}),
     "model": frozenset({"path", "import", "output", "label", "features", "name", "version", "target"}),
+    "clustering": frozenset({"path", "import", "labels", "features", "name", "version"}),
 }
 EXAMPLES = {
     ("table", "path"): '"patients.parquet"',
@@ -51,6 +56,9 @@ EXAMPLES = {
     ("model", "output"): "[0.0, 1.0], the public range of its predictions",
     ("model", "name"): '"credit"',
     ("model", "version"): '"1"; change it whenever the model changes',
+    ("clustering", "name"): '"segments"',
+    ("clustering", "version"): '"1"; change it whenever the clustering changes',
+    ("clustering", "labels"): '["young", "old"]; what it answers',
 }
 
 
@@ -179,14 +187,33 @@ class Project:
         """The class whose probability is explained, if the model is a classifier."""
         return self.get("model", "label", (str, int, float, bool))
 
-    def model(self) -> Model:
-        """The model. Loading it runs code: its own module, or whatever a pickle holds."""
-        path, imported = self.get("model", "path", str), self.get("model", "import", str)
+    def _object(self, section: str) -> Any:
+        """What a section names. Loading it runs code: its own module, or whatever a pickle holds."""
+        path, imported = self.get(section, "path", str), self.get(section, "import", str)
         if (path is None) == (imported is None):
             raise InputError(
-                f"{self.path.name}: [model] needs either path or import.",
-                hint='write path = "model.joblib" or import = "package.module:object"',
+                f"{self.path.name}: [{section}] needs either path or import.",
+                hint=f'write path = "{section}.joblib" or import = "package.module:object"',
             )
+        return _import_object(imported, self.folder) if path is None else _unpickle(self.folder / path)
+
+    @property
+    def has_clustering(self) -> bool:
+        return bool(self._sections["clustering"])
+
+    def clustering(self, domain: Domain) -> Clustering:
+        """The clustering, tried on synthetic rows."""
+        return Clustering.of(
+            self._object("clustering"),
+            domain=domain,
+            labels=self.get("clustering", "labels", list),
+            features=self.get("clustering", "features", list),
+            name=self.need("clustering", "name", str),
+            version=self.need("clustering", "version", str),
+        )
+
+    def model(self) -> Model:
+        """The model."""
         options = {
             "output": self.output,
             "label": self.label,
@@ -194,8 +221,7 @@ class Project:
             "name": self.need("model", "name", str),
             "version": self.need("model", "version", str),
         }
-        found = _import_object(imported, self.folder) if path is None else _unpickle(self.folder / path)
-        return Model(found, **options)
+        return Model(self._object("model"), **options)
 
 
 def ledger_url(url: str, folder: Path) -> str:

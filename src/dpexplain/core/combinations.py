@@ -7,12 +7,13 @@ combination is drawn by walking back.
 
 Law         P(combination) ~ 2^(units / UNIT), units = sum over candidates of floor(rate * score[a, T]).
             A change of scores within a range of length r changes units within rate * r + 2 per candidate in use, so the
-            loss is at most (rate * r + 2 C uses) ln 2 / UNIT (and its range, which zCDP counts, is the same number).
+            loss is at most (rate * r + 2 C uses) ln 2 / UNIT, and so is the length of the range of losses.
 Exactness   2^(k + f) is kept as an exact exponent k and the float 2^f, so only mantissas are rounded, by at most 2^-51
             a weight and a product. Walking back, a set T is drawn exactly in proportion to old[s - T] * weight[T]
             (whole numbers and fair bits), and the floats `old` of one step are the sums of the step before: they
             cancel along the walk, up to the rounding of each sum, at most 2^C + 8 units of 2^-52. So log P is off by at
-            most ERROR = A (2^C + 8) 2^-52 for every combination, and the loss by twice that. `rate_for` pays for it.
+            most ERROR = A (2^C + 8) 2^-52 for every combination, the loss by twice that, and the range of losses, which
+            zCDP counts, by four times. `rate_for` pays for that.
 References  McSherry, Talwar 2007; base two: Ilvento 2020.
 """
 
@@ -35,13 +36,13 @@ BITS = 30
 UNIT = 2**BITS  # of the logarithm to the base two
 LN2 = Fraction(math.log(2)) * (1 + Fraction(1, 2**50))  # a little above
 NEAR = 1024  # binary orders below the largest weight that are looked at first
-MOST_STATES, MOST_STEPS = 2**21, 2**34
+MOST_STATES, MOST_STEPS, MOST_WAYS = 2**21, 2**34, 2**26  # the last: 16 bytes each
 
 
 def steps(candidates: int, slots: int, uses: int) -> int:
     """How much work a draw is; refused when it is too much, never approximated."""
-    work = int(candidates * (2 * uses + 1) ** slots)
-    if (uses + 1) ** slots > MOST_STATES or work > MOST_STEPS:
+    work, states = int(candidates * (2 * uses + 1) ** slots), (uses + 1) ** slots
+    if states > MOST_STATES or work > MOST_STEPS or candidates * states > MOST_WAYS:
         raise InputError(
             f"{slots} groups with {uses} of {candidates} candidates each are too many to weigh all combinations.",
             hint='method="two-stage" chooses among a few candidates for each group',
@@ -52,11 +53,11 @@ def steps(candidates: int, slots: int, uses: int) -> int:
 
 def rate_for(length: int, epsilon: Fraction, candidates: int, slots: int, uses: int) -> Fraction:
     """The largest rate whose loss is at most epsilon when scores change within a range of this length."""
-    error = 2 * Fraction(candidates * (2**slots + 8), 2**52)
+    error = 4 * Fraction(candidates * (2**slots + 8), 2**52)
     units = Fraction((epsilon - error) / LN2 * UNIT - 2 * slots * uses)
     if units <= 0:
         raise InputError("at this price the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
-    rate = units / length
+    rate = min(units / length, Fraction(2**29))  # more would only be a surer choice than can be told from sure
     digits = 30 - (rate.numerator.bit_length() - rate.denominator.bit_length())  # 30 binary digits, rounded down
     power = Fraction(2) ** digits
     return Fraction(math.floor(rate * power)) / power
@@ -93,14 +94,14 @@ def pick(mantissas: Floats, exponents: Integers) -> int:
     Weights more than NEAR orders below the largest stand for a share of less than 2^(17 - NEAR): a bound on that share
     is enough until a draw falls into it, which never happens, but would be served exactly.
     """
-    whole = (np.ldexp(mantissas, 53)).astype(np.int64)  # exact: mantissas lie in [1/4, 2) or are zero
+    whole = (np.ldexp(mantissas, 54)).astype(np.int64)  # exact: mantissas are zero or lie in [1/4, 1)
     some = whole > 0
     top = int(exponents[some].max())
     near = some & (exponents > top - NEAR)
     far = np.flatnonzero(some & ~near)
     orders = np.unique(exponents[near])[::-1]
     totals = [_exact_sum(whole[near & (exponents == e)]) << int(e - top + NEAR) for e in orders]
-    bound = (len(far) << 56) if len(far) else 0  # each far weight is below 2^55 at the lowest near order
+    bound = (len(far) << 56) if len(far) else 0  # each far weight is below 2^54 at the lowest near order
     while True:
         left = below(sum(totals) + bound)
         for e, total in zip(orders, totals, strict=True):

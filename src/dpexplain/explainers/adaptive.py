@@ -21,6 +21,7 @@ References   "Model Explanations with Differential Privacy", Algorithms 2, 3, 4 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -36,7 +37,7 @@ from dpexplain.core.release import Gate, Released
 from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.errors import BudgetError, InputError, LedgerError
+from dpexplain.errors import BudgetError, InputError
 from dpexplain.explainers import descent
 from dpexplain.explainers.descent import GAUSSIAN, Descent
 from dpexplain.explainers.local_explanation import LocalExplanation, anchor_of
@@ -253,6 +254,7 @@ class AdaptiveExplainer:
         self._spent = self.total * 0
         self._refused = False
         self._queries: list[Query] = []
+        self._alone = threading.Lock()
 
     @property
     def history(self) -> tuple[Query, ...]:
@@ -281,8 +283,9 @@ class AdaptiveExplainer:
     def explain(self, record: Any) -> Attribution:
         """The attribution of one record: reused, computed, or from the history."""
         local, prediction = self.look(record)
-        query = self._reuse(local, prediction) or self._compute(local, prediction) or self._recall(local)
-        self._queries.append(query)
+        with self._alone:  # what is left is looked at and spent by one thread at a time
+            query = self._reuse(local, prediction) or self._compute(local, prediction) or self._recall(local)
+            self._queries.append(query)
         return query.attribution
 
     def non_interactive(self, *, labels: str = "model") -> HistoryExplainer:
@@ -305,7 +308,7 @@ class AdaptiveExplainer:
         checked = self.space.read(record)
         output, domain = self.model.output, self.table.domain
         asked = LocalExplanation(record=checked, anchor=self.anchor)
-        prediction = anchor_of(LocalExplanation(record=checked), self._predictor, domain, output)
+        prediction = anchor_of(LocalExplanation(record=checked, anchor="prediction"), self._predictor, domain, output)
         anchor = anchor_of(asked, self._predictor, domain, output)
         return Local(self.space, self.weight, output, checked, anchor), prediction
 
@@ -381,9 +384,6 @@ class AdaptiveExplainer:
         except BudgetError:
             self._spent, self._refused = self._spent - cost, True
             return None
-        except LedgerError:
-            self._spent = self._spent - cost
-            raise
         self._spent, self._refused = self._spent - cost + released.entry.charged, False
         return released
 

@@ -7,8 +7,8 @@ Guarantee    rho-zCDP for one unit replaced (its number of rows public) or added
 Statistic    method="moments": A = sum y y' and b = sum t y, whole numbers for sqrt(weight) (x - z) and
              sqrt(weight) (f(x) - anchor) of every row x; all that the quadratic loss around z depends on.
              method="gradient": gradients of that loss along a path, see `descent`.
-Sensitivity  `surrogate.moments` has the proof, from what one row can be at every distance: for the stable weight and 13
-             columns 0.41 (add-remove) or 0.73 (replace-one) of one squared level.
+Sensitivity  `surrogate.moments` has the proof, from what one row can be at every distance: for the stable weight, 13
+             columns and a given anchor 0.41 (add-remove) or 0.73 (replace-one) of one squared level.
 Release      one vector with discrete Gaussian noise. The exact minimiser on a ball, its attributions and intervals are
              post-processing. "auto" takes the method with the smaller forecast loss, from public numbers only.
 References   "Model Explanations with Differential Privacy" (loss, weights, Algorithm 1); Ribeiro et al. 2016.
@@ -37,7 +37,7 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.errors import InputError, ModelError
+from dpexplain.errors import InputError, ModelError, VerificationError
 from dpexplain.explainers import descent
 from dpexplain.explainers.descent import Descent, check_radius, require_zcdp
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
@@ -54,6 +54,7 @@ Spec = Moments | Descent
 NAME = "local-explanation"
 METHODS = ("auto", "moments", "gradient")
 LABEL = "local explanation of one record"
+MOST_COORDINATES = 4_096  # the moments have half as many numbers as their square
 EVEN_ROWS = 1024  # drawn from the domain, where a forecast needs to know how rows lie
 
 
@@ -69,7 +70,8 @@ class LocalExplanation:
                 output range (the loss of the paper). Left out, it is fitted with the rest; the gradient method cannot,
                 and takes the prediction
     features    that take part (default: the model's inputs)
-    radius      of the ball of coefficients; 1 is the paper's
+    radius      of the ball of coefficients; 1 is the paper's. With a fitted value the ball holds that value too, and is
+                as much wider: hypot(radius, 2.5)
     iterations, accounting   of method="gradient": steps (default: by forecast), and "zcdp" or the "paper"'s noise
     """
 
@@ -125,6 +127,11 @@ def resolve(
 ) -> Spec:
     """The concrete spec of a request; `rows` is a public number of rows, or a guess."""
     require_zcdp(budget)
+    if local.size > MOST_COORDINATES:
+        raise InputError(
+            f"{local.size} coordinates are too many: {MOST_COORDINATES} is the most.",
+            hint="name fewer features (a category counts as a coordinate)",
+        )
     if neighbours.rows_public and rows is not None and rows < local.space.size:
         raise InputError(
             f"{rows} rows cannot tell the effects of {local.space.size} coordinates apart.",
@@ -294,7 +301,9 @@ def _one_row(request: LocalExplanation, inputs: Sequence[str], domain: Domain) -
 
 
 def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
-    """The local model of a release by either method."""
+    """The local model of a release by either method; of the record that it was released for, and no other."""
+    if settings != {"record": request["spec"]["record"]}:
+        raise VerificationError("this attribution was released for another record.")
     reader: dict[str, Callable[..., Fit]] = {"moments": moments.read, "gradient": paths.read}
     return reader[request["spec"]["method"]](request, released, settings)
 

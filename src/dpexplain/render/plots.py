@@ -13,7 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpexplain.results import Curve, Marginals, Quantiles, Ranking, Result, Rug
+from dpexplain.results import (
+    Attribution,
+    ClusterCentres,
+    ClusterExplanation,
+    Curve,
+    Marginals,
+    Quantiles,
+    Ranking,
+    Result,
+    Rug,
+)
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 LEVEL = 0.95
@@ -147,6 +157,14 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
         size = (1.15 * size[0], 1.8 + 0.26 * len(result.items))
     if isinstance(result, Marginals):
         size = (size[0], 1.6 + 0.5 * len(result.features))
+    if isinstance(result, Attribution):
+        size = (1.15 * size[0], 2.2 + 0.24 * len(result.pushes()))
+    if isinstance(result, ClusterCentres):
+        size = (1.25 * size[0], 1.8 + 0.3 * min(30, result.space.size))
+    if isinstance(result, ClusterExplanation):
+        from dpexplain.render.clusters import page_size
+
+        size = page_size(result)
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     result.plot(figure.add_subplot())

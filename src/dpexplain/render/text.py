@@ -15,7 +15,7 @@ from rich.table import Table
 from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
-from dpexplain.results import Curve, Ranking, Receipt, Result
+from dpexplain.results import ClusterExplanation, Curve, Ranking, Receipt, Result
 from dpexplain.results.attribution import Attribution
 
 if TYPE_CHECKING:
@@ -247,7 +247,21 @@ def result_view(result: Result) -> RenderableType:
         return curve_view(result)
     if isinstance(result, Attribution):
         return attribution_view(result)
-    return ranking_view(result) if isinstance(result, Ranking) else Group(escape(result.receipt.label))
+    if isinstance(result, Ranking):
+        return ranking_view(result)
+    if isinstance(result, ClusterExplanation):
+        return Group(escape(result.title), *map(escape, result.sentences), escape(result.utility))
+    return frame_view(result)
+
+
+def frame_view(result: Result, most: int = 16) -> RenderableType:
+    """The first lines of a result's own table."""
+    frame = result.to_frame()
+    lines = _table(*map(str, frame.columns))
+    for _, line in frame.head(most).iterrows():
+        lines.add_row(*(escape(_number(v) if isinstance(v, float | np.floating) else str(v)) for v in line))
+    more = [f"and {len(frame) - most} more lines"] if len(frame) > most else []
+    return Group(escape(result.receipt.label), lines, *more)
 
 
 def receipt_view(receipt: Receipt) -> RenderableType:

@@ -3,6 +3,8 @@
 from dpexplain.results.accumulated import AccumulatedCurve
 from dpexplain.results.attribution import Attribution
 from dpexplain.results.base import Receipt, Result, from_json
+from dpexplain.results.centres import ClusterCentres
+from dpexplain.results.clusters import ClusterExplanation
 from dpexplain.results.curve import Curve, Curves, MeanCurve
 from dpexplain.results.generic_curve import GenericCurve
 from dpexplain.results.importance import Importance
@@ -15,6 +17,8 @@ from dpexplain.results.votes import Votes
 __all__ = [
     "AccumulatedCurve",
     "Attribution",
+    "ClusterCentres",
+    "ClusterExplanation",
     "Curve",
     "Curves",
     "GenericCurve",

@@ -193,13 +193,13 @@ class LocalSketch(Result):
         return found
 
     def view(self) -> JsonObject:
-        return {"request": digest(self.receipt.request)}
+        return {"receipt": digest(self.receipt.to_json())}
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> LocalSketch:
-        if digest(released) != receipt.entry.payload_hash or view != {"request": digest(receipt.request)}:
+        if digest(released) != receipt.entry.payload_hash or view != {"receipt": digest(receipt.to_json())}:
             raise VerificationError(
-                "the released numbers or the request in this file are not those of its receipt.",
+                "the released numbers or the receipt in this file are not those that were written.",
                 hint="it was altered or damaged: fetch it again, or write it again with LocalSketch.save",
             )
         found = cls(receipt, released)
@@ -243,11 +243,14 @@ def layout_from(spec: JsonObject, counts: Sequence[int], std: float) -> Layout:
 def cells_of(request: JsonObject, released: JsonObject, space: Space) -> Cells:
     """What was released for a request, read back."""
     spec, parts = request["spec"], released["parts"]
+    numbers = parts["moments"]["values"]
+    if spec["layout"] is None and spec["cells"] * cell_size(space.size) != len(numbers):
+        raise ValueError("the numbers do not fit the cells")
     counts, std = [], 0.0
     if spec["layout"] is None:
         counts, std = parts["marginals"]["values"], Noise.from_json(parts["marginals"]["noise"]).std
     layout, noise = layout_from(spec, counts, std), Noise.from_json(parts["moments"]["noise"])
-    values = np.array(parts["moments"]["values"], dtype=np.int64)
+    values = np.array(numbers, dtype=np.int64)
     if values.shape != (len(layout.centres) * cell_size(space.size),) or values.shape != (noise.size,):
         raise ValueError("the numbers do not fit the cells")
     return Cells(space, layout, Blocks.of(spec["weights"]), PublicRange.from_json(spec["output"]), values, noise.std)

@@ -189,6 +189,13 @@ def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit
     """
     local = Local.from_json(request["spec"])
     point, deviation = replay(request, released, settings.get("start"))
+    value, notes = float(settings.get("value", local.passes)), [str(note) for note in settings.get("notes", ())]
+    explained = local.space.read(settings["record"])
+    if explained != dict(local.record):
+        away = float(np.linalg.norm(local.space.locate(explained) - local.centre))
+        notes.append(f"computed for another record, {away:.3g} away")
+    if not local.output.low <= value <= local.output.high:
+        raise ValueError("this value is no prediction of the model")
 
     def spread(lines: Floats) -> Floats:
         lengths: Floats = np.sqrt(np.einsum("...i,...i->...", lines, lines))
@@ -196,8 +203,8 @@ def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit
 
     return Fit(
         coefficients=point.astype(np.float64) * (local.unit / FINE),
-        value=float(settings.get("value", local.passes)),
+        value=value,
         spread=spread,
         reference=local.space.middle,
-        notes=tuple(str(note) for note in settings.get("notes", ())),
+        notes=tuple(notes),
     )

@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_LEVELS = 2**16
-LARGEST = 2**19  # of |y| and |t|: products of 2^14 rows stay below 2^53
+LARGEST = 2**16  # of |y| and |t|: products of 2^14 rows stay below 2^53, and of 2^31 rows below 2^63
 ROWS_AT_ONCE = 2**14
 CONSTANT = 0.4  # small: it moves the bound; large: its coefficient is well known. Chosen on Adult
 

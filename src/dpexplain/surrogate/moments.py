@@ -17,8 +17,8 @@ Solve       minimise phi.A phi - 2 b.phi on the ball: A without its negative eig
             its noise. The number of rows is not needed.
 Spread      phi = M^-1 b with M = A + ridge + multiplier of the ball, so noise E in A and e in b moves it by
             M^-1 (e - E phi), whose covariance is known: (std / s)^2 for e, std^2 (|phi|^2 + phi phi') / 2 for E phi.
-            The ridge pulls by M^-1 ridge phi, unknown but for |phi| <= radius; it counts as ridge^2 radius^2 / n more
-            variance, what a direction of phi gets on average.
+            The ridge pulls by M^-1 ridge phi, with the unknown phi of no noise. It counts as more variance twice: for
+            the phi that was found, and as ridge^2 radius^2 / n, what any direction gets on average.
 """
 
 from __future__ import annotations
@@ -137,11 +137,11 @@ class Moments:
         n, unit, ridge = len(b), self.local.unit, RIDGE * std * math.sqrt(len(b))
         problem = Quadratic(A, b, ridge, self._reach)
         phi = problem.solution
-        level = std**2 * (1 / float(self.scale) ** 2 + phi @ phi / 2) + (ridge * self.radius) ** 2 / n
+        level = std**2 * (1 / float(self.scale) ** 2 + phi @ phi / 2) + (ridge * self._reach) ** 2 / n
 
         def spread(lines: Floats) -> Floats:
             moved = problem.solve(self._padded(np.atleast_2d(lines)).T)
-            variance = level * (moved**2).sum(axis=0) + std**2 / 2 * (phi @ moved) ** 2
+            variance = level * (moved**2).sum(axis=0) + (std**2 / 2 + ridge**2) * (phi @ moved) ** 2
             deviation: Floats = unit * np.sqrt(variance)
             return deviation
 

@@ -75,7 +75,11 @@ class Layout:
     @classmethod
     def from_json(cls, value: JsonObject) -> Layout:
         layout = cls(np.array(value["centres"], dtype=np.int64), int(value["radius"]))
-        if layout.centres.ndim != 2 or not 1 <= layout.radius <= 2**40 or abs(layout.centres).max() > GRID:
+        if (
+            layout.centres.ndim != 2
+            or not 1 <= layout.radius <= 2**40
+            or not ((layout.centres >= -GRID) & (layout.centres <= GRID)).all()
+        ):
             raise ValueError("no layout of ours")
         return layout
 
@@ -389,7 +393,8 @@ class Around:
         h = H^-1 line; where phi lies on the edge of its ball, it moves along the edge only. With U = centre - z,
         p = U.h + h0 and g = value + U.phi (h0 belongs to the fitted value) this is
             h.e_fv + p e_f - (g h + p phi).e_v - p g e_c - h.e_M phi,
-        and h.e_M phi has the variance (|h|^2 |phi|^2 + (h.phi)^2) / 2, half of it off the diagonal.
+        and h.e_M phi has the variance (|h|^2 |phi|^2 + (h.phi)^2) / 2, half of it off the diagonal. The ridge pulls
+        phi.line by ridge h.phi; that is added as if it were noise.
         """
         cells, phi = self.cells, self.phi
         most: Floats = self.problem.radius * np.linalg.norm(np.atleast_2d(lines), axis=1)  # all that the ball allows
@@ -411,7 +416,8 @@ class Around:
             + s[0] * (p * g) ** 2
             + s[2] * (hh * pp + hp**2) / 2
         )
-        spread: Floats = np.minimum(np.sqrt(variance @ np.square(self.weights)), most)
+        pull = self.problem.ridge * self.rows * hp[:, 0]  # of the ridge, as if it were noise
+        spread: Floats = np.minimum(np.sqrt(variance @ np.square(self.weights) + pull**2), most)
         return spread
 
     @property

@@ -72,7 +72,8 @@ class StepWeight:
             return cls(weight, float(width), diameter, NAMED[weight](middles, float(width)))
         if not callable(weight):
             raise InputError("a weight is a name or a function of a distance.", hint=f"one of {', '.join(NAMED)}")
-        return cls(getattr(weight, "__name__", "a function"), 1.0, diameter, _tabulate(weight, middles))
+        name = f"the function {getattr(weight, '__name__', 'of the caller')}"  # never that of a named one
+        return cls(name, 1.0, diameter, _tabulate(weight, middles))
 
     def __call__(self, distance: Floats) -> Floats:
         step = np.minimum((distance * (STEPS / self.diameter)).astype(np.int64), STEPS - 1)

@@ -102,7 +102,7 @@ def test_units_are_the_exact_floor():
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(20)])
 def test_the_rate_pays_for_rounding(epsilon):
     rate = rate_for(2**21, epsilon, 47, 9, 1)
-    loss = (float(rate) * 2**21 + 18) * math.log(2) / UNIT + 2 * 47 * (2**9 + 8) * 2.0**-52
+    loss = (float(rate) * 2**21 + 18) * math.log(2) / UNIT + 4 * 47 * (2**9 + 8) * 2.0**-52
     assert loss <= float(epsilon)
     assert loss > float(epsilon) * (1 - 1e-6)
 
@@ -138,10 +138,19 @@ def test_pick_serves_the_far_weights_exactly(monkeypatch):
     assert ((counts - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 2)
 
 
+@pytest.mark.parametrize("epsilon", [1, 5, 1000])
+@pytest.mark.parametrize("length", [1, 2, 1000])
+def test_small_ranges_and_large_prices_are_served(epsilon, length):
+    rate = rate_for(length, Fraction(epsilon), 3, 2, 1)
+    scores = np.array([[0, 5, 1, 2], [0, 1, 5, 2], [0, 0, 0, 0]]) * length
+    assert len(draw(scores, rate)) == 2
+
+
 def test_too_much_work_is_refused():
     assert steps(47, 15, 1) == 47 * 3**15
-    with pytest.raises(InputError, match="two-stage"):
-        steps(47, 25, 1)
+    for too_much in ((47, 25, 1), (1000, 3, 127)):
+        with pytest.raises(InputError, match="two-stage"):
+            steps(*too_much)
 
 
 def test_too_small_a_price_is_refused():

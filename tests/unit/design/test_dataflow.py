@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
+from dpexplain.clusters import explain as clusters
+from dpexplain.clusters import kmeans
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.design import DataFlow
@@ -79,7 +81,7 @@ def test_separating_means_that_every_path_passes(flow, data):
     assert flow.separates(chosen) == all(chosen & set(path) for path in paths(flow, flow.input))
 
 
-@pytest.mark.parametrize("explainer", EXPLAINERS + ALGORITHMS, ids=lambda module: module.__name__)
+@pytest.mark.parametrize("explainer", [*EXPLAINERS, *ALGORITHMS, clusters, kmeans], ids=lambda module: module.__name__)
 def test_what_an_explainer_noises_is_a_privacy_enabling_set(explainer):
     flow = explainer.diagram()
     assert flow.noised in flow.privacy_enabling_sets()

@@ -344,3 +344,15 @@ def test_the_default_distance_and_prices_in_epsilon(table, model):
     assert table.budget.epsilon_of(explainer.total) == pytest.approx(2, rel=1e-6)
     assert table.budget.epsilon_of(explainer.per_query) == pytest.approx(0.5, rel=1e-6)
     assert explainer.per_query.definition == zcdp(1).definition
+
+
+def test_threads_do_not_overrun_the_total(make):
+    """Six at once, and money for one: one is computed, the others are answered without the table."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    explainer = make(rho=0.01, per_query=0.01, reuse_distance=1e-9)
+    records = [{"age": 20.0 + i, "sex": "Male", "income": 40.0} for i in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(explainer.explain, records))
+    assert explainer.spent <= explainer.total
+    assert [query.how for query in explainer.history].count("computed") <= 1

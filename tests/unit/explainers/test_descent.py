@@ -177,10 +177,15 @@ def test_noise_widens_the_intervals_and_the_deviation_is_no_less_than_what_happe
     seen = np.array([point for point, _ in ends]).std(axis=0).max() / FINE
     assert seen < 1.6 * ends[0][1]  # a factor for 4 standard deviations of 60 draws, and the largest of four
     assert seen > 0.2 * ends[0][1]  # and it is not far off
-    fit = read(found.request, found.payload, {"notes": ["a note"], "value": 0.7})
+    record = dict(local.record)
+    fit = read(found.request, found.payload, {"record": record, "notes": ["a note"], "value": 0.7})
     assert fit.spread(np.eye(SPACE.size)).tolist() == pytest.approx([ends[0][1] * local.unit] * SPACE.size)
     assert (fit.value, fit.notes) == (0.7, ("a note",))
-    assert read(found.request, found.payload, {}).value == 0.5
+    assert read(found.request, found.payload, {"record": record}).value == 0.5
+    moved = {**record, "age": 29.0}
+    assert "another record" in read(found.request, found.payload, {"record": moved}).notes[0]
+    with pytest.raises(ValueError, match="no prediction"):
+        read(found.request, found.payload, {"record": record, "value": 123.0})
 
 
 def test_a_release_that_was_altered_is_no_path(make_table, frame, model, local):

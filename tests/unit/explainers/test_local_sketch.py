@@ -192,11 +192,11 @@ def test_files_that_are_no_sketch_any_more(sketch, make_table, frame, tmp_path):
     refused(marginals(make_table(frame), epsilon=1).to_json(), dpx.InputError, "kind 'marginals', not a local sketch")
     document = json.loads(text)
     document["released"]["parts"]["moments"]["values"][7] += 1
-    refused(json.dumps(document), dpx.VerificationError, "not those of its receipt(.|\n)*fetch it again")
+    refused(json.dumps(document), dpx.VerificationError, "not those that were written(.|\n)*fetch it again")
     for place, value in (("weights", [1, 2, 3, 4, 5]), ("seed", 5), ("cells", 2)):
         document = json.loads(text)
         document["receipt"]["request"]["spec"][place] = value
-        refused(json.dumps(document), dpx.VerificationError, "not those of its receipt")
+        refused(json.dumps(document), dpx.VerificationError, "not those that were written")
     with pytest.raises(dpx.InputError, match="cannot be read"):
         LocalSketch.load(tmp_path / "nowhere.json")
 

@@ -1,0 +1,242 @@
+"""How well attributes explain clusters: three measures of the paper in whole numbers, and how far they can move.
+
+h_cv    rows of cluster c with value v of an attribute; n_c = sum_v h_cv; h_v and n the same over all rows
+Int     1/2 sum_v |h_cv - n_c h_v / n|             how far the cluster's histogram is from that of all rows
+Suf     sum_v h_cv^2 / h_v                         how well the value tells that a row is in the cluster
+Pen     sum_v min(h_cv n_d, h_dv n_c) / max(n_c, n_d)     how much two clusters c, d that share an attribute look alike
+
+Each is at most n_c and is kept in steps of 1 / `steps` of a row, rounded down from exact arithmetic. The diversity of a
+pair in the paper is min(n_c, n_d) - Pen for a shared attribute and min(n_c, n_d) otherwise. The sum of the minima is
+the same for all combinations, and what is added to all of them changes no choice: a combination loses the Pen of the
+pairs that share an attribute, and nothing else. With L = uses * clusters explanations in all, its score is
+
+    sum over explanations of (l_Int Int + l_Suf Suf) / L  -  sum over sharing pairs of l_Div Pen / (L (L - 1) / 2),
+
+times a whole number that makes all factors whole. Proofs of the ranges: docs/methods/clusters.md, in short:
+
+One row comes, into cluster e. |dInt_c| <= n_c / (n + 1) for c != e, (n - n_e) / (n + 1) for e: in sum at most 2.
+dSuf_e is in [0, 1]. For c != e it is in [-1, 0], and for one attribute these add up to -1 at least. dPen is 0 for pairs
+without e; for c and e it is in [-1, 1] if n_c <= n_e, in [0, 2] otherwise. Let s and w be what Suf and Pen count, and
+l = uses. By Suf and Pen a combination gains at most l s + l (C - 1) w, if all clusters are smaller than e, and loses at
+most the larger of l (C - 1) s + l w (each cluster by attributes of its own, one by those of e) and l s + l (C - 1) w
+(all by those of e); every cluster larger than e takes l w from the gain and adds no more than that to the loss.
+One row is replaced: |dInt_c| <= 1 for the cluster it leaves and for the one it joins, n_c / n for the others: in sum at
+most 3; Suf and Pen move as in two steps. A unit of k rows is at most k such steps. Rounding down keeps a change within
+whole bounds; where several changes have one bound in sum, Int and Suf of one attribute, each pays a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.sensitivity import Neighbours, Relation, ScoreRange
+from dpexplain.errors import InputError
+
+Integers = NDArray[np.int64]
+
+MOST_PARTS = 100  # weights are multiples of one such part, or of a larger one
+UNIT_BITS = 30  # of a row in the score of a combination
+STEP_BITS = (10, 20)  # of a row in a measure: at least, at most
+FIT = 2**31  # tables of fewer rows are scored in 64 bits, larger ones with Python's own integers
+LARGEST = 2**59  # of a score
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Of interestingness, sufficiency and diversity: whole numbers, parts of their sum."""
+
+    interest: int
+    sufficiency: int
+    diversity: int
+
+    @property
+    def parts(self) -> int:
+        return self.interest + self.sufficiency + self.diversity
+
+    @classmethod
+    def of(cls, given: Any) -> Weights:
+        """From three numbers that add up to one."""
+        try:
+            weights = [float(weight) for weight in given]
+        except (TypeError, ValueError):
+            weights = []
+        if len(weights) != 3 or not all(0 <= weight <= 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
+            raise InputError(
+                f"weights are three numbers of at least 0 that add up to 1; got {given!r}."[:200],
+                hint="weights=(interestingness, sufficiency, diversity), for example (0.5, 0.25, 0.25)",
+            )
+        for parts in range(1, MOST_PARTS + 1):
+            near = [round(weight * parts) for weight in weights]
+            if sum(near) == parts and all(abs(n - w * parts) < 1e-6 for n, w in zip(near, weights, strict=True)):
+                return cls(*near)
+        raise InputError(
+            f"weights are whole parts of {MOST_PARTS} or fewer; got {given!r}."[:200],
+            hint="round them to two digits, for example (0.33, 0.33, 0.34)",
+        )
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The public side of the scores: how many clusters, how many attributes each gets, what counts how much."""
+
+    clusters: int
+    uses: int
+    weights: Weights
+
+    @property
+    def factors(self) -> tuple[int, int, int]:
+        """What one step of Int, of Suf and of Pen counts in the score of a combination."""
+        others = self.uses * self.clusters - 1
+        w = self.weights
+        common = math.gcd(w.interest * others, w.sufficiency * others, 2 * w.diversity)
+        return w.interest * others // common, w.sufficiency * others // common, 2 * w.diversity // common
+
+    @property
+    def _whole(self) -> int:
+        """What a combination scores whose Int, Suf and pair diversities are all one step."""
+        explanations = self.uses * self.clusters
+        interest, sufficiency, penalty = self.factors
+        return explanations * (interest + sufficiency) + explanations * (explanations - 1) // 2 * penalty
+
+    @property
+    def steps(self) -> int:
+        """Steps of a row in each measure."""
+        least, most = STEP_BITS
+        return int(2 ** min(most, max(least, UNIT_BITS - self._whole.bit_length())))
+
+    @property
+    def unit(self) -> int:
+        """What one row is in the score of a combination."""
+        return self._whole * self.steps
+
+    @property
+    def cluster_unit(self) -> int:
+        """What one row is in the score of an attribute for a single cluster."""
+        return (self.weights.interest + self.weights.sufficiency) * self.steps
+
+    def combination_range(self, neighbours: Neighbours, bounds: str) -> ScoreRange:
+        """In which the score of a combination can change, all combinations together."""
+        once = neighbours.relation is Relation.ADD_REMOVE
+        published = (2 if once else 4) * self.unit  # every score moves by at most one row, either way
+        if bounds == "paper":
+            return _range(neighbours, published)
+        interest, suf, pen = self.factors
+        clusters, others, steps = self.clusters, self.clusters - 1, self.steps
+        lost = max(suf * clusters + pen, 2 * suf + pen * others) * steps
+        moves = lost + pen * others * steps + suf * others
+        ours = interest * ((4 if once else 6) * steps + 2 * clusters) + (1 if once else 2) * moves
+        return _range(neighbours, min(published, self.uses * ours))
+
+    def joint_range(self, neighbours: Neighbours) -> ScoreRange:
+        """The sum over clusters of the ranges in which the scores of their attributes can change."""
+        once, w = neighbours.relation is Relation.ADD_REMOVE, self.weights
+        interest = w.interest * ((4 if once else 6) * self.steps + 2 * self.clusters)
+        return _range(neighbours, interest + w.sufficiency * (1 if once else 2) * self.steps * self.clusters)
+
+    def cluster_range(self, neighbours: Neighbours, bounds: str) -> ScoreRange:
+        """In which the scores of the attributes of one cluster can change."""
+        once, w = neighbours.relation is Relation.ADD_REMOVE, self.weights
+        if bounds == "paper":
+            return _range(neighbours, (2 if once else 4) * self.cluster_unit)
+        return _range(neighbours, (2 * w.interest + (1 if once else 2) * w.sufficiency) * self.steps)
+
+
+def _range(neighbours: Neighbours, length: int) -> ScoreRange:
+    """Only the length counts. A unit of k rows is k rows that come or go, or are replaced, one after the other."""
+    return ScoreRange(neighbours, 0, neighbours.rows * length)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """In steps: Int and Suf as [cluster, attribute], Pen as [cluster, cluster, attribute]."""
+
+    interest: Integers
+    sufficiency: Integers
+    penalty: Integers
+
+
+def measure(tables: Sequence[Integers], steps: int, most_rows: int) -> Measures:
+    """The three measures from the counts [cluster or other, value] of each attribute; none above `most_rows`.
+
+    Cutting at a public number moves nothing further than it moved before, and keeps sums within 64 bits.
+    """
+    width = max(table.shape[1] for table in tables)
+    counts: Any = np.stack([np.pad(table, ((0, 0), (0, width - table.shape[1]))) for table in tables], axis=1)
+    n = int(tables[0].sum())
+    if n >= FIT:
+        counts = counts.astype(object)
+    everyone, inside = counts.sum(axis=0), counts[:-1]  # [attribute, value], [cluster, attribute, value]
+    sizes = inside[:, 0].sum(axis=1)
+    off = abs(n * inside - sizes[:, None, None] * everyone).sum(axis=2)
+    own = _steps(inside * inside, np.maximum(everyone, 1), steps).sum(axis=2)
+    alike = np.stack([_overlap(inside, sizes, c, steps) for c in range(len(inside))])
+    return Measures(*(_cut(values, steps * most_rows) for values in (_steps(off, 2 * max(n, 1), steps), own, alike)))
+
+
+def _overlap(inside: Any, sizes: Any, c: int, steps: int) -> Any:
+    """Pen of cluster c with every cluster."""
+    shared = np.minimum(inside[c] * sizes[:, None, None], inside * sizes[c]).sum(axis=2)
+    return _steps(shared, np.maximum(np.maximum(sizes, sizes[c]), 1)[:, None], steps)
+
+
+def _steps(over: Any, under: Any, steps: int) -> Any:
+    """floor(steps * over / under), without ever multiplying a large number by `steps`."""
+    return over // under * steps + over % under * steps // under
+
+
+def _cut(values: Any, most: int) -> Integers:
+    cut: Integers = np.minimum(values, most).astype(np.int64)
+    return cut
+
+
+def most_rows(scoring: Scoring, rate: float = 0.0) -> int:
+    """The largest measure, in rows, whose scores fit into 64 bits, also after multiplication with a rate."""
+    return max(1, min(LARGEST // scoring.unit, math.floor(LARGEST / (max(rate, 1e-30) * scoring.unit))))
+
+
+def single_scores(measures: Measures, scoring: Scoring) -> Integers:
+    """[cluster, attribute]: what the paper's first stage ranks by."""
+    return scoring.weights.interest * measures.interest + scoring.weights.sufficiency * measures.sufficiency
+
+
+def combination_scores(measures: Measures, scoring: Scoring) -> Integers:
+    """[attribute, set of clusters]: what an attribute adds to a combination in which these clusters use it."""
+    interest, sufficiency, penalty = scoring.factors
+    alone = interest * measures.interest + sufficiency * measures.sufficiency
+    attributes = alone.shape[1]
+    scores = np.zeros((attributes, 1), dtype=np.int64)
+    for c in range(scoring.clusters):  # sets that contain c and none after it, from those that end before it
+        lost = np.zeros((attributes, 1), dtype=np.int64)
+        for d in range(c):
+            lost = np.concatenate([lost, lost + penalty * measures.penalty[c, d][:, None]], axis=1)
+        scores = np.concatenate([scores, scores + alone[c][:, None] - lost], axis=1)
+    return scores
+
+
+def listed_scores(measures: Measures, scoring: Scoring, choices: Sequence[Sequence[Sequence[int]]]) -> Integers:
+    """The scores of all combinations of one choice for each cluster, a choice being `uses` attributes.
+
+    In the order of itertools.product: the choice of the last cluster changes fastest.
+    """
+    interest, sufficiency, penalty = scoring.factors
+    alone = interest * measures.interest + sufficiency * measures.sufficiency
+    scores = np.zeros(1, dtype=np.int64)
+    earlier: list[Integers] = []  # for each cluster so far, the number of its choice in every combination
+    for c, options in enumerate(choices):
+        own = np.array([sum(int(alone[c, a]) for a in option) for option in options])
+        new = scores[:, None] + own[None, :]
+        for d, taken in enumerate(earlier):
+            shared = [
+                [sum(int(measures.penalty[c, d, a]) for a in set(x) & set(y)) for y in options] for x in choices[d]
+            ]
+            new = new - penalty * np.array(shared)[taken]
+        earlier = [np.repeat(taken, len(options)) for taken in earlier]
+        earlier.append(np.tile(np.arange(len(options)), len(scores)))
+        scores = new.reshape(-1)
+    return scores

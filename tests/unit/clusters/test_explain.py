@@ -1,0 +1,260 @@
+"""What is refused before anything is paid, how the price is split, and what the receipt says."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, people
+from dpexplain.clusters import explain
+from dpexplain.clusters.clustering import Clustering
+from dpexplain.clusters.explain import ClustersRequest, explain_clusters
+from dpexplain.core.budget import pure, zcdp
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.mechanisms import best
+from dpexplain.core.noise import Law
+from dpexplain.core.sensitivity import Sensitivity
+from dpexplain.errors import InputError, ModelError
+from dpexplain.explainers.outlook import Setting
+from dpexplain.results.clusters import own_weight
+from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
+
+
+@pytest.fixture
+def table(make_table):
+    return make_table(people(300), domain=DOMAIN, relation="add-remove", rows_hint=300)
+
+
+def spent(table):
+    return table.ledger.statement(table.name).spent.amount
+
+
+BAD = [
+    ({"method": "three-stage"}, "unknown method"),
+    ({"bounds": "loose"}, "unknown bounds"),
+    ({"weights": (1, 1, 1)}, "weights"),
+    ({"weights": (-1, 1, 1)}, "weights"),
+    ({"weights": (0, 0, 0)}, "weights"),
+    ({"weights": (0, 0, 1), "method": "two-stage"}, "one of them needs a weight"),
+    ({"per_cluster": 5}, "5 attributes for each cluster"),
+    ({"per_cluster": 0}, "per_cluster"),
+    ({"per_cluster": True}, "per_cluster"),
+    ({"candidates": 5, "method": "two-stage"}, "candidates=5"),
+    ({"candidates": 1, "per_cluster": 2, "method": "two-stage"}, "candidates=1"),
+    ({"candidates": 0, "method": "two-stage"}, "candidates"),
+    ({"cells": 1}, "cells"),
+    ({"attributes": ["age", "height"]}, "unknown feature 'height'"),
+    ({"attributes": ["age", "age"]}, "twice"),
+    ({"attributes": "age"}, "list of names"),
+    ({"attributes": []}, "list of names"),
+    ({"selection_share": 1}, "selection_share"),
+    ({"selection_share": "half"}, "selection_share"),
+    ({"epsilon": 1e-12}, "draw by lot|drown"),
+    ({"epsilon": 1e-9, "method": "two-stage"}, "draw by lot|drown"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_bad_input_is_refused_before_anything_is_paid(table, options, message):
+    with pytest.raises(InputError, match=message) as error:
+        explain_clusters(table, CLUSTERING, **{"attributes": ATTRIBUTES, "epsilon": 1, **options})
+    assert "Nothing was spent" in str(error.value) or error.value.spent == ""
+    assert spent(table) == 0
+
+
+def fails(rows):
+    raise RuntimeError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("clustering", "labels", "message"),
+    [
+        (fails, ["a", "b"], "fails on synthetic rows"),
+        (np.zeros(300, dtype=int), None, "labels of rows"),
+        (pd.Series([0] * 300), None, "labels of rows"),
+        (lambda rows: np.zeros(3), ["a", "b"], "one label for each row"),
+        (CLUSTERING, ["a", "b", "c"], "not those of the clustering"),
+        (lambda rows: rows["sex"], ["F"], "at least two"),
+    ],
+)
+def test_a_clustering_that_cannot_be_used_is_refused(table, clustering, labels, message):
+    with pytest.raises((InputError, ModelError), match=message):
+        explain_clusters(table, clustering, labels, epsilon=1)
+    assert spent(table) == 0
+
+
+def test_a_clustering_of_another_domain_is_refused(table):
+    other = dpx.Domain({"group": dpx.Categorical(["odd", "young"])})
+    made = Clustering.of(lambda rows: rows["group"], labels=["odd", "young"], domain=other, name="g", version="1")
+    with pytest.raises(InputError, match="another declaration"):
+        explain_clusters(table, made, epsilon=1)
+
+
+def test_an_attribute_with_one_value_is_refused_by_name_and_left_out_otherwise(make_table):
+    domain = dpx.Domain({**DOMAIN, "flat": dpx.Categorical(["x"])})
+    table = make_table(people(300).assign(flat="x"), domain=domain, relation="add-remove", exact=True)
+    with pytest.raises(InputError, match="one declared value"):
+        explain_clusters(table, CLUSTERING, attributes=["age", "flat"], epsilon=1)
+    result = explain_clusters(table, CLUSTERING, epsilon=1)
+    assert [p.feature for p in result.partitions] == [*ATTRIBUTES, "group"]
+    nothing = dpx.Domain({"flat": dpx.Categorical(["x"])})
+    with pytest.raises(InputError, match="more than one value"):
+        explain.resolve(ClustersRequest(), nothing, ["a", "b"], ADD_REMOVE, None, pure(1))
+
+
+def test_too_many_clusters_are_refused_with_a_way_out_and_never_approximated():
+    labels = [str(i) for i in range(22)]
+    with pytest.raises(InputError, match="two-stage"):
+        explain.resolve(ClustersRequest(), DOMAIN, labels, ADD_REMOVE, None, pure(1))
+    with pytest.raises(InputError, match="fewer candidates"):
+        explain.resolve(ClustersRequest(method="two-stage"), DOMAIN, labels, ADD_REMOVE, None, pure(1))
+    spec = explain.resolve(ClustersRequest(method="two-stage", candidates=1), DOMAIN, labels, ADD_REMOVE, None, pure(1))
+    assert spec.candidates == 1
+
+
+def test_without_numba_one_stage_is_refused_before_anything_is_paid(table, monkeypatch):
+    monkeypatch.setattr(explain, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="numba"):
+        explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=1)
+    assert spent(table) == 0
+    explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=1, method="two-stage")
+
+
+def test_everything_is_paid_by_one_price_and_asked_again_for_free(table):
+    first = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=0.5)
+    again = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=0.5)
+    assert spent(table) == Fraction(1, 2)
+    assert again.receipt.replayed
+    assert again.values.tolist() == first.values.tolist()
+
+
+# Prices -------------------------------------------------------------------------------------------------------------
+
+
+def spec_of(rows=None, cost=pure(1), neighbours=ADD_REMOVE, **options):  # noqa: B008 - a constant
+    return explain.resolve(ClustersRequest(**options), DOMAIN, ["a", "b", "c", "d"], neighbours, rows, cost)
+
+
+def test_the_choice_gets_what_it_needs():
+    assert spec_of().share == explain.UNKNOWN_ROWS_SHARE
+    shares = [spec_of(rows).share for rows in (100, 10_000, 30_000, 10_000_000)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == Fraction(1, 2)
+    assert shares[-1] == Fraction(1, 10)
+    for rows in (10_000, 30_000):  # the smallest that serves
+        share = spec_of(rows).share
+        assert explain.shortfalls(spec_of(selection_share=share), ADD_REMOVE, pure(1))["combination"] <= 0.01 * rows / 4
+    assert spec_of(selection_share=0.25).share == Fraction(1, 4)
+    assert spec_of(100, pure(Fraction(1, 10**6))).share == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("method", ["one-stage", "two-stage"])
+@pytest.mark.parametrize("cost", [pure(1), zcdp(1)], ids=str)
+def test_the_parts_of_the_price_add_up(method, cost):
+    spec = spec_of(method=method)
+    choice, histograms = explain.costs_of(spec, cost)
+    total = histograms
+    for part in choice:
+        total = total + part
+    assert total == cost
+
+
+def test_the_scales_of_two_stages_are_the_published_ones():
+    """2 k |C| / epsilon for the candidates, 2 / epsilon for the combination, in rows; half of the price for each."""
+    spec = spec_of(method="two-stage", bounds="paper", selection_share=Fraction(1, 2))
+    laws = explain.selection_laws(spec, ADD_REMOVE, pure(4))
+    first, second = float(Fraction(laws["candidates-1"]["scale"])), float(Fraction(laws["combination"]["scale"]))
+    assert first / spec.scoring.cluster_unit == pytest.approx(2 * 3 * 4 / 1)
+    assert second / spec.scoring.unit == pytest.approx(2 / 1)
+
+
+@pytest.mark.parametrize("neighbours", BOTH, ids=str)
+@pytest.mark.parametrize("cost", [pure(1), zcdp(1)], ids=str)
+def test_our_bounds_take_less_noise_than_the_published_ones(neighbours, cost):
+    def lost(bounds):
+        return explain.shortfalls(spec_of(method="two-stage", bounds=bounds, selection_share=0.5), neighbours, cost)
+
+    assert lost("tight")["candidates"] < lost("paper")["candidates"]
+    assert lost("tight")["combination"] < lost("paper")["combination"]
+
+
+def test_rho_is_split_between_clusters_where_that_is_better():
+    spec = spec_of(method="two-stage")
+    assert explain.together(spec, ADD_REMOVE, pure(1))
+    assert not explain.together(spec, ADD_REMOVE, zcdp(1))
+
+
+@pytest.mark.parametrize("clusters", [3, 5, 9])
+@pytest.mark.parametrize("cost", [pure(1), zcdp(1)], ids=str)
+def test_the_histograms_have_less_error_than_the_published_split(clusters, cost):
+    """The paper: half of the price for the histograms of the clusters, half for one of all rows for each of the d
+    attributes, and the rest by subtraction. Squared errors of shares, a cluster being a C-th of the rows.
+    """
+    gaussian = cost.definition == "zcdp"
+    law = (Law.GAUSSIAN if gaussian else Law.LAPLACE).value
+
+    def errors(inside, outside):
+        return inside * clusters**2 + outside * (clusters / (clusters - 1)) ** 2
+
+    for distinct in range(1, clusters + 1):
+        own = own_weight(clusters, 1, distinct, gaussian)
+        noise = best(explain.sensitivity(ADD_REMOVE, own, 1, distinct), 10, cost, law).std ** 2
+        sharing = clusters / distinct - 1  # other clusters with the same attribute
+        ours = errors(noise / own**2, noise + sharing * noise / own**2)
+        half = cost * Fraction(1, 2)
+        cluster = best(Sensitivity.of_counts(ADD_REMOVE), 10, half, law).std ** 2
+        everyone = best(Sensitivity.of_counts(ADD_REMOVE, distinct), 10, half, law).std ** 2
+        assert ours < errors(cluster, everyone + cluster)
+
+
+def test_the_outlook_tells_the_noise_of_a_count():
+    setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE_ONE, 1000, 1000)
+    with pytest.raises(InputError, match="which clusters"):
+        explain.outlook(ClustersRequest(), setting, pure(1))
+    asked = ClustersRequest(labels=["a", "b", "c"], attributes=ATTRIBUTES, selection_share=0.5)
+    found = explain.outlook(asked, setting, pure(1))
+    # three different attributes: a row is in one own cell of weight 2 and in two rest cells, and is replaced
+    assert found.std == pytest.approx(math.sqrt(2) * 2 * (2 + 2) / 0.5 / 2, rel=0.01)
+    assert found.std < found.error < found.band
+    assert explain.outlook(asked, setting, pure(2)).error < found.error
+
+
+def test_the_noised_stages_are_a_privacy_enabling_set():
+    found = explain.diagram()
+    assert found.noised in found.privacy_enabling_sets()
+
+
+# Receipts -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_guarantee_names_the_price_of_the_clustering(make_table):
+    table = make_table(people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(3))
+    other = make_table(people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(3))
+    assert "Public: the clustering, the names" in _explained(table, CLUSTERING).receipt.guarantee
+    paid = _Paid(_explained(table, CLUSTERING).receipt)
+    assert "itself released with epsilon = 0.5 (pure) (clustering and explanation together: epsilon = 1 (pure))" in (
+        _explained(table, paid).receipt.guarantee
+    )
+    assert f'epsilon = 0.5 (pure) from the account "{table.name}"' in _explained(other, paid).receipt.guarantee
+
+
+class _Paid:
+    """The same clustering as if it had been released."""
+
+    labels, features, thread_safe, assign = CLUSTERING.labels, CLUSTERING.features, True, CLUSTERING.assign
+
+    def __init__(self, receipt) -> None:
+        self.receipt = receipt
+        self.identity = {**CLUSTERING.identity, "release": receipt.entry.event_hash}
+
+    def require(self, domain):
+        return self
+
+
+def _explained(table, clustering):
+    return explain.explain(table, clustering, ClustersRequest(attributes=ATTRIBUTES), cost=pure(Fraction(1, 2)))
