@@ -1,6 +1,7 @@
 """The one compiled loop of the core: adding up the weights of all ways to give candidates to slots.
 
-Numbers are kept as mantissa * 2^exponent, so none overflows and none is cut off. Kept in a file of its own because it
+Numbers are kept as mantissa * 2^exponent, so none overflows, and a term is left out of a sum only where a float would
+not feel it. Kept in a file of its own because it
 needs numba, which is an extra.
 """
 
@@ -33,22 +34,20 @@ def add_candidate(
     """
     for state in range(len(free)):
         slots = free[state]
-        largest = np.int64(-(2**62))
+        total, largest = 0.0, np.int64(-(2**62))
         subset = slots
         while True:
             before = state - step[subset]
             if mantissas[before] > 0.0:
-                largest = max(largest, exponents[before] + powers[subset])
-            if subset == 0:
-                break
-            subset = (subset - 1) & slots
-        total = 0.0
-        subset = slots
-        while True:
-            before = state - step[subset]
-            below = exponents[before] + powers[subset] - largest
-            if mantissas[before] > 0.0 and below > -REACH:
-                total += mantissas[before] * weights[subset] * scale[below + REACH]
+                power = exponents[before] + powers[subset]
+                below = power - largest
+                if below > 0:  # a new largest term: the sum so far moves down by a power of two, exactly
+                    total = (
+                        total * (scale[REACH - below] if below < REACH else 0.0) + mantissas[before] * weights[subset]
+                    )
+                    largest = power
+                elif below > -REACH:
+                    total += mantissas[before] * weights[subset] * scale[below + REACH]
             if subset == 0:
                 break
             subset = (subset - 1) & slots
