@@ -6,7 +6,7 @@ but the target is explained; the three 0/1 columns of self-rated health are put 
 answer, and logarithms are undone, so that a reader meets percents and dollars.
 
 The folder that the demo writes is an ordinary project: `dpexplain pdp --project DIR/dpexplain.toml ...` goes on, and so
-do `ale`, `importance`, `interactions`, `sketch` and `local`.
+do `ale`, `importance`, `interactions`, `sketch`, `local` and `clusters`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from rich.markup import escape as literal
 
+from dpexplain.clusters import dp_kmeans, explain_clusters
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.domain_file import load_domain, save_domain
@@ -77,11 +78,12 @@ TARGET, MOST_VISITS = "visits", 24
 VISITS = Numeric(0, MOST_VISITS, integer=True, missing=0)
 OUTPUT = (0, 12)  # predicted visits a year: from none to one a month
 PAIR = ("chronic_diseases", "coinsurance")
+GROUPED_BY = ("max_expenditure", "incentive", "physical_limitation", "chronic_diseases")  # clusters are found by these
 EFFECTS = ("chronic_diseases", "max_expenditure", "health")
 # epsilon of each release alone, at the account's delta
 PRICES = {
     "curves": 0.7, "pair": 0.5, "effects": 0.5, "importance": 0.5, "interactions": 0.5, "marginals": 0.25,
-    "sketch": 1.0,
+    "sketch": 1.0, "k-means": 0.5, "clusters": 0.5,
 }  # fmt: skip
 
 EXPLAINERS: dict[str, Callable[..., Any]] = {
@@ -185,6 +187,9 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
         _say(show, released[name][0].receipt)
     released["marginals"] = [marginals(data, list(COLUMNS), epsilon=PRICES["marginals"])]
     _say(show, released["marginals"][0].receipt)
+    released["clusters"] = _clusters(data)
+    for result in released["clusters"]:
+        _say(show, result.receipt)
     released["people"] = _explained(released["sketch"][0], model)
     show(f"Explained from the sketch, free: {'; '.join(PEOPLE)}.")
     pd.DataFrame(list(PEOPLE.values())).to_csv(out / "people.csv", index=False)
@@ -294,6 +299,13 @@ def _readable(raw: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def _clusters(data: PrivateTable) -> list[Result]:
+    """Three clusters of rows, found privately, and what tells them apart."""
+    found = dp_kmeans(data, 3, list(GROUPED_BY), epsilon=PRICES["k-means"], labels=["A", "B", "C"])
+    assert found.result is not None
+    return [explain_clusters(data, found, epsilon=PRICES["clusters"]), found.result]
+
+
 def _explained(sketch: Any, model: Model) -> list[Result]:
     """The people explained from the sketch, each through the model's own prediction: free, and no row is read."""
     predictor = model.checked(sketch.space.domain)
@@ -354,6 +366,13 @@ def _page(released: dict[str, list[Result]], forecasts: dict[str, Forecast], sta
             "release, a sketch, from which anybody can be explained from now on, free. The guarantee protects the rows "
             "of the table, not the person who is explained.",
             results=released["people"],
+        ),
+        Section(
+            "Groups of people, and what tells them apart",
+            "Three clusters were found by private k-means over plan and health; for each of them one column that sets "
+            "it apart was chosen, by a noisy choice among all combinations. Blue is inside the cluster, hatched outside. "
+            + " ".join(getattr(released["clusters"][0], "sentences", [])),
+            results=released["clusters"],
         ),
         Section(
             "Two columns at once, and where the rows are",

@@ -13,6 +13,7 @@ from dpexplain import demo
 from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
 
+GROUPS = ["clusters", "dp-kmeans"]
 RANKINGS = ["permutation-importance", "rank-aggregation"]
 
 
@@ -32,7 +33,7 @@ def test_every_feature_has_its_files(folder):
     out, (first, lines, _), _ = folder
     effects = [f"accumulated-effects-{name}" for name in demo.EFFECTS]
     people = ["attribution", "attribution-2"]
-    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals", "local-sketch", *people]
+    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals", "local-sketch", *people, *GROUPS]
     for name in names:
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.results.Result)
@@ -61,7 +62,9 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     assert re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*\"", page) == []
     assert "What is not" in page
     assert "no person id" in page
-    assert page.count("<svg") == len(demo.COLUMNS) + len(demo.EFFECTS) + len(RANKINGS) + 2 + len(demo.PEOPLE)
+    assert page.count("<svg") == len(demo.COLUMNS) + len(demo.EFFECTS) + len(RANKINGS) + 2 + len(demo.PEOPLE) + len(
+        GROUPS
+    )
     for name in demo.COLUMNS:
         assert f"Partial dependence of {name}" in page
     for name in demo.EFFECTS:
