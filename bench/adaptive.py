@@ -48,6 +48,7 @@ PLAIN, ADAPTIVE, ENHANCED = "non-adaptive", "adaptive", "enhanced"
 NEW, NEW_PAPER = "non-interactive", "non-interactive, labels of the paper"
 EQUAL = "non-adaptive at the epsilon that adaptive spent"
 SKETCH = "sketch at the epsilon that adaptive spent"
+UNNOISED = ("as many steps", "T steps from the same start", "T steps from zero")
 VARIANTS = (ADAPTIVE, ENHANCED)
 ACS, TEXT = 1_494_974, 8_815_568  # rows of the paper's tables
 # section 6.2 and Figure 5: epsilon of a query, mean steps; of 4,500 queries, those with all T steps or a good start
@@ -167,7 +168,7 @@ class Bench:
             "loss": losses,
         }
         if history:
-            found["paths"] = self._paths(asked)
+            found |= {"paths": self._paths(asked), "without noise": self._unnoised(asked)}
             for name, labels, new in ((NEW, "model", self.part.new), (NEW_PAPER, "paper", self.part.new[:100])):
                 free = explainer.non_interactive(labels=labels)
                 found[name] = [self._loss(i, free.explain(self.part.record(i))) for i in new]
@@ -178,6 +179,31 @@ class Bench:
         pairs = [(i, query) for i, query in zip(self.part.queries, asked, strict=True) if _good(query)]
         chosen = np.random.default_rng(0).permutation(len(pairs))[: PATHS // THIRDS]
         return [path_losses(pairs[k][1], self.problem(pairs[k][0])) for k in chosen]
+
+    def _unnoised(self, asked: Sequence[Query]) -> list[list[float]]:
+        """Where exact gradients lead: as many steps from the same start, T from there, T from zero."""
+        found = []
+        for i, query in zip(self.part.queries, asked, strict=True):
+            if query.how == COMPUTED and "start" in query.attribution.settings:
+                problem, start = self.problem(i), np.array(query.attribution.settings["start"]) / paths.FINE
+                ways = ((start, query.iterations), (start, T), (np.zeros_like(start), T))
+                found.append([exact_descent(problem, first, steps, _rate(query)) for first, steps in ways])
+        return found
+
+
+def _rate(query: Query) -> float:
+    """The learning rate of a released path at its first step."""
+    spec, released = query.attribution.receipt.request["spec"], query.attribution.released
+    slope, scale = paths.slope_of(spec), float(Noise.from_json(released["parts"]["gradient-1"]["noise"]).scale)
+    return slope.rate(scale / (slope.unit * paths.rows_of(spec, released)))
+
+
+def exact_descent(problem: Problem, phi: np.ndarray, steps: int, rate: float) -> float:
+    """The loss after so many steps without noise."""
+    for t in range(1, steps + 1):
+        phi = phi - rate / np.sqrt(t) * 2 * (problem.A @ phi - problem.b)
+        phi = phi / max(1.0, float(np.linalg.norm(phi)))
+    return float(problem.excess(phi))
 
 
 def _good(query: Query) -> bool:
@@ -328,6 +354,7 @@ def budgets(parts: Sequence[dict[str, Any]], epsilon: float, *, together: bool) 
     plain = np.array([part[PLAIN] for part in mine])
     streams = {name: [part[name] for part in mine] for name in VARIANTS}
     new = {name: np.concatenate([stream[name] for stream in streams[ADAPTIVE]]) for name in (NEW, NEW_PAPER)}
+    exact = np.concatenate([stream["without noise"] for stream in streams[ADAPTIVE]])
     curves = {PLAIN: plain_spent(plain.shape[1], epsilon, together=together)}
     curves |= {name: spent(streams[name], together=together) for name in VARIANTS}
     losses = {PLAIN: plain, **{name: np.array([s["loss"] for s in streams[name]]) for name in VARIANTS}, **new}
@@ -338,6 +365,7 @@ def budgets(parts: Sequence[dict[str, Any]], epsilon: float, *, together: bool) 
         **{name: told(streams[name], together=together) for name in VARIANTS},
         **{name: {"points": len(found), "mean loss": float(found.mean())} for name, found in new.items()},
         **{name: {"mean loss": float(np.mean([part[name] for part in mine]))} for name in (EQUAL, SKETCH)},
+        "without noise": dict(zip(UNNOISED, exact.mean(axis=0).tolist(), strict=True)),
         "loss of phi = 0": float(np.mean([part["zero"] for part in parts])),
         "curves": curves,
         "losses": {name: np.histogram(np.clip(v, 1e-6, 1), LOSSES)[0].tolist() for name, v in losses.items()},
@@ -393,19 +421,19 @@ def run(options: Namespace) -> None:
     if not quick:
         imdb = scenes.imdb(options.data)
         copies = round(TEXT / imdb.rows)
-        cases.append(Case("Text", random_parts(imdb, 30, copies), (0.006,), True))
+        cases.append(Case("Text", random_parts(imdb, 40, copies), (0.006,), True))
         jobs.ask("Text", budget_job, cases[-1].parts, cases[-1].epsilons)
     adult = scenes.adult(options.data)
-    cases.append(Case("Adult", random_parts(adult, 20 if quick else 300, 1, whole=True), (0.1, 1.0), False))
+    cases.append(Case("Adult", random_parts(adult, 20 if quick else 400, 1, whole=True), (0.1, 1.0), False))
     jobs.ask("Adult", budget_job, cases[-1].parts, cases[-1].epsilons)
     regular = adult if quick else scenes.census(options.data, trees=TREES)
     copies = round(ACS / regular.rows)
     if not quick:
-        cases.append(Case("Census", random_parts(regular, 250, copies), (0.01, 0.1), True))
+        cases.append(Case("Census", random_parts(regular, 300, copies), (0.01, 0.1), True))
         jobs.ask("Census", budget_job, cases[-1].parts, cases[-1].epsilons)
-    figure_9 = densities(jobs, regular, copies, 20 if quick else 120)
+    figure_9 = densities(jobs, regular, copies, 20 if quick else 150)
     load = scenes.adult if quick else scenes.census
-    figure_9 |= overfits(jobs, regular, load(options.data, trees=TREES, depth=60), copies, 20 if quick else 100)
+    figure_9 |= overfits(jobs, regular, load(options.data, trees=TREES, depth=60), copies, 20 if quick else 150)
     results = jobs.results()
     content: dict[str, Any] = {}
     for case in cases:
@@ -459,27 +487,26 @@ def overfits(jobs: Jobs, scene: Scene, deep: Scene, copies: int, queries: int) -
 
 
 def _figure(content: dict[str, Any]) -> Figure:
-    """Rows: budget, losses, steps, paths; columns: tables. Below: Figure 9."""
+    """Rows: budget, losses, steps, paths; columns: tables. Below: Figure 9, and the legend of the losses."""
     names = [name for name in content if name != "Figure 9"]
-    figure = Figure(figsize=(4.0 * len(names), 15.5), layout="constrained")
+    figure = Figure(figsize=(3.6 * len(names), 15), layout="constrained")
     grid = figure.subplots(5, len(names), squeeze=False)
     for j, name in enumerate(names):
         found = content[name]
-        _curves(grid[0][j], {key: found["curves"][key] for key in COLOURS if key in found["curves"]})
+        _curves(grid[0][j], found["curves"])
         grid[0][j].set_title(f"{name}\n{found['table']}", fontsize=9)
         _losses(grid[1][j], found)
         _steps(grid[2][j], found["steps"])
         _paths(grid[3][j], found["paths"])
-    for j, axes in enumerate(grid[4]):
-        key = ("9a", "9b")[j] if j < 2 else None
-        if key is None:
-            axes.set_axis_off()
-            continue
+    for axes, key in zip(grid[4], ("9a", "9b"), strict=False):
         _curves(axes, {n[4:]: f["curve"] for n, f in content["Figure 9"].items() if n.startswith(key)})
         axes.set_title(f"Figure {key}, Census, epsilon 0.01", fontsize=9)
-    for i, label in enumerate(("epsilon spent", "share of queries", "share of computed", "loss along 15 paths")):
-        grid[i][0].set_ylabel(label)
-    grid[4][0].set_ylabel("epsilon spent")
+    for axes in grid[4][2:]:
+        axes.set_axis_off()
+    grid[4][2].legend(*grid[1][0].get_legend_handles_labels(), title="losses (second row)", loc="upper left")
+    labels = ("epsilon spent", "share of queries", "share of computed", "loss along 15 paths", "epsilon spent")
+    for line, label in zip(grid, labels, strict=True):
+        line[0].set_ylabel(label)
     return figure
 
 
@@ -500,8 +527,7 @@ def _losses(axes: Axes, found: dict[str, Any]) -> None:
     sketch = found[SKETCH]["mean loss"]
     axes.axvline(sketch, color="k", linestyle="--", linewidth=1, label="sketch, mean")
     axes.axvline(found["loss of phi = 0"], color="0.6", linestyle=":", linewidth=1, label="phi = 0, mean")
-    axes.set(xscale="log", xlabel="approximation loss")
-    axes.legend(fontsize=6)
+    axes.set(xscale="log", xlabel="approximation loss", xlim=(5e-6, 1))
 
 
 def _steps(axes: Axes, steps: dict[str, list[int]]) -> None:
@@ -514,8 +540,5 @@ def _steps(axes: Axes, steps: dict[str, list[int]]) -> None:
 def _paths(axes: Axes, paths: list[list[float]]) -> None:
     for path in paths:
         axes.plot(np.maximum(path, 1e-7), linewidth=0.8)
-    if paths:
-        axes.set_yscale("log")
-    else:
-        axes.text(0.5, 0.5, "no start below the noise", ha="center", transform=axes.transAxes)
-    axes.set(xlabel="step")
+    axes.set(xlabel="step", yscale="log", ylim=(5e-4, 5e-2))
+    axes.set_title(f"{len(paths)} starts below the noise", fontsize=8)

@@ -370,7 +370,7 @@ def _page(released: dict[str, list[Result]], forecasts: dict[str, Forecast], sta
         Section(
             "Groups of people, and what tells them apart",
             "Three clusters were found by private k-means over plan and health; for each of them one column that sets "
-            "it apart was chosen, by a noisy choice among all combinations. Blue is inside the cluster, hatched outside. "
+            "it apart was chosen, by a noisy choice among all of them. Blue is inside the cluster, hatched outside. "
             + " ".join(getattr(released["clusters"][0], "sentences", [])),
             results=released["clusters"],
         ),

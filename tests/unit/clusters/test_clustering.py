@@ -158,7 +158,6 @@ def failing(rows: pd.DataFrame):
         ({"old": 3}, "predicates are functions"),
         ({}, "predicates are functions"),
     ],
-    ids=str,
 )
 def test_unusable_rules_are_refused(function, message):
     labels = ["old", "young"] if not isinstance(function, dict) else None

@@ -152,7 +152,6 @@ def test_many_records_at_once_are_explained_as_one_by_one(sketch, frame):
         (RECORD, {"anchor": "top"}, "finite number"),
         (RECORD, {"prediction": 0.5, "anchor": "middle"}, "not both"),
     ],
-    ids=str,
 )
 def test_bad_questions(sketch, record, options, message):
     with pytest.raises(dpx.InputError, match=message):
