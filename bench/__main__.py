@@ -13,6 +13,7 @@ NAMES = {
     "votes": "ranking concordance of rank aggregation",
     "quantiles": "rank errors of private quantiles",
     "local": "local explanations: approximation loss, the sketch, speed, against Algorithm 1 of the paper and LIME",
+    "adaptive": "a stream of explanations: budget, losses and steps of the adaptive explainer, Algorithm 1, the sketch",
     "showcase": "faces, reviews and groups explained: Table 2, Table 3 and Figure 1 of the paper on our tables",
     "private_models": "explanations of models trained with DP-SGD: section 6.3 of the paper on our tables",
     "speed": "time of the private PDP against bare predictions and scikit-learn",

@@ -1,10 +1,12 @@
 """The adaptive explainer of paper 001 on our tables: Figures 2, 3, 4, 5 and 9, and our sketch beside them.
 
 The product's `AdaptiveExplainer` answers every query, with all of its requests, bounds and prices. Two things are done
-faster here: the exact sums of a record are computed from arrays and remembered, and noise is normal and rounded instead
-of exactly discrete, which at scales above 2^20 is the same law to the eye of any benchmark. As in `showcase`, a table
-"as if of so many rows" has every row that many times: the same means, less noise for each row. Tables come in three
-disjoint thirds with queries of their own, as in the paper, so that their prices do not add up (parallel composition).
+faster here: the exact sums of a record are computed from arrays and remembered (on Adult and Census the first are
+compared with the product's), and noise is normal, seeded and rounded, not exactly discrete: the same law at scales in
+the thousands and more. As in `showcase`, a table "as if of so many rows" has every row that many times: the same means,
+less noise for each row. Census and text come in three disjoint thirds with queries of their own, as in the paper, so
+that their prices do not add up (parallel composition). Adult is small: three streams ask the whole table, and the mean
+of their prices is shown.
 """
 
 from __future__ import annotations

@@ -78,3 +78,15 @@ def test_a_clustering_that_fails_on_synthetic_rows_costs_nothing(with_clustering
     edit(with_clustering / "dpexplain.toml", "cli_test_model:halves", "cli_test_model:fails")
     assert "clustering fails on synthetic rows" in refusal(capsys, 2, "clusters", "--epsilon", "1")["message"]
     assert not (with_clustering / "budget.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--kmeans", "25", "--kmeans-epsilon", "1", "--epsilon", "0.5"], 2, "too many to weigh all combinations"),
+        (["--kmeans", "2", "--kmeans-epsilon", "1.6", "--epsilon", "0.5"], 3, "together cost epsilon = 2.1"),
+    ],
+)
+def test_clusters_are_not_paid_for_when_they_cannot_be_explained(project, capsys, arguments, code, message):
+    assert message in refusal(capsys, code, "clusters", *arguments)["message"]
+    assert answer(capsys, "budget")["accounts"][0]["spent"]["amount"] == "0/1"

@@ -10,8 +10,10 @@ from dpexplain.cli.explain import Price, Task, left_for, prepare_folder, publish
 from dpexplain.cli.project import Project
 from dpexplain.cli.report import Reporter, text
 from dpexplain.clusters import dp_kmeans
-from dpexplain.clusters.explain import ClustersRequest, explain
-from dpexplain.errors import InputError
+from dpexplain.clusters.explain import ClustersRequest, check_noise, explain, resolve
+from dpexplain.core.budget import Cost
+from dpexplain.data.table import PrivateTable
+from dpexplain.errors import BudgetError, DpexplainError, InputError
 from dpexplain.render import text as words
 from dpexplain.results import Result
 
@@ -50,10 +52,18 @@ def clusters(
     results: list[Result] = []
     if ready is None:
         assert kmeans is not None
+        _require_both(table, request, kmeans, cost, budget.cost(epsilon=kmeans_epsilon), price.analyst)
         ready = dp_kmeans(table, kmeans, epsilon=kmeans_epsilon)
         assert ready.result is not None
         results.append(ready.result)
-    results.insert(0, explain(table, ready, request, cost=cost))
+    try:
+        results.insert(0, explain(table, ready, request, cost=cost))
+    except DpexplainError as error:
+        if results and not results[0].receipt.replayed:  # the clusters were found and paid for
+            error.spent = (
+                f"{budget.describe(results[0].receipt.cost)} was spent on k-means, whose clusters are in the ledger."
+            )
+        raise
     task = Task(request, explain, "Clusters", LEAD)
     files = publish(results, out, task, table.name, budget.describe(cost))
     after = table.ledger.statement(table.name)
@@ -78,6 +88,22 @@ def clusters(
             "page": str(out / "index.html"),
         }
     )
+
+
+def _require_both(
+    table: PrivateTable, request: ClustersRequest, k: int, cost: Cost, first: Cost, analyst: str | None
+) -> None:
+    """Refuse what cannot be explained, or not be paid for, before clusters are paid for."""
+    labels = [str(number) for number in range(k)]
+    spec = resolve(request, table.domain, labels, table.neighbours, table.rows_hint, cost)
+    check_noise(spec, table.neighbours, cost)
+    left = left_for(table.ledger.statement(table.name), analyst)
+    if not first + cost <= left:
+        raise BudgetError(
+            f"k-means and explanation together cost {table.budget.describe(first + cost)}; "
+            f"left is {words.left_text(table.budget, left)}.",
+            hint="use smaller prices",
+        )
 
 
 def _paid(result: Result) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ Floats = NDArray[np.float64]
 
 OTHER = "other"  # the name of the code that follows those of the labels
 SYNTHETIC = 128
+BLOCK = 2_048  # rows that a rule is asked about at once, always
 A_RULE = "a clustering is a fitted predictor, a function of a DataFrame, or {name: predicate}."
 NO_LABELS = (
     "labels of rows were given. They were computed from the rows, so they are private, and an explanation of them "
@@ -107,6 +109,8 @@ class Clustering:
             said = error.message.replace("the model", "the clustering").replace("one number", "one label")
             raise ModelError(said, hint=error.hint) from None
         _require_labels(predictor, domain, names)
+        tried = PublicRandom(0).rows(domain, SYNTHETIC)  # the rows of the check: the rule is known to answer them
+        filler = tried.take(np.arange(BLOCK) % SYNTHETIC)
         known_as = {key: model.identity[key] for key in ("name", "version", "features", "as_array")}
         return cls(
             labels=names,
@@ -115,7 +119,7 @@ class Clustering:
             identity={"kind": "function", **known_as, "answers": list(answers), "labels": list(names)},
             result=None,
             thread_safe=model.thread_safe,
-            _codes=lambda rows: predictor.predict_at(predictor.inputs(rows), {}),
+            _codes=partial(predictor.predict_in_blocks, filler=filler),
         )
 
     @classmethod
@@ -198,6 +202,9 @@ def codes_of(answer: Any, answers: Sequence[Any]) -> Floats:
     """
     told = answer.to_numpy() if hasattr(answer, "to_numpy") else answer
     values = told if isinstance(told, np.ndarray) else np.asarray(told, dtype=object)
+    if values.dtype.kind in "US" and not all(isinstance(known, str) for known in answers):
+        # one text among numbers made texts of all: the row that did it is found alone, and the others stay numbers
+        raise ValueError("numbers were turned into texts")
     codes = np.full(values.shape, float(len(answers)))
     for code, known in enumerate(answers):
         codes[values == known] = code
@@ -293,6 +300,8 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
         raise InputError(f"there can be 1 to {MOST_CLUSTERS} clusters; got {len(names)}.")
     if len(set(names)) < len(names) or not all(name.strip() for name in names):
         raise InputError("every cluster needs a name of its own.")
+    if len(set(answers)) < len(answers):
+        raise InputError("two labels are equal.", hint="note that 1, 1.0 and True are equal")
     if OTHER in names:
         raise InputError(
             f'"{OTHER}" is the name for rows that are in none of the clusters.',

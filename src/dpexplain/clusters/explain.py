@@ -40,7 +40,7 @@ from dpexplain.clusters.scores import (
     single_scores,
 )
 from dpexplain.core.budget import Cost, Definition
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.combinations import rate_for, steps
 from dpexplain.core.domain import Categorical, Domain
 from dpexplain.core.mechanisms import best, selection, selection_epsilon
@@ -54,6 +54,7 @@ from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
 from dpexplain.results.base import receipt_for
 from dpexplain.results.clusters import (
+    MOST_LISTED,
     Cells,
     ClusterExplanation,
     candidate_shortfall,
@@ -70,7 +71,7 @@ SHARES = tuple(
 SERVES = 0.01  # which is one whose score is right to 1 % of the largest possible one
 UNKNOWN_ROWS_SHARE = Fraction(3, 10)
 STAGE_SHARE = Fraction(1, 2)  # of the price of a two-stage choice, for the candidates
-MOST_LISTED = 2**20  # combinations of candidates
+OUTSIDE = "what the clustering reveals about the data it was made from"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -429,22 +430,38 @@ def explain(table: PrivateTable, clustering: Clustering, request: ClustersReques
         "clustering": clustering.identity,
         "spec": spec.to_json(),
         "public": [*public, table.domain.describe(), *table.neighbours.public],
-        "outside": [] if clustering.receipt else ["what the clustering reveals about the data it was fitted on"],
+        "outside": [] if released_here(clustering, table) else [OUTSIDE],
     }
     released = table.door.release(label, identity, cost, body)
     return ClusterExplanation(receipt_for(label, table.budget, table.neighbours, released), released.payload)
 
 
 def clustering_fact(clustering: Clustering, table: PrivateTable, cost: Cost) -> str:
-    """The clustering as a public fact; one that was released from rows has a price, and prices add up."""
+    """The clustering as a public fact; one that was released from rows has a price, and prices add up.
+
+    The sum is told only where this table's own ledger has that release, so a file cannot make it smaller.
+    """
     receipt = clustering.receipt
     if receipt is None:
         return "the clustering"
     paid = f"the clustering, which was itself released with {receipt.budget.describe(receipt.cost)}"
-    same = receipt.entry.account == table.name and receipt.cost.definition is cost.definition
-    if not same:
-        return f'{paid} from the account "{receipt.entry.account}"'
+    if not released_here(clustering, table):
+        return f"{paid} for {receipt.neighbours.describe()} (according to its receipt, which was not checked here)"
     return f"{paid} (clustering and explanation together: {table.budget.describe(receipt.cost + cost)})"
+
+
+def released_here(clustering: Clustering, table: PrivateTable) -> bool:
+    """Whether the account of this table has released exactly these centres, under the same relation, at this price."""
+    result = clustering.result
+    if result is None:
+        return False
+    stored = table.door.account.find(digest(result.receipt.request))
+    return (
+        stored is not None
+        and stored.payload == result.released
+        and stored.entry.charged == result.receipt.cost
+        and result.receipt.neighbours == table.neighbours
+    )
 
 
 def explain_clusters(

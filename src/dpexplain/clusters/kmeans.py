@@ -278,6 +278,8 @@ def explain(
     table: PrivateTable, request: KMeansRequest, *, cost: Cost, labels: Sequence[str] | None = None
 ) -> ClusterCentres:
     """Release the centres of `request` for `cost`. Names of clusters are not part of what is released."""
+    if labels is not None and not (isinstance(labels, Sequence) and all(isinstance(name, str) for name in labels)):
+        raise InputError("labels are names of the clusters, in the order in which they are found.", hint='["A", "B"]')
     _, names = declared(labels, tuple(range(request.k)))
     if len(names) != request.k:
         raise InputError(f"{len(names)} labels were given for {request.k} clusters.")

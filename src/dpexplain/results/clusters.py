@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEVEL = 0.95
+MOST_LISTED = 2**20  # combinations of candidates
 MOST_NAMED = 3  # values of a category that a sentence names
 LEAST_GAIN = 0.005  # of a share, for which a sentence names one more value
 Chosen = tuple[tuple[int, ...], ...]  # for each cluster the numbers of its attributes
@@ -343,11 +345,30 @@ class ClusterExplanation(Result):
     def view(self) -> JsonObject:
         return {}
 
+    def check(self) -> None:
+        """Refuse a file that asks for endless work, or that says what no release of ours says."""
+        labels, parts, uses = self.labels, self.released["parts"], self.spec["per_cluster"]
+        if len(set(labels)) < len(labels) or not all(label.strip() and label != "other" for label in labels):
+            raise ValueError("every cluster has a name of its own")
+        choice = parts["combination"]["values"]
+        if self.spec["method"] == "two-stage":
+            listed = self.candidates
+            ways = math.prod(math.comb(len(mine), uses) for mine in listed)
+            if len(listed) != len(labels) or any(len(mine) != self.spec["candidates"] for mine in listed):
+                raise ValueError("no candidates of ours")
+            if not 0 < ways <= MOST_LISTED or type(choice[0]) is not int:
+                raise ValueError("no choice of ours")
+        elif not all(type(a) is int for mine in choice for a in mine):
+            raise ValueError("no choice of ours")
+        if int(self.spec["unit"]) < 1 or int(self.spec["cluster_unit"]) < 1:
+            raise ValueError("no scores of ours")
+
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> ClusterExplanation:
         if view:
             raise ValueError("explanations of clusters have no view")
         found = cls(receipt, released)
+        found.check()
         values, noise = found.part("histograms")
         if (
             len(values) != found.cells.size
@@ -393,7 +414,7 @@ def combinations_in(spec: JsonObject) -> float:
 def combination_shortfall(spec: JsonObject, part: JsonObject, level: float) -> float:
     """In rows of the score. One stage: P(score < best - x) <= combinations * exp(-x / scale)."""
     if "rate" in part:
-        scale = UNIT / (float(Fraction(part["rate"])) * math.log(2))
+        scale = UNIT / (float(positive(part["rate"])) * math.log(2))
         found = scale * (math.log(combinations_in(spec)) - math.log(1 - checked_level(level)))
     else:
         found = _selection(part, 1, combinations_in(spec)).shortfall(checked_level(level))
@@ -408,7 +429,14 @@ def candidate_shortfall(spec: JsonObject, parts: JsonObject, level: float) -> fl
 
 
 def _selection(part: JsonObject, k: int, candidates: float) -> Selection:
-    return Selection(Fraction(part["scale"]), k, math.ceil(candidates))
+    return Selection(positive(part["scale"]), k, math.ceil(candidates))
+
+
+def positive(text: str) -> Fraction:
+    """A positive fraction as the core writes it, and not one that fills the memory."""
+    if not re.fullmatch(r"\d{1,60}(/\d{1,60})?", text) or Fraction(text) <= 0:
+        raise ValueError("no scale of ours")
+    return Fraction(text)
 
 
 def reach_of_sum(noise: Noise, own: int, own_cells: int, rest_cells: int, level: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -233,27 +234,32 @@ def test_the_noised_stages_are_a_privacy_enabling_set():
 
 
 def test_the_guarantee_names_the_price_of_the_clustering(make_table):
-    table = make_table(people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(3))
-    other = make_table(people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(3))
-    assert "Public: the clustering, the names" in _explained(table, CLUSTERING).receipt.guarantee
-    paid = _Paid(_explained(table, CLUSTERING).receipt)
-    assert "itself released with epsilon = 0.5 (pure) (clustering and explanation together: epsilon = 1 (pure))" in (
-        _explained(table, paid).receipt.guarantee
+    """The sum of both prices is told where this account has released the clustering itself, and only there."""
+    table = make_table(people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(5))
+    other = make_table(people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(5))
+    unit = make_table(
+        people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(5), unit=dpx.Unit("person", 2)
     )
-    assert f'epsilon = 0.5 (pure) from the account "{table.name}"' in _explained(other, paid).receipt.guarantee
+    assert "Public: the clustering, the names" in _explained(table, CLUSTERING).receipt.guarantee
+    paid = dpx.dp_kmeans(table, 2, ["age", "income"], epsilon=0.5)
+    found = _explained(table, paid).receipt.guarantee
+    assert (
+        "itself released with epsilon = 0.5 (pure) (clustering and explanation together: epsilon = 1 (pure))" in found
+    )
+    assert explain.OUTSIDE not in found
+    for elsewhere in (other, unit):
+        found = _explained(elsewhere, paid).receipt.guarantee
+        assert "not checked here" in found
+        assert "together" not in found
+        assert explain.OUTSIDE in found
 
 
-class _Paid:
-    """The same clustering as if it had been released."""
-
-    labels, features, thread_safe, assign = CLUSTERING.labels, CLUSTERING.features, True, CLUSTERING.assign
-
-    def __init__(self, receipt) -> None:
-        self.receipt = receipt
-        self.identity = {**CLUSTERING.identity, "release": receipt.entry.event_hash}
-
-    def require(self, domain):
-        return self
+def test_a_forged_price_of_a_clustering_is_not_believed(make_table):
+    table = make_table(people(300), domain=DOMAIN, relation="add-remove", budget=dpx.Budget(5))
+    result = dpx.dp_kmeans(table, 2, ["age", "income"], epsilon=0.5).result
+    cheap = replace(result.receipt, entry=replace(result.receipt.entry, charged=pure(Fraction(1, 1000))))
+    forged = dpx.Clustering.of(replace(result, receipt=cheap), domain=DOMAIN)
+    assert "not checked here" in _explained(table, forged).receipt.guarantee
 
 
 def _explained(table, clustering):

@@ -43,7 +43,7 @@ SOME = {"age": 24, "income": 10.0}
         ({"features": ["height"]}, "unknown feature 'height'"),
         ({"features": ["sex"]}, "3 clusters were asked for, but the domain has 2 different points"),
         ({"labels": ["a", "b"]}, "2 labels were given for 3 clusters"),
-        ({"labels": [0, 1]}, "2 labels were given for 3 clusters"),
+        ({"labels": [0, 1, 2]}, "labels are names of the clusters"),
         ({"labels": ["a", "a", "b"]}, "a name of its own"),
         ({"labels": ["a", "other", "b"]}, "in none of the clusters"),
         ({"features": ["age", ["sex"]]}, "named by texts"),
