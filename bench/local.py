@@ -334,16 +334,17 @@ def _figure(content: dict[str, Any]) -> Figure:
     """Loss against epsilon for each method; one panel for each table."""
     panels = [key for key in content if key in ("Adult, add-remove", "Adult, replace-one", "IMDB, add-remove")]
     figure = Figure(figsize=(4.6 * len(panels), 4.2), layout="constrained")
-    styles = dict(zip(["moments", "sketch"], ["C0", "C2"], strict=True))
+    colours = {"moments": "C0", "sketch": "C2", "T=20": "#c98b4a", "T=200": "#8a4b12"}
     for axes, key in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         for name, by in content[key]["mean loss"].items():
+            colour = next(c for end, c in colours.items() if name.endswith(end))
             dashed = "--" if "zCDP" in name else "-"
-            axes.plot([float(e) for e in by], list(by.values()), dashed, marker="o", color=styles.get(name), label=name)
+            axes.plot([float(e) for e in by], list(by.values()), dashed, marker="o", color=colour, label=name)
         sketch = content.get(key.replace("add-remove", "sketch"))
         if sketch is not None and "replace-one" not in key:
             by = {float(e): line["mean loss"] for e, line in sketch["total epsilon"].items()}
             label = f"sketch: {sketch['queries']:,} queries in all"
-            axes.plot(list(by), list(by.values()), marker="s", color=styles["sketch"], label=label)
+            axes.plot(list(by), list(by.values()), marker="s", color=colours["sketch"], label=label)
         axes.axhline(content[key]["loss of phi = 0"], color="0.6", linewidth=0.8, linestyle=":")
         axes.set(xscale="log", yscale="log", title=key, xlabel="epsilon of one query (sketch: of all)")
     figure.axes[0].set_ylabel("mean approximation loss E(phi)")
