@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from commands import answer, edit, refusal
 from dpexplain.cli.app import run
 
 FUNCTION = """
+def fails(rows):
+    raise ValueError("a secret row")
+
 
 def halves(rows):
     return (rows["age"] >= 25).map({True: "old", False: "young"})
 """
 SECTION = """
 [clustering]
-import = "cli_test_model:halves"
+import = "cluster_rules:halves"
 labels = ["young", "old"]
 name = "halves"
 version = "1"
@@ -22,10 +27,11 @@ version = "1"
 
 
 @pytest.fixture
-def with_clustering(project):
+def with_clustering(project, monkeypatch):
     """The project with a clustering by public knowledge."""
-    for name, more in (("cli_test_model.py", FUNCTION), ("dpexplain.toml", SECTION)):
-        (project / name).write_text((project / name).read_text() + more)
+    monkeypatch.delitem(sys.modules, "cluster_rules", raising=False)
+    (project / "cluster_rules.py").write_text(FUNCTION)
+    (project / "dpexplain.toml").write_text((project / "dpexplain.toml").read_text() + SECTION)
     return project
 
 
@@ -75,7 +81,7 @@ def test_without_a_clustering_it_says_what_to_do(project, capsys):
 
 
 def test_a_clustering_that_fails_on_synthetic_rows_costs_nothing(with_clustering, capsys):
-    edit(with_clustering / "dpexplain.toml", "cli_test_model:halves", "cli_test_model:fails")
+    edit(with_clustering / "dpexplain.toml", "cluster_rules:halves", "cluster_rules:fails")
     assert "clustering fails on synthetic rows" in refusal(capsys, 2, "clusters", "--epsilon", "1")["message"]
     assert not (with_clustering / "budget.db").exists()
 

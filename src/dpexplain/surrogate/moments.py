@@ -181,7 +181,8 @@ class Moments:
         one = rows * self.local.levels**2
         problem = Quadratic(A, np.zeros(len(A)), RIDGE * std * math.sqrt(len(A)) / one)
         moved: Floats = np.linalg.norm(problem.solve(self._padded(lines).T), axis=0)
-        return moved * (self.local.unit * std / one * math.sqrt(self.noise_share))
+        pull = (RIDGE * self._reach) ** 2  # of the ridge, as in `fit`
+        return moved * (self.local.unit * std / one * math.sqrt(self.noise_share + pull))
 
     def to_json(self) -> JsonObject:
         return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}
