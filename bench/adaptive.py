@@ -28,13 +28,14 @@ from threadpoolctl import threadpool_limits
 
 import dpexplain as dpx
 from bench import report, scenes
-from bench.local import DELTA, Unlimited, algorithm_1, cost_of
+from bench.cached import BenchAccount
+from bench.local import DELTA, ENDLESS, algorithm_1, cost_of
 from bench.scenes import Problem, Scene
 from dpexplain.core.budget import Cost
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
-from dpexplain.core.sensitivity import Relation, Sensitivity
+from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.explainers import local_sketch
 from dpexplain.explainers.adaptive import COMPUTED, REUSED, Query
 from dpexplain.surrogate import StepWeight
@@ -108,9 +109,9 @@ class Bench:
         )  # fmt: skip
 
     def _table(self, seed: int) -> dpx.PrivateTable:
-        table = self.part.scene.table("add-remove", Unlimited.budget)
+        table = self.part.scene.table("add-remove", ENDLESS)
         table.rows_hint = round(self.part.rows, -3)
-        table.door = Door(Unlimited("add-remove"), sampler=Rounded(seed))
+        table.door = Door(BenchAccount(ENDLESS, Neighbours(Relation.ADD_REMOVE)), sampler=Rounded(seed))
         return table
 
     def problem(self, i: int) -> Problem:
@@ -134,7 +135,7 @@ class Bench:
             return self._known[key]
 
         table.map_sum = remembered  # type: ignore[method-assign]
-        options = {"epsilon": Unlimited.budget.epsilon, "per_query": epsilon, "iterations": T}
+        options = {"epsilon": ENDLESS.epsilon, "per_query": epsilon, "iterations": T}
         return dpx.AdaptiveExplainer(table, self.model, enhanced=variant == ENHANCED, **options)
 
     def sketch(self, epsilon: float, points: Iterable[int], seed: int) -> float:
@@ -308,7 +309,7 @@ def stream_job(part: Part, epsilon: float) -> dict[str, Any]:
 
 def epsilon_of(rho: float) -> float:
     """At DELTA; of an amount, exactly as the account does it."""
-    return Unlimited.budget.epsilon_of(Cost(cost_of(1).definition, Fraction(rho)))
+    return ENDLESS.epsilon_of(Cost(cost_of(1).definition, Fraction(rho)))
 
 
 def spent(streams: Sequence[dict[str, Any]], *, together: bool) -> list[list[float]]:

@@ -31,7 +31,9 @@ class BenchAccount:
 
     name = "bench"
     budget = dpx.Budget(10**6)
-    neighbours = NEIGHBOURS
+
+    def __init__(self, budget: dpx.Budget = budget, neighbours: Neighbours = NEIGHBOURS) -> None:
+        self.budget, self.neighbours = budget, neighbours
 
     def find(self, request_id: str) -> None:  # noqa: ARG002 - the protocol of core.account
         return None

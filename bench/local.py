@@ -20,8 +20,8 @@ from rich.progress import track
 
 import dpexplain as dpx
 from bench import report, scenes
+from bench.cached import BenchAccount
 from bench.scenes import Problem, Scene
-from dpexplain.core.account import Ask, Entry
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
@@ -29,28 +29,10 @@ from dpexplain.explainers import local_explanation, local_sketch
 from dpexplain.surrogate import StepWeight
 
 DELTA = 1e-6
+ENDLESS = dpx.Budget(10**6, DELTA)
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 STEPS = (20, 200)
 RELATIONS = ("add-remove", "replace-one")
-
-
-class Unlimited:
-    """An account that pays for everything and remembers nothing."""
-
-    name = "bench"
-    budget = dpx.Budget(10**6, DELTA)
-
-    def __init__(self, relation: str) -> None:
-        self.neighbours = Neighbours(Relation(relation))
-
-    def find(self, request_id: str) -> None:  # noqa: ARG002 - the protocol of core.account
-        return None
-
-    def reserve(self, ask: Ask) -> str:  # noqa: ARG002
-        return "bench"
-
-    def commit(self, reservation: str, payload: dict[str, Any], charged: Cost) -> Entry:  # noqa: ARG002
-        return Entry("bench", reservation, 1, "", "", "", charged)
 
 
 def cost_of(epsilon: float) -> Cost:
@@ -62,8 +44,8 @@ class Product:
     """The product on one scene; exact sums are remembered while the statistic stays the same."""
 
     def __init__(self, scene: Scene, relation: str) -> None:
-        self.scene, self.table = scene, scene.table(relation, Unlimited.budget)
-        self.table.door = Door(Unlimited(relation))
+        self.scene, self.table = scene, scene.table(relation, ENDLESS)
+        self.table.door = Door(BenchAccount(ENDLESS, Neighbours(Relation(relation))))
         self._sums, self._known = self.table.map_sum, None
         self._key: Any = None
         self.table.map_sum = self._remember  # type: ignore[method-assign]

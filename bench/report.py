@@ -17,6 +17,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
+REAL = "models and data: fixed in bench/; noise: operating-system entropy, so a repetition differs"
+SEEDED = "all fixed in bench/; seeded normal noise, rounded to whole numbers, stands for the exact sampler"
+SIMULATED = ("showcase", "private_models", "adaptive")  # the benchmarks with such noise
 
 
 def write(name: str, options: Namespace, content: dict[str, Any], figure: Figure | None = None) -> None:
@@ -44,7 +47,7 @@ def about(options: Namespace) -> dict[str, Any]:
         "python": sys.version.split()[0],
         "versions": {name: version(name) for name in packages},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
-        "seeds": "models and data: fixed in bench/tables.py; noise: operating-system entropy, so a repetition differs",
+        "seeds": SEEDED if options.name in SIMULATED else REAL,
     }
 
 

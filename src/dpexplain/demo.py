@@ -25,7 +25,6 @@ from dpexplain.clusters import dp_kmeans, explain_clusters
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.domain_file import load_domain, save_domain
-from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.explainers import (
@@ -35,6 +34,7 @@ from dpexplain.explainers import (
     partial_dependence,
     permutation_importance,
 )
+from dpexplain.explainers.local_explanation import anchor_of
 from dpexplain.explainers.marginals import marginals
 from dpexplain.ledger import Statement
 from dpexplain.models import Model
@@ -45,6 +45,7 @@ from dpexplain.render.html import Section, bar, page, table
 from dpexplain.requests import (
     AccumulatedEffects,
     InteractionRanking,
+    LocalExplanation,
     LocalSketch,
     PartialDependence,
     PermutationImportance,
@@ -308,15 +309,11 @@ def _clusters(data: PrivateTable) -> list[Result]:
 
 def _explained(sketch: Any, model: Model) -> list[Result]:
     """The people explained from the sketch, each through the model's own prediction: free, and no row is read."""
-    predictor = model.checked(sketch.space.domain)
+    domain, predictor = sketch.space.domain, model.checked(sketch.space.domain)
     found: list[Result] = []
     for person in PEOPLE.values():
-        columns = {
-            name: np.array([c.categories.index(person[name]) if isinstance(c, Categorical) else person[name]])
-            for name, c in sketch.space.domain.items()
-        }
-        prediction = predictor.predict_at(predictor.inputs(Rows(sketch.space.domain, columns, 1)), {})
-        found.append(sketch.explain(person, prediction=float(prediction[0])))
+        asked = LocalExplanation(record=person, anchor="prediction")
+        found.append(sketch.explain(person, prediction=anchor_of(asked, predictor, domain, model.output)))
     return found
 
 
