@@ -35,11 +35,13 @@ MAY_IMPORT = {
     "models": {"core", "data", "errors"},
     "surrogate": {"core", "errors"},
     "training": {"core", "errors"},
+    "sampling": {"core", "errors"},
+    "games": {"core", "data", "models", "errors"},
     "clusters": {"core", "data", "engine", "models", "grids", "results", "design", "surrogate", "explainers", "errors"},
     "results": {"core", "grids", "binning", "smoothing", "surrogate", "errors", "render"},  # render: lazily, see below
     "explainers": {
         *("core", "data", "engine", "models", "grids", "binning"),
-        *("results", "design", "plain", "losses", "surrogate", "errors"),
+        *("results", "design", "plain", "losses", "surrogate", "games", "errors"),
     },
     "design": {"core", "errors", "render"},  # render: inside functions only
     "requests": {"explainers", "clusters"},

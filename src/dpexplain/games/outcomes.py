@@ -1,0 +1,114 @@
+"""What is explained: the class that a model decides for, or its score; and the outcomes of rows under interventions.
+
+A class is one bit, and a bit can turn on the last digits of a prediction, which depend on how many rows a model is
+asked about at once. So rows are asked in blocks of one public size (`Predictor.predict_in_blocks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.errors import InputError
+from dpexplain.games.plans import Plan
+from dpexplain.models import Predictor
+
+Integers = NDArray[np.int64]
+
+BLOCK, SYNTHETIC = 2_048, 128
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The clipped score; or, with a threshold, one for a score of at least the threshold and zero for a lower one."""
+
+    range: PublicRange  # of the outcome: zero to one for a class
+    threshold: float | None
+
+    @classmethod
+    def of(cls, output: PublicRange, kind: str, threshold: Any = None) -> Outcome:
+        """`kind` "score" or "class"; the threshold of a class is the middle of the output range by default."""
+        if kind not in ("score", "class"):
+            raise InputError(f"unknown outcome {kind!r}.", hint='use "class" or "score"')
+        if kind == "score":
+            if threshold is not None:
+                raise InputError("a score has no threshold.", hint='leave it out, or use outcome="class"')
+            return cls(output, None)
+        threshold = threshold.item() if isinstance(threshold, np.generic) else threshold
+        number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+        if threshold is not None and not (number and output.low < threshold <= output.high):
+            raise InputError(
+                f"the threshold must lie inside the output range {output.low:g} to {output.high:g}; got {threshold!r}."
+            )
+        return cls(PublicRange(0.0, 1.0), output.middle if threshold is None else float(threshold))
+
+    @property
+    def kind(self) -> str:
+        return "score" if self.threshold is None else "class"
+
+    def quantized(self, predictions: NDArray[np.float64]) -> Integers:
+        """Whole numbers in {0..levels}; the middle where the model failed."""
+        if self.threshold is None:
+            return self.range.quantize(predictions)
+        decided = np.where(np.isnan(predictions), np.nan, (predictions >= self.threshold).astype(np.float64))
+        return self.range.quantize(decided)
+
+    def to_json(self) -> JsonObject:
+        return {"range": self.range.to_json(), "threshold": self.threshold}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Outcome:
+        return cls(PublicRange.from_json(value["range"]), value["threshold"])
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Asks a model for the outcomes of rows with some inputs replaced."""
+
+    predictor: Predictor
+    outcome: Outcome
+    filler: Rows  # public rows that fill up a block
+
+    @classmethod
+    def of(cls, predictor: Predictor, outcome: Outcome, domain: Domain) -> Asker:
+        """With synthetic rows as filler: those that the model was checked on."""
+        return cls(predictor, outcome, PublicRandom(0).rows(domain, SYNTHETIC).take(np.arange(BLOCK) % SYNTHETIC))
+
+    def ask(self, rows: Rows, inputs: Any, fixed: Mapping[str, NDArray[np.generic]]) -> Integers:
+        """The outcomes of rows with the columns in `fixed` replaced. `inputs` are the rows as the model takes them."""
+        if self.outcome.threshold is None:
+            return self.outcome.quantized(self.predictor.predict_at(inputs, fixed))
+        replaced = Rows(rows.domain, {**rows.columns, **fixed}, rows.size)
+        return self.outcome.quantized(self.predictor.predict_in_blocks(replaced, self.filler))
+
+    def influences(
+        self,
+        rows: Rows,
+        plan: Plan,
+        names: Sequence[str],
+        values: Mapping[str, Sequence[NDArray[np.generic]]],
+        *,
+        absolute: bool,
+    ) -> Integers:
+        """One line for each row: its influences by `plan`, in whole steps of the outcome.
+
+        names     the inputs that the bits of the plan's masks stand for
+        values    other values of each of them for every row, one array for each draw
+        absolute  of |o() - o(S)| in the place of o() - o(S): how much the outcome changes, in either direction
+        """
+        inputs = self.predictor.inputs(rows)
+        before = self.ask(rows, inputs, {})
+        sums = np.zeros((rows.size, plan.size), dtype=np.int64)
+        for mask, draw, weights in zip(plan.masks.tolist(), plan.draws.tolist(), plan.weights.T, strict=True):
+            used = [name for j, name in enumerate(names) if mask >> j & 1 and name in self.predictor.features]
+            found = self.ask(rows, inputs, {name: values[name][draw] for name in used}) if used else before
+            sums += (-np.abs(found - before) if absolute else found)[:, None] * weights[None, :]
+        return plan.divided(sums)

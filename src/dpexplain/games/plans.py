@@ -1,0 +1,294 @@
+"""Which interventions a row is asked about, and how the answers become its influences.
+
+A coalition S is a set of inputs, a mask of bits; o(S) is the outcome of a row whose inputs in S were replaced. An
+influence is a sum of such outcomes with weights that add up to zero:
+
+    set        o() - o(S)                                                            for each set asked for
+    marginal   o(G) - o(G + j)                                                       for each input j, G given
+    Shapley    the mean of o(S) - o(S + j) over all orders, S being the inputs before j
+    Banzhaf    the mean of o(S) - o(S + j) over all sets S without j
+
+A plan says which outcomes are asked for, its columns, and holds the weights as whole numbers over one denominator, so
+that a row's influences are exact. Shapley and Banzhaf values are exact up to `EXACT` inputs; beyond, or when asked for,
+orders (or sets) are drawn with a public seed, each with its reverse (or its complement), and the same for all inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.errors import InputError, InternalError
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+EXACT = 13  # inputs whose 2^13 sets can all be asked
+MOST_INPUTS = 62  # a mask is a whole number of 64 bits
+MOST_COLUMNS = 2**20
+MOST_WEIGHT = 2**31  # of a line, all signs alike: times outcomes below 2^32, its sums stay inside 64 bits
+PATTERNS = 2**16  # of signs that are tried for an exact bound
+WORK = 2**31  # multiplications that an exact bound may take
+ROUNDS = 60  # of the search for the weights that prove the Euclidean bound
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Column c is the outcome o(masks[c]) with the values of draw draws[c]. Influences: weights @ o / denominator."""
+
+    inputs: int
+    masks: Integers
+    draws: Integers
+    weights: Integers  # one line for each influence
+    denominator: int
+
+    @property
+    def size(self) -> int:
+        return len(self.weights)
+
+    @property
+    def asked(self) -> int:
+        """How many outcomes of a changed row are asked for."""
+        return int((self.masks != 0).sum())
+
+    @property
+    def most_draws(self) -> int:
+        """How many other values of each input a row needs."""
+        return int(self.draws.max(initial=0)) + 1
+
+    def influences(self, outcomes: Integers) -> Integers:
+        """weights @ o / denominator for each row, rounded toward zero: norms never grow by rounding."""
+        return self.divided(outcomes @ self.weights.T)
+
+    def divided(self, sums: Integers) -> Integers:
+        """Weighted sums of whole outcomes, divided and rounded toward zero."""
+        exact: Integers = np.sign(sums) * (np.abs(sums) // self.denominator)
+        return exact
+
+
+@dataclass(frozen=True)
+class Norms:
+    """How large the influences of one row can be, in whole steps, whatever outcomes in {0..levels} its model gives."""
+
+    l1: int
+    l2_squared: int
+    linf: int
+
+
+def sets_plan(inputs: int, masks: Sequence[int], draws: int, given: int = 0) -> Plan:
+    """o(given) - o(given + S) for each S, a mean over draws."""
+    _check(inputs, draws, draws * (len(masks) + 1))
+    if not masks or any(mask | given == given for mask in masks):
+        raise InputError(
+            "a set of inputs that are all given, and so replaced already, has no influence of its own.",
+            hint="each set needs a feature that is not in given",
+        )
+    wanted = [given | mask for mask in masks]
+    columns = [(t, mask) for t in range(draws) for mask in ([given] if given else []) + wanted]
+    columns = columns if given else [(0, 0), *columns]
+    place = {column: c for c, column in enumerate(columns)}
+    weights = np.zeros((len(masks), len(columns)), dtype=np.int64)
+    for t, (line, mask) in itertools.product(range(draws), enumerate(wanted)):
+        weights[line, place[(t, given) if given else (0, 0)]] += 1
+        weights[line, place[t, mask]] -= 1
+    return _plan(inputs, columns, weights, draws)
+
+
+def exact_plan(inputs: int, aggregate: str, draws: int) -> Plan:
+    """Shapley or Banzhaf values over all 2^inputs sets, a mean over draws."""
+    if inputs > EXACT:
+        raise InputError(
+            f"exact enumeration of the sets of {inputs} inputs is too long; {EXACT} inputs are the most.",
+            hint="leave samples out or give their number, or name fewer features",
+        )
+    if aggregate not in ("shapley", "banzhaf"):
+        raise InputError(f"unknown aggregate {aggregate!r}.", hint='use "shapley" or "banzhaf"')
+    _check(inputs, draws, draws * 2**inputs)
+    M, masks = inputs, range(2**inputs)
+    factor = math.factorial(M) if aggregate == "shapley" else 2 ** (M - 1)
+
+    def share(before: int) -> int:
+        """How often a set of this size stands before an input, of `factor` times."""
+        return math.factorial(before) * math.factorial(M - 1 - before) if aggregate == "shapley" else 1
+
+    each = np.zeros((M, 2**M), dtype=np.int64)
+    for mask in masks:
+        for j in range(M):
+            inside = bool(mask >> j & 1)
+            each[j, mask] = -share(mask.bit_count() - 1) if inside else share(mask.bit_count())
+    # the outcome of a row as it is does not depend on the draw
+    columns = [(0, 0)] + [(t, mask) for t in range(draws) for mask in masks if mask]
+    weights = np.concatenate([draws * each[:, :1], *([each[:, 1:]] * draws)], axis=1)
+    return _plan(M, columns, weights, factor * draws)
+
+
+def orders_plan(inputs: int, samples: int, draws: int, seed: int) -> Plan:
+    """Shapley values from `samples` drawn orders, every second one the reverse of the one before it.
+
+    Pairs take turns with the draws of other values. The fewer draws, the more outcomes are shared, and the smaller
+    the bound.
+    """
+    _check(inputs, draws, min(samples * inputs, draws * 2**inputs), samples)
+    M, public = inputs, PublicRandom(seed)
+    orders: list[list[int]] = []
+    while len(orders) < samples:
+        order = public.generator.permutation(M).tolist()
+        orders += [order, order[::-1]]
+    columns: list[tuple[int, int]] = [(0, 0)]
+    place = {(0, 0): 0}
+    entries: list[tuple[int, int, int]] = []
+    for number, order in enumerate(orders[:samples]):
+        draw, before, mask = number // 2 % draws, (0, 0), 0
+        for j in order:
+            mask |= 1 << j
+            after = (draw, mask)
+            if after not in place:
+                place[after] = len(columns)
+                columns.append(after)
+            entries += [(j, place[before], 1), (j, place[after], -1)]
+            before = after
+    weights = np.zeros((M, len(columns)), dtype=np.int64)
+    for line, column, sign in entries:
+        weights[line, column] += sign
+    return _plan(M, columns, weights, samples)
+
+
+def coalitions_plan(inputs: int, samples: int, draws: int, seed: int) -> Plan:
+    """Banzhaf values from `samples` drawn sets (one more, if odd), every second one the complement of the one before.
+
+    Half of them contain j, so the value of j is the mean over the others less the mean over these.
+    """
+    _check(inputs, draws, samples, samples)
+    M, public = inputs, PublicRandom(seed)
+    full, pairs = 2**M - 1, -(-samples // 2)
+    drawn = [sum(1 << j for j in range(M) if bit[j]) for bit in public.generator.integers(2, size=(pairs, M))]
+    columns = [(0, 0)]
+    place = {(0, 0): 0}
+    weights = np.zeros((M, 1 + 2 * pairs), dtype=np.int64)
+    for number, mask in enumerate(drawn):
+        for here in (mask, full ^ mask):
+            column = (0, 0) if here == 0 else (number % draws, here)
+            if column not in place:
+                place[column] = len(columns)
+                columns.append(column)
+            signs = [-1 if here >> j & 1 else 1 for j in range(M)]
+            weights[:, place[column]] += signs
+    return _plan(M, columns, weights[:, : len(columns)], pairs)
+
+
+def _check(inputs: int, draws: int, columns: int, samples: int = 1) -> None:
+    if min(inputs, draws, samples) < 1:
+        raise InputError("a plan needs inputs, draws and samples, at least one of each.")
+    if inputs > MOST_INPUTS:
+        raise InputError(f"{inputs} inputs are too many; {MOST_INPUTS} is the most.", hint="name fewer features")
+    if max(columns, samples) > MOST_COLUMNS:
+        raise InputError(
+            f"this plan asks for {max(columns, samples):,} outcomes of every row; {MOST_COLUMNS:,} is the most.",
+            hint="use fewer samples, or fewer features",
+        )
+
+
+def _plan(inputs: int, columns: Sequence[tuple[int, int]], weights: Integers, denominator: int) -> Plan:
+    divisor = math.gcd(denominator, int(np.gcd.reduce(weights.ravel())))
+    weights, denominator = weights // divisor, denominator // divisor
+    if int(np.abs(weights).sum(axis=1).max()) >= MOST_WEIGHT:
+        raise InternalError("the weights of a plan are too large for exact sums")
+    draws, masks = np.array(columns, dtype=np.int64).T
+    return Plan(inputs, masks, draws, weights, denominator)
+
+
+def norms(plan: Plan, levels: int) -> Norms:
+    """Bounds on the influences of one row, whatever its outcomes in {0..levels} are: every column may be any of them.
+
+    Let A = weights / denominator, with lines that add up to zero, so that A o = A (o - levels / 2): a vector A s times
+    levels / 2, with |s_c| <= 1. Columns along one line, either way, count as one: s_1 a - 2 s_2 a reaches what 3 s a
+    does.
+
+    Each influence: at most levels / 2 times the sum of the absolute weights of its line. This is attained.
+    Their sum: max over signs t of t A s = max over t of |A' t|_1, found by trying all signs (also attained), or at most
+    the sum of the lines' bounds, or sqrt(size) times the Euclidean bound.
+    Their Euclidean norm: the largest |A s|_2 over all signs s, tried where columns are few (also attained). Else, for
+    any w > 0, |A s|^2 = |(A W^-1/2) (W^1/2 s)|^2 <= lmax(A W^-1 A') sum_c w_c, because sum_c w_c s_c^2 <= sum_c w_c.
+    Any w proves a bound; a short search makes it small, at most sqrt(pi / 2) = 1.25 times too large at its end
+    (Nesterov 1998). Never more than that of the lines' bounds.
+    Rounding toward zero makes no coordinate larger, so that the same bounds hold for whole influences, which also stay
+    below the floor of a bound.
+    """
+    W, unit = _merged(plan.weights), 2 * plan.denominator
+    lines = [int(line) for line in np.abs(W).sum(axis=1)]
+    squared = min(_euclidean_squared(W), Fraction(sum(line**2 for line in lines)))
+    total = min(_sum_of_absolutes(W), math.isqrt(math.floor(plan.size * squared)))
+    l1, linf = levels * total // unit, levels * max(lines) // unit
+    # |v|_2^2 <= |v|_1 |v|_inf
+    return Norms(l1, min(math.floor(levels**2 * squared / unit**2), l1 * linf), linf)
+
+
+def _merged(weights: Integers) -> Integers:
+    """One column for all that point along the same line, as long as they are together."""
+    W = weights[:, weights.any(axis=0)]
+    first = W[(W != 0).argmax(axis=0), np.arange(W.shape[1])]
+    length = np.gcd.reduce(W, axis=0) * np.sign(first)
+    directions, place = np.unique(W // length, axis=1, return_inverse=True)
+    together = np.zeros(directions.shape[1], dtype=np.int64)
+    np.add.at(together, place.ravel(), np.abs(length))
+    merged: Integers = directions * together
+    return merged
+
+
+def _sum_of_absolutes(W: Integers) -> int:
+    """max over signs t of |W' t|_1, all of them tried; the sum of the lines' bounds where they are too many."""
+    size, columns = W.shape
+    if 2 ** (size - 1) > PATTERNS or 2 ** (size - 1) * W.size > WORK:
+        return int(np.abs(W).sum())
+    # whole numbers in floats, exact below 2^53 and much faster
+    A, found = W.astype(np.float64), 0.0
+    for signs in _signs(size, columns):
+        found = max(found, float(np.abs(signs @ A).sum(axis=1).max()))
+    return int(found)
+
+
+def _euclidean_squared(W: Integers) -> Fraction:
+    """An upper bound of max |W s|_2^2 over |s_c| <= 1: the largest one itself where columns are few."""
+    size, columns = W.shape
+    if 2 ** (columns - 1) <= PATTERNS:
+        A, found = W.T.astype(np.float64), 0.0
+        for signs in _signs(columns, size):
+            found = max(found, float(((signs @ A) ** 2).sum(axis=1).max()))
+        return Fraction(found) if found < 2**53 else Fraction(found * (1 + 1e-12))
+    # the sums of a product of matrices are off by less than columns x size x 2^-53 of its largest eigenvalue
+    slack = 1e-9 + columns * size * 2.0**-50
+    return Fraction(_by_weights(W.astype(np.float64)) * (1 + slack))
+
+
+def _by_weights(A: Floats) -> float:
+    """A bound on |A s|^2 over |s_c| <= 1, by weights w (see `norms`).
+
+    The best w are w_c = sqrt(a_c' X a_c), X >= 0 of trace one among the top directions of A W^-1 A'. X is turned
+    towards them again and again.
+    """
+    X, best = np.eye(len(A)) / len(A), math.inf
+    for _ in range(ROUNDS):
+        w = np.sqrt(np.maximum((A * (X @ A)).sum(axis=0), 0.0))
+        w = np.maximum(w / w.sum(), 1e-12)
+        G = (A / w) @ A.T
+        best = min(best, float(np.linalg.eigvalsh(G)[-1]) * float(w.sum()))
+        X = G @ X @ G
+        X /= np.trace(X)
+    return best
+
+
+def _signs(size: int, width: int) -> Iterator[Floats]:
+    """All patterns of signs, the first sign being +1, in blocks that stay small beside `width` numbers for each."""
+    patterns = 2 ** (size - 1)
+    block = max(1, 2**20 // max(size, width))
+    for start in range(0, patterns, block):
+        codes = np.arange(start, min(start + block, patterns))
+        rest = 1.0 - 2.0 * (codes[:, None] >> np.arange(size - 1) & 1)
+        yield np.concatenate([np.ones((len(codes), 1)), rest], axis=1)
