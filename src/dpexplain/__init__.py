@@ -8,6 +8,8 @@
     clusters/    clusterings as functions, private k-means, explanations of clusters
     plain/       textbook explainers of a part of the rows; never released as they are
     surrogate/   local linear models: coordinates, weights, the exact solve
+    games/       influence as a game: sets of inputs, groups of people, outcomes, proven norms
+    sampling     what sampling adds to a promise
     training     what noise does for the rows a model was trained on
     binning      bins from a released histogram                losses    bounded losses of a prediction
     planning     price and error before anything is paid       results/  released values and their receipts
@@ -19,7 +21,10 @@ An explanation is a pure statistic with a proven sensitivity, released once thro
 is post-processing.
 """
 
-from dpexplain import audit, design, requests
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dpexplain import design, requests
 from dpexplain.clusters import Clustering, dp_kmeans, explain_clusters
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -45,6 +50,7 @@ from dpexplain.errors import (
 from dpexplain.explainers.accumulated_effects import accumulated_effects
 from dpexplain.explainers.adaptive import AdaptiveExplainer
 from dpexplain.explainers.generic_plot import generic_plot
+from dpexplain.explainers.influence import influence
 from dpexplain.explainers.interaction_ranking import interaction_ranking
 from dpexplain.explainers.local_explanation import local_explanation
 from dpexplain.explainers.local_sketch import local_sketch
@@ -53,6 +59,7 @@ from dpexplain.explainers.partial_dependence import partial_dependence
 from dpexplain.explainers.permutation_importance import permutation_importance
 from dpexplain.explainers.quantiles import quantiles
 from dpexplain.explainers.rank_aggregation import rank_aggregation
+from dpexplain.explainers.transparency import transparency_report
 from dpexplain.ledger import open_ledger
 from dpexplain.models import Model
 from dpexplain.planning import plan
@@ -61,14 +68,21 @@ from dpexplain.results import (
     ClusterExplanation,
     Curve,
     Curves,
+    Influence,
     LocalSketch,
     Marginals,
     Quantiles,
     Ranking,
+    TransparencyReport,
+    TransparencyReports,
     from_json,
 )
+from dpexplain.sampling import amplified_epsilon
 from dpexplain.training import training_guarantee
 from dpexplain.verification import verify
+
+if TYPE_CHECKING:
+    from dpexplain import audit
 
 __all__ = [
     "AdaptiveExplainer",
@@ -83,6 +97,7 @@ __all__ = [
     "Domain",
     "DomainError",
     "DpexplainError",
+    "Influence",
     "InputError",
     "InternalError",
     "LedgerCorrupt",
@@ -99,15 +114,19 @@ __all__ = [
     "Ranking",
     "ReleaseLost",
     "TableError",
+    "TransparencyReport",
+    "TransparencyReports",
     "Unit",
     "VerificationError",
     "accumulated_effects",
+    "amplified_epsilon",
     "audit",
     "design",
     "dp_kmeans",
     "explain_clusters",
     "from_json",
     "generic_plot",
+    "influence",
     "interaction_ranking",
     "load_domain",
     "local_explanation",
@@ -123,5 +142,13 @@ __all__ = [
     "requests",
     "save_domain",
     "training_guarantee",
+    "transparency_report",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`dpx.audit` is imported when somebody asks for it: no code path of the product does."""
+    if name == "audit":
+        return import_module("dpexplain.audit")
+    raise AttributeError(f"module 'dpexplain' has no attribute {name!r}")

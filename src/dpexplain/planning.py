@@ -24,6 +24,7 @@ from dpexplain.errors import InputError
 from dpexplain.explainers import (
     accumulated_effects,
     generic_plot,
+    influence,
     interaction_ranking,
     local_explanation,
     local_sketch,
@@ -32,6 +33,7 @@ from dpexplain.explainers import (
     permutation_importance,
     quantiles,
     rank_aggregation,
+    transparency,
 )
 from dpexplain.explainers.outlook import Outlook, Setting
 
@@ -49,6 +51,8 @@ Request = (
     | interaction_ranking.InteractionRanking
     | local_explanation.LocalExplanation
     | local_sketch.LocalSketchRequest
+    | influence.InfluenceRequest
+    | transparency.TransparencyRequest
     | clusters.ClustersRequest
     | kmeans.KMeansRequest
 )
@@ -65,6 +69,8 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     interaction_ranking.InteractionRanking: interaction_ranking.outlook,
     local_explanation.LocalExplanation: local_explanation.outlook,
     local_sketch.LocalSketchRequest: local_sketch.outlook,
+    influence.InfluenceRequest: influence.outlook,
+    transparency.TransparencyRequest: transparency.outlook,
     clusters.ClustersRequest: clusters.outlook,
     kmeans.KMeansRequest: kmeans.outlook,
 }

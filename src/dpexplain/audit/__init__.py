@@ -1,9 +1,28 @@
 """Attacks on our own releases. Nothing else in dpexplain imports this package.
 
 An audit runs a mechanism many times on two neighbouring inputs and tells them apart as well as it can. What it returns
-is a *lower* bound on the privacy loss: it can prove a claim wrong, it cannot prove one right.
+is a *lower* bound on the privacy loss: it can prove a claim wrong, it cannot prove one right. What an attack returns is
+made with the exact rows and is not private.
 """
 
+from dpexplain.audit.claims import most_advantage, most_success, most_true_positives
 from dpexplain.audit.lower_bound import LowerBound, epsilon_lower_bound
+from dpexplain.audit.membership import Membership, membership
+from dpexplain.audit.reconstruction import Reconstruction, reconstruction
+from dpexplain.audit.report import NOT_PRIVATE
+from dpexplain.audit.table_reconstruction import TableReconstruction, table_reconstruction
 
-__all__ = ["LowerBound", "epsilon_lower_bound"]
+__all__ = [
+    "NOT_PRIVATE",
+    "LowerBound",
+    "Membership",
+    "Reconstruction",
+    "TableReconstruction",
+    "epsilon_lower_bound",
+    "membership",
+    "most_advantage",
+    "most_success",
+    "most_true_positives",
+    "reconstruction",
+    "table_reconstruction",
+]

@@ -21,7 +21,8 @@ Every answer has a known price, a known error and an entry in a ledger that cann
 
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
 anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `sketch` pays once for explanations of any
-record by `local`, `clusters` explains a clustering, `budget` shows what is left, `verify` checks a published result.
+record by `local`, `clusters` explains a clustering, `influence` and `transparency` tell what caused an outcome,
+`budget` shows what is left, `verify` checks a published result.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.
 """
@@ -80,6 +81,20 @@ Target = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="Every column that the model uses, for one price.")]
 NoSmooth = Annotated[bool, typer.Option("--no-smooth", help="Show the released values as they are.")]
+Row = Annotated[
+    list[str] | None,
+    typer.Option("--row", metavar="NAME=VALUE", help="One value of the record; for each column."),
+]
+MarginalsFile = Annotated[
+    Path | None, typer.Option("--marginals", metavar="FILE", help="A file with released marginals, to be used again.")
+]
+Outcome = Annotated[
+    str | None,
+    typer.Option("--outcome", metavar="NAME", help="class or score. Default: a class for a classifier."),
+]
+Threshold = Annotated[
+    float | None, typer.Option("--threshold", metavar="X", help="A class: the least score of a positive outcome.")
+]
 DEFAULT_OUT = Path("explanations")
 NoRug = Annotated[bool, typer.Option("--no-rug", help="Do not release where the rows are; the curve gets it all.")]
 DEFAULT_PROJECT = Path("dpexplain.toml")
@@ -395,10 +410,7 @@ def local(
     sketch: Annotated[
         Path | None, typer.Option("--sketch", metavar="FILE", help="A file that `dpexplain sketch` wrote.")
     ] = None,
-    row: Annotated[
-        list[str] | None,
-        typer.Option("--row", metavar="NAME=VALUE", help="One value of the record; for each column."),
-    ] = None,
+    row: Row = None,
     rows: Annotated[
         Path | None,
         typer.Option("--rows", metavar="FILE", help="Several records: CSV or Parquet. With --sketch."),
@@ -486,6 +498,139 @@ def clusters(
         price=Price(epsilon, rho, None, analyst),
         out=out,
         options={"per_cluster": per_cluster, "method": method, "bounds": bounds},
+    )
+
+
+@app.command(short_help="Tell which columns caused the outcomes of everybody, a group or a person.")
+def influence(
+    quantity: Annotated[
+        str,
+        typer.Option("--quantity", metavar="NAME", help="average, group, disparity, individual or actual."),
+    ] = "average",
+    feature: Features = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME,NAME", help="Columns that are replaced together. May be repeated."),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--given", metavar="NAME", help="A column that is replaced in any case. May be repeated."),
+    ] = None,
+    aggregate: Annotated[str, typer.Option("--aggregate", metavar="NAME", help="unary, shapley or banzhaf.")] = "unary",
+    group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group", metavar="NAME=VALUE", help="Who: NAME=VALUE, NAME=A|B or NAME=LOW..HIGH. May be repeated."
+        ),
+    ] = None,
+    row: Row = None,
+    marginals: MarginalsFile = None,
+    outcome: Outcome = None,
+    threshold: Threshold = None,
+    samples: Annotated[
+        int | None,
+        typer.Option("--samples", metavar="N", help="Draws for each row, or drawn orders. Default: by forecast."),
+    ] = None,
+    exact: Annotated[
+        bool | None, typer.Option("--exact/--no-exact", help="Shapley, Banzhaf: ask about all sets of columns.")
+    ] = None,
+    method: Method = "default",
+    mechanism: Mechanism = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Tell which columns caused outcomes, by replacing their values with other people's: quantitative input influence.
+
+    For everybody, for a group, for what sets a group apart, or for one person, whose influences are free with
+    --marginals, a file that an earlier influence wrote.
+
+        dpexplain influence --quantity disparity --group sex=Female --epsilon 0.5
+
+        dpexplain influence --quantity individual --row age=40 --row sex=Female --marginals explanations/influence.json
+    """
+    from dpexplain.cli import influence as commands
+    from dpexplain.cli.explain import Price
+
+    commands.influence(
+        Reporter(as_json=json),
+        project,
+        features=feature or [],
+        sets=set_ or [],
+        given=given or [],
+        group=group or [],
+        row=row or [],
+        marginals=marginals,
+        price=Price(epsilon, rho, n, analyst),
+        out=out,
+        options={
+            "quantity": quantity,
+            "aggregate": aggregate,
+            "outcome": outcome,
+            "threshold": threshold,
+            "samples": samples,
+            "exact": exact,
+            "method": method,
+            "mechanism": mechanism,
+        },
+    )
+
+
+@app.command(short_help="Write a report for a person: what made the model decide as it did.")
+def transparency(
+    row: Row = None,
+    rows: Annotated[
+        Path | None, typer.Option("--rows", metavar="FILE", help="Several persons: CSV or Parquet, for one price.")
+    ] = None,
+    feature: Features = None,
+    marginals: MarginalsFile = None,
+    quantity: Annotated[str, typer.Option("--quantity", metavar="NAME", help="individual, or actual.")] = "individual",
+    aggregate: Annotated[
+        str, typer.Option("--aggregate", metavar="NAME", help="shapley, banzhaf or unary.")
+    ] = "shapley",
+    outcome: Outcome = None,
+    threshold: Threshold = None,
+    mechanism: Mechanism = None,
+    epsilon: Epsilon = None,
+    rho: Rho = None,
+    n: Guess = None,
+    analyst: Analyst = None,
+    out: Out = DEFAULT_OUT,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Write a transparency report for a person, or for many for one price; persons that come later are free.
+
+    It says what made the model decide as it did about the person, and what only goes along with such decisions. The
+    guarantee is about the rows of the table; the person's own record is in the report, and it is not protected.
+
+        dpexplain transparency --row age=40 --row sex=Female --epsilon 0.5
+
+        dpexplain transparency --rows people.csv --epsilon 0.5
+    """
+    from dpexplain.cli import influence as commands
+    from dpexplain.cli.explain import Price
+
+    commands.transparency(
+        Reporter(as_json=json),
+        project,
+        features=feature or [],
+        row=row or [],
+        rows=rows,
+        marginals=marginals,
+        price=Price(epsilon, rho, n, analyst),
+        out=out,
+        options={
+            "quantity": quantity,
+            "aggregate": aggregate,
+            "outcome": outcome,
+            "threshold": threshold,
+            "mechanism": mechanism,
+        },
     )
 
 

@@ -188,7 +188,9 @@ def interactions(
     release(reporter, project, task, price, out)
 
 
-def release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], Task], price: Price, out: Path) -> None:
+def release(
+    reporter: Reporter, project: Path, task: Callable[[Domain, Model], Task], price: Price, out: Path
+) -> list[Result]:
     """Everything that can be wrong is found out before the table is opened; then forecast, release, files, words."""
     found = Project.load(project)
     domain, budget = found.domain(), found.budget()
@@ -247,6 +249,7 @@ def release(reporter: Reporter, project: Path, task: Callable[[Domain, Model], T
             "page": str(out / "index.html"),
         }
     )
+    return results
 
 
 def records(result: Result) -> list[dict[Any, Any]]:

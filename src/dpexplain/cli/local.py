@@ -60,7 +60,7 @@ def local(
         raise InputError("--rows and --prediction belong to --sketch.", hint="--row NAME=VALUE, once for each column")
 
     def task(domain: Domain, model: Model) -> Task:
-        record = _record(domain, row, model.features(domain))
+        record = record_of(domain, row, model.features(domain))
         lead = "what moved the model's prediction for one record, by a linear model of its neighbourhood"
         request = local_explanation.LocalExplanation(record=record, **options)
         return Task(request, local_explanation.explain, "Local explanation", lead)
@@ -75,10 +75,10 @@ def _from_sketch(
         raise InputError("give one record by --row NAME=VALUE for each column, or several by --rows FILE.")
     prepare_folder(out)
     if rows is None:
-        record = _record(found.space.domain, row, list(found.space.features))
+        record = record_of(found.space.domain, row, list(found.space.features))
         answers: list[Attribution] = [found.explain(record, prediction=prediction)]
     else:
-        answers = [found.explain(record) for record in _read(rows, found)]
+        answers = [found.explain(record) for record in read_records(rows, found.space.domain, found.space.features)]
     files = write_results(answers, out)
     for answer in answers:
         reporter.show(words.result_view(answer), "")
@@ -97,7 +97,7 @@ def _from_sketch(
     )
 
 
-def _record(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> dict[str, Any]:
+def record_of(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> dict[str, Any]:
     """The record that a person typed: NAME=VALUE for every feature."""
     record: dict[str, Any] = {}
     for pair in pairs:
@@ -129,7 +129,7 @@ def typed(domain: Domain, name: str, value: str) -> Any:
         raise InputError(f"{name}={value!r} is not a number.", spent="") from None
 
 
-def _read(path: Path, found: LocalSketch) -> list[dict[str, Any]]:
+def read_records(path: Path, domain: Domain, features: Sequence[str]) -> list[dict[str, Any]]:
     """The records of a CSV or Parquet file of the caller's own."""
     import pandas as pd
 
@@ -139,11 +139,10 @@ def _read(path: Path, found: LocalSketch) -> list[dict[str, Any]]:
         raise InputError(
             f"{path} cannot be read: {type(error).__name__}.", hint="a CSV or Parquet file", spent=""
         ) from None
-    missing = [name for name in found.space.features if name not in frame.columns]
+    missing = [name for name in features if name not in frame.columns]
     if missing:
         raise InputError(f"{path.name} has no column {', '.join(missing)}.", spent="")
-    lines = frame[list(found.space.features)].to_dict("records")
-    domain = found.space.domain
+    lines = frame[list(features)].to_dict("records")
     return [
         {
             str(name): typed(domain, str(name), str(value)) if isinstance(value, str) else value

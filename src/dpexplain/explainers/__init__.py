@@ -5,14 +5,17 @@ from dpexplain.explainers import (
     adaptive,
     descent,
     generic_plot,
+    influence,
     interaction_ranking,
     local_explanation,
     local_sketch,
     marginals,
     partial_dependence,
     permutation_importance,
+    persons,
     quantiles,
     rank_aggregation,
+    transparency,
 )
 
 # every one publishes its `diagram` and tells its `outlook`
@@ -27,6 +30,8 @@ EXPLAINERS = (
     marginals,
     local_explanation,
     local_sketch,
+    influence,
+    transparency,
 )
 # these too publish a `diagram`; their prices are told by who uses them
-ALGORITHMS = (descent, adaptive)
+ALGORITHMS = (descent, adaptive, persons)

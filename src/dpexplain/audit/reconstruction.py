@@ -1,0 +1,493 @@
+"""Reconstruction of explained records: from an explanation to the record that it explains (paper 004).
+
+Attacker    sees the explanation of somebody's record and wants the record. They hold auxiliary records with their
+            explanations, and train a model from explanations to records.
+Not covered The guarantee of a table is about its rows. The record that is explained is a question, not a row: whoever
+            receives its explanation may learn it, at any epsilon, and a better explanation helps them more.
+Method      records are shuffled by a public seed; some are auxiliary, the others are tested. A category is guessed
+            rightly when it matches, a number when it is within `threshold` of the declared range. The attacker adds to
+            the model's numbers, and to its scores of categories, the shifts that would have been best, and uses the
+            model for a feature only when it beats the guess without an explanation by a standard error; all of this
+            is judged on auxiliary records that the model was not trained on (three folds).
+Beside it   the best guess *without* the explanation, from the same auxiliary records: the most frequent category; the
+            middle of the window of width 2 threshold that holds most numbers. Where almost everything is zero, always
+            guessing zero "succeeds" almost always: only the advantage, success less this guess, says anything.
+Interval    of the mean over tested records of the paired difference, by Student's t: approximate, and for this trained
+            attacker.
+References  Toma, Kikuchi 2024 (paper 004); Luo, Jiang, Xiao 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from dpexplain.audit.attack_models import AttackModel, factory, predictions
+from dpexplain.audit.report import Report
+from dpexplain.audit.roc import Roc, area, roc_points
+from dpexplain.audit.runs import check_confidence
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain, Numeric
+from dpexplain.data.encode import encode
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.errors import InputError
+from dpexplain.results import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+FOLDS = 3
+LEAST_AUXILIARY, LEAST_TESTED = 20, 30
+UNCOVERED = (
+    "The guarantee of a table does not cover the record that is explained: whoever receives its explanation may learn "
+    "it."
+)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Success with and without the explanation, and the interval of the difference."""
+
+    auxiliary: int
+    success: float
+    guess: float  # without the explanation
+    low: float
+    high: float
+
+    @property
+    def advantage(self) -> float:
+        return self.success - self.guess
+
+
+@dataclass(frozen=True)
+class FeatureAttack:
+    """What the attack found out about one feature."""
+
+    feature: str
+    kind: str  # "category" or "number"
+    gain: Gain
+    uses_explanation: bool  # False: the attacker did better without it on auxiliary records
+    mse: float | None  # of numbers, in units of the declared range, by the model
+    guess_mse: float | None  # by the mean of the auxiliary records
+    area: float | None  # under the ROC curve, for two categories
+    roc: Roc | None
+
+
+@dataclass(frozen=True)
+class Reconstruction(Report):
+    """How much of explained records an attacker finds out from their explanations."""
+
+    uncovered: ClassVar[str] = UNCOVERED
+
+    attack: str
+    threshold: float
+    confidence: float
+    seed: int
+    tested: int
+    features: tuple[FeatureAttack, ...]
+    sizes: tuple[Gain, ...]  # one for each size of the auxiliary set, increasing
+    area: float | None  # of all features with two categories together
+    roc: Roc | None
+    constant: bool  # all explanations are the same
+
+    @property
+    def gain(self) -> Gain:
+        """With the most auxiliary records."""
+        return self.sizes[-1]
+
+    @property
+    def success(self) -> float:
+        """The share of features of tested records that were guessed rightly."""
+        return self.gain.success
+
+    @property
+    def guess(self) -> float:
+        """The same without the explanation."""
+        return self.gain.guess
+
+    @property
+    def advantage(self) -> float:
+        return self.gain.advantage
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.gain.low, self.gain.high
+
+    @property
+    def mse(self) -> float | None:
+        """The mean squared error of the numbers, in units of their declared ranges."""
+        known = [feature.mse for feature in self.features if feature.mse is not None]
+        return float(np.mean(known)) if known else None
+
+    def lines(self) -> list[str]:
+        low, high = self.interval
+        lines = [
+            f"Reconstruction of explained records by attack {self.attack}: trained on {self.gain.auxiliary} auxiliary "
+            f"records with their explanations, tested on {self.tested} others.",
+            f"Success {self.success:.3g} of all features (a category matches, a number is within {self.threshold:g} of "
+            f"its declared range); without the explanation {self.guess:.3g}.",
+            f"Advantage {self.advantage:.3g} (between {low:.3g} and {high:.3g}, confidence {self.confidence:g}).",
+        ]
+        if self.area is not None:
+            lines.append(f"Area under the ROC curve of features with two categories: {self.area:.3g} (chance 0.5).")
+        if self.constant:
+            lines.append("All explanations are the same: they tell nothing about a record, and the advantage is zero.")
+        elif not any(feature.uses_explanation for feature in self.features):
+            lines.append(
+                "No feature was guessed better with the explanation on the auxiliary records, so the attacker did "
+                "without it. Another attack, or more auxiliary records, may find something."
+            )
+        elif low > 0:
+            best = sorted(self.features, key=lambda f: -f.gain.advantage)[:5]
+            told = [f"{f.feature} {f.gain.advantage:+.3g}" for f in best if f.gain.advantage > 0]
+            lines.append(f"The explanations give records away. Most of all: {', '.join(told)}.")
+        else:
+            lines.append("No advantage was found. Another attack may find one.")
+        return [*lines, self.uncovered]
+
+    def content(self) -> JsonObject:
+        return {"audit": "reconstruction", "advantage": self.advantage, "mse": self.mse, **asdict(self)}
+
+    def lists(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "feature": f.feature,
+                "kind": f.kind,
+                "success": f.gain.success,
+                "without": f.gain.guess,
+                "advantage": f.gain.advantage,
+                "low": f.gain.low,
+                "high": f.gain.high,
+                "mse": f.mse,
+                "mse_without": f.guess_mse,
+                "area": f.area,
+                "uses_explanation": f.uses_explanation,
+            }
+            for f in self.features
+        ]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Success for each feature, with and without the explanation."""
+        from dpexplain.render.audits import plot_reconstruction
+
+        return plot_reconstruction(self, ax)
+
+    def plot_sizes(self, ax: Axes | None = None) -> Axes:
+        """Success against the number of auxiliary records."""
+        from dpexplain.render.audits import plot_sizes
+
+        return plot_sizes(self, ax)
+
+
+def reconstruction(
+    explanations: Any,
+    records: Any,
+    domain: Domain,
+    *,
+    auxiliary: float | int | Sequence[float | int] = 0.5,
+    attack: str | Callable[[], AttackModel] = "linear",
+    threshold: float = 0.1,
+    confidence: float = 0.99,
+    seed: int = 0,
+) -> Reconstruction:
+    """Attack explanations: train a model from explanations to records, and test it on other records.
+
+    explanations  a line of numbers, or a result of dpexplain, for each record
+    records       the explained records: a frame with the columns of the domain, or lines in the order of the domain
+    auxiliary     how many records the attacker holds with their explanations: a number, a share, or several of these
+    attack        "linear", "forest", "mlp", or a function that makes a model with fit(X, Y) and predict(X)
+    threshold     how near a guessed number must be, as a share of the declared range
+    seed          of the public shuffle and of the attack model
+    """
+    check_confidence(confidence)
+    if isinstance(threshold, bool) or not isinstance(threshold, float) or not 0 < threshold < 0.5:
+        raise InputError(f"threshold must lie between 0 and 0.5; got {threshold!r}.", spent="")
+    x = _lines(explanations)
+    targets = _targets(records, domain, threshold)
+    if len(targets[0].values) != len(x):
+        raise InputError(f"there are {len(x)} explanations for {len(targets[0].values)} records.", spent="")
+    sizes = _sizes(auxiliary, len(x))
+    ends = np.cumsum([target.width for target in targets])
+    blocks = [slice(int(end) - target.width, int(end)) for target, end in zip(targets, ends, strict=True)]
+    name = attack if isinstance(attack, str) else "of the caller"
+    make = factory(attack, blocks, seed)
+    order = PublicRandom(seed).generator.permutation(len(x))
+    test = order[sizes[-1] :]
+    if all(target.constant(order[: sizes[-1]]) for target in targets):
+        raise InputError(
+            "every feature has one class only among the auxiliary records: there is nothing to reconstruct.",
+            hint="use more auxiliary records, or records that differ",
+            spent="",
+        )
+    constant = not np.ptp(x, axis=0).any()
+    gains = []
+    for size in sizes:
+        trained = _Trained.on(x, targets, blocks, order[:size], test, None if constant else make, name)
+        gains.append(_gain(size, trained.hits.mean(axis=1), trained.guessed.mean(axis=1), confidence))
+    pooled = trained.pooled(targets, blocks, test)
+    return Reconstruction(
+        attack=name,
+        threshold=threshold,
+        confidence=confidence,
+        seed=seed,
+        tested=len(test),
+        features=tuple(
+            trained.feature(i, targets[i], blocks[i], test, sizes[-1], confidence) for i in range(len(ends))
+        ),
+        sizes=tuple(gains),
+        area=None if pooled is None else area(*pooled),
+        roc=None if pooled is None else roc_points(*pooled),
+        constant=constant,
+    )
+
+
+@dataclass(frozen=True)
+class _Target:
+    """One feature of the records: codes of categories, or numbers scaled to 0..1."""
+
+    feature: str
+    values: NDArray[Any]
+    categories: int  # 0 for a number
+    threshold: float
+
+    @property
+    def width(self) -> int:
+        return self.categories or 1
+
+    def constant(self, where: NDArray[np.int64]) -> bool:
+        return bool((self.values[where] == self.values[where[0]]).all())
+
+    def columns(self, where: NDArray[np.int64]) -> Floats:
+        values = self.values[where]
+        if not self.categories:
+            return np.asarray(values[:, None], dtype=np.float64)
+        return np.asarray(values[:, None] == np.arange(self.categories), dtype=np.float64)
+
+    def best_guess(self, where: NDArray[np.int64]) -> float:
+        """The most frequent category, or the number with the most others near it."""
+        values = self.values[where]
+        if self.categories:
+            return float(np.bincount(values, minlength=self.categories).argmax())
+        return _densest(values, self.threshold)
+
+    def shift(self, found: Floats, where: NDArray[np.int64]) -> Floats:
+        """What to add to a model's columns so that most guesses come out right."""
+        if self.categories:
+            return _offsets(found, self.values[where])
+        return np.array([_densest(self.values[where] - found[:, 0], self.threshold)])
+
+    def decide(self, found: Floats, shift: Floats) -> Floats:
+        if self.categories:
+            return np.asarray((found + shift).argmax(axis=1), dtype=np.float64)
+        return np.asarray(np.clip(found[:, 0] + shift[0], 0, 1), dtype=np.float64)
+
+    def judged(self, found: Floats, where: NDArray[np.int64]) -> Bools:
+        """Which of these records come out right when the shift is taken from the other half of them."""
+        first = np.arange(len(where)) < len(where) // 2
+        hits = np.empty(len(where), dtype=np.bool_)
+        for half in (first, ~first):
+            shift = self.shift(found[~half], where[~half])
+            hits[half] = self.hits(self.decide(found[half], shift), where[half])
+        return hits
+
+    def hits(self, guesses: Floats | float, where: NDArray[np.int64]) -> Bools:
+        distance = abs(self.values[where] - guesses)
+        return np.asarray(distance == 0 if self.categories else distance <= self.threshold + 1e-12, dtype=np.bool_)
+
+
+def _densest(values: Floats, reach: float) -> float:
+    """The middle of the numbers in the window of width 2 reach that holds the most of them."""
+    ranked = np.sort(values)
+    ends = np.searchsorted(ranked, ranked + 2 * reach, side="right")
+    first = int(np.argmax(ends - np.arange(len(ranked))))
+    return float((ranked[first] + ranked[ends[first] - 1]) / 2)
+
+
+def _offsets(found: Floats, truth: NDArray[Any]) -> Floats:
+    """What to add to the scores of each category, one after the other, so that the largest is right most often.
+
+    Least squares rarely gives a rare category more than one half, however sure it could be; this corrects it. A
+    category is guessed where its offset exceeds the lead of the best other: what is right is gained, and where the best
+    other was right, it is lost.
+    """
+    offsets = np.zeros(found.shape[1])
+    for c in range(len(offsets)):
+        others = found + offsets
+        others[:, c] = -np.inf
+        lead = others.max(axis=1) - found[:, c]
+        order = np.argsort(lead)
+        change = (truth == c).astype(np.int64) - (truth == others.argmax(axis=1))
+        ends = np.concatenate([[lead.min() - 1], lead[order], [lead.max() + 1]])
+        gain = np.concatenate([[0], np.cumsum(change[order])])  # with an offset between two neighbouring ends
+        gain[ends[1:] <= ends[:-1]] = -len(truth)
+        best = int(gain.argmax())
+        if gain[best] > gain[np.searchsorted(lead[order], 0.0)]:
+            offsets[c] = (ends[best] + ends[best + 1]) / 2
+    return offsets
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """The tested records after the attack: lines are records, columns features."""
+
+    hits: Bools
+    guessed: Bools  # without the explanation
+    used: tuple[bool, ...]
+    found: Floats | None  # what the model said
+    means: Floats  # of the auxiliary records, for each column
+
+    @classmethod
+    def on(
+        cls,
+        x: Floats,
+        targets: Sequence[_Target],
+        blocks: Sequence[slice],
+        known: NDArray[np.int64],
+        test: NDArray[np.int64],
+        make: Callable[[], AttackModel] | None,
+        name: str,
+    ) -> _Trained:
+        """Train on `known`, test on `test`. Without a model to make, the explanations say nothing."""
+        y = np.column_stack([target.columns(known) for target in targets])
+        plain = [target.best_guess(known) for target in targets]
+        guessed = np.column_stack([t.hits(g, test) for t, g in zip(targets, plain, strict=True)])
+        if make is None:
+            return cls(guessed, guessed, (False,) * len(targets), None, y.mean(axis=0))
+        inner = np.empty_like(y)
+        for fold in range(FOLDS):
+            inside = np.arange(len(known)) % FOLDS != fold
+            inner[~inside] = predictions(make, x[known[inside]], y[inside], x[known[~inside]], name)
+        found = predictions(make, x[known], y, x[test], name)
+        hits, used = [], []
+        for target, block, guess in zip(targets, blocks, plain, strict=True):
+            difference = target.judged(inner[:, block], known).astype(np.float64) - target.hits(guess, known)
+            used.append(bool(difference.mean() > difference.std() / np.sqrt(len(known))))
+            decided = target.decide(found[:, block], target.shift(inner[:, block], known)) if used[-1] else guess
+            hits.append(target.hits(decided, test))
+        return cls(np.column_stack(hits), guessed, tuple(used), found, y.mean(axis=0))
+
+    def feature(
+        self, i: int, target: _Target, block: slice, test: NDArray[np.int64], size: int, confidence: float
+    ) -> FeatureAttack:
+        gain = _gain(size, self.hits[:, i], self.guessed[:, i], confidence)
+        kind = "category" if target.categories else "number"
+        result = FeatureAttack(target.feature, kind, gain, self.used[i], None, None, None, None)
+        if not target.categories:
+            truth, mean = target.values[test], self.means[block][0]
+            found = mean if self.found is None else np.clip(self.found[:, block][:, 0], 0, 1)
+            mse, guess_mse = float(((truth - found) ** 2).mean()), float(((truth - mean) ** 2).mean())
+            return replace(result, mse=mse, guess_mse=guess_mse)
+        sides = self.sides(target, block, test)
+        return result if sides is None else replace(result, area=area(*sides), roc=roc_points(*sides))
+
+    def sides(self, target: _Target, block: slice, test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
+        """The model's scores of the second category, for records of the first and of the second."""
+        if target.categories != 2 or self.found is None:
+            return None
+        second, scores = target.values[test] == 1, self.found[:, block][:, 1]
+        return (scores[~second], scores[second]) if 0 < second.sum() < len(test) else None
+
+    def pooled(
+        self, targets: Sequence[_Target], blocks: Sequence[slice], test: NDArray[np.int64]
+    ) -> tuple[Floats, Floats] | None:
+        """All features with two categories together; their scores are less the share of the auxiliary records, so that
+        knowing which feature is frequent is no success."""
+        sides = [(self.sides(t, b, test), self.means[b][-1]) for t, b in zip(targets, blocks, strict=True)]
+        kept = [(pair[0] - mean, pair[1] - mean) for pair, mean in sides if pair is not None]
+        if not kept:
+            return None
+        return np.concatenate([pair[0] for pair in kept]), np.concatenate([pair[1] for pair in kept])
+
+
+def _gain(auxiliary: int, hits: NDArray[Any], guessed: NDArray[Any], confidence: float) -> Gain:
+    difference = hits.astype(np.float64) - guessed
+    mean, n = float(difference.mean()), len(difference)
+    half = float(-stdtrit(n - 1, (1 - confidence) / 2) * difference.std(ddof=1) / np.sqrt(n))
+    return Gain(auxiliary, float(hits.mean()), float(guessed.mean()), mean - half, mean + half)
+
+
+def _lines(explanations: Any) -> Floats:
+    """One line of finite numbers for each explanation."""
+    listed = isinstance(explanations, Sequence) and len(explanations) and isinstance(explanations[0], Result)
+    try:
+        x = np.asarray([item.values for item in explanations] if listed else explanations, dtype=np.float64)
+    except (TypeError, ValueError, AttributeError):
+        raise InputError("explanations must be lines of numbers, all of one length.", spent="") from None
+    if x.ndim == 1:
+        x = x[:, None]
+    if x.ndim != 2 or not x.size:
+        raise InputError("explanations must be lines of numbers, one for each record.", spent="")
+    if not np.isfinite(x).all():
+        raise InputError(
+            f"{int((~np.isfinite(x)).any(axis=1).sum())} explanations are not made of finite numbers.",
+            hint="leave their records out, or replace what is missing",
+            spent="",
+        )
+    return x
+
+
+def _targets(records: Any, domain: Domain, threshold: float) -> list[_Target]:
+    if not isinstance(domain, Domain):
+        raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})', spent="")
+    targets = []
+    for name, values in _columns(records, domain).items():
+        column = domain[name]
+        if isinstance(column, Numeric):
+            scaled = (values - column.low) / (column.high - column.low)
+            targets.append(_Target(name, scaled, 0, threshold))
+        else:
+            targets.append(_Target(name, values, len(column.categories), threshold))
+    return targets
+
+
+def _columns(records: Any, domain: Domain) -> dict[str, NDArray[Any]]:
+    """The clean values of each declared column."""
+    if isinstance(records, Rows):
+        return {name: records[name] for name in domain}
+    frame = records
+    if not isinstance(records, pd.DataFrame):
+        try:
+            frame = pd.DataFrame(np.asarray(records), columns=list(domain))
+        except (TypeError, ValueError):
+            raise InputError(
+                "records must be a frame with the columns of the domain, or lines in its order.", spent=""
+            ) from None
+    if missing := [name for name in domain if name not in frame.columns]:
+        raise InputError(f"the records have no column {', '.join(map(repr, missing))}.", spent="")
+    return {name: encode(column, frame[name].astype(object)) for name, column in domain.items()}
+
+
+def _sizes(auxiliary: Any, n: int) -> list[int]:
+    """The sizes of the auxiliary set, increasing; what is left is tested."""
+    asked = (
+        list(auxiliary)
+        if isinstance(auxiliary, Sequence | np.ndarray) and not isinstance(auxiliary, str)
+        else [auxiliary]
+    )
+    sizes = []
+    for one in asked:
+        number = isinstance(one, int | np.integer) and not isinstance(one, bool)
+        if not number and not (isinstance(one, float) and 0 <= one < 1):
+            raise InputError(
+                f"auxiliary is a number of records or a share of them; got {one!r}.", hint="auxiliary=0.5", spent=""
+            )
+        sizes.append(int(one) if number else int(one * n))
+    if not sizes or min(sizes) <= 0:
+        raise InputError("the attacker has no auxiliary data to learn from.", hint="auxiliary=0.5", spent="")
+    if min(sizes) < LEAST_AUXILIARY or n - max(sizes) < LEAST_TESTED:
+        raise InputError(
+            f"{n} records are too few for any statement: {min(sizes)} auxiliary, {n - max(sizes)} tested.",
+            hint=f"at least {LEAST_AUXILIARY} auxiliary and {LEAST_TESTED} tested records are needed, and many more to "
+            "find a small advantage",
+            spent="",
+        )
+    return sorted(set(sizes))

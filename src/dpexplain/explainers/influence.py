@@ -1,0 +1,852 @@
+"""Differentially private influence of inputs on the outcomes of a table: quantitative input influence (QII).
+
+Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed,
+             marginals included. Public: the model, the outcome, the group, the cells, the declared domain, and the
+             number of rows under replace-one without units. Nothing is promised about the model's training data.
+Statistic    o(S) is a row's outcome with the inputs S replaced by values drawn from released histograms; each row has
+             secret draws of its own. A row adds its influences: o() - o(S) for each set S, or Shapley or Banzhaf
+             values. "average" takes |o() - o(S)| over everybody; "group" adds up the rows of a group, "disparity" also
+             those of all others, in a block of its own. Counts stand beside the sums where they are private.
+             For sets, o() and each o(S) are summed apart and subtracted after the noise: half the range.
+Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), w the weight of a count and k rows of a
+             unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
+             crossing over 2 k (N + w). `sensitivity` has the proof.
+Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
+             intervals and words are post-processing. With marginals that were released before, all is for the sums.
+             Draws are as many as keep the Monte Carlo error below half of the noise, if that takes no more than
+             MOST_ASKED predictions; what is left of it is in the intervals.
+References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
+             explained once and a donor once, so that the bound doubles; Laplace noise).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Categorical, Column, Domain, PublicRange
+from dpexplain.core.mechanisms import best
+from dpexplain.core.noise import Law, Noise
+from dpexplain.core.release import Gate, split
+from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.data.donors import Gathered, Histogram, Replaced, by_histogram, gather
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.data.table import BATCH_ROWS, PrivateTable
+from dpexplain.design import DataFlow
+from dpexplain.engine import map_sum
+from dpexplain.errors import InputError
+from dpexplain.explainers import marginals as histograms
+from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
+from dpexplain.games import Asker, Group, Norms, Outcome, Plan, coalitions_plan, exact_plan, norms, orders_plan
+from dpexplain.games.plans import EXACT
+from dpexplain.grids import WHOLE_NUMBERS, Partition, partition_of
+from dpexplain.models import Model
+from dpexplain.results import Marginals
+from dpexplain.results.base import receipt_for
+from dpexplain.results.influence import Influence, TableInfluence, combined_halfwidth
+from dpexplain.results.marginals import nearest_with_total
+
+Integers = NDArray[np.int64]
+Item = str | Sequence[str]
+Values = Mapping[str, Sequence[NDArray[np.generic]]]
+
+TABLE, PERSON = ("average", "group", "disparity"), ("individual", "actual")
+AGGREGATES = ("unary", "shapley", "banzhaf")
+MARGINALS_SHARE = Fraction(1, 5)
+EVEN_CELLS, GRADED_CELLS = 8, 16  # of a column with many values; the graded ones are narrow at its low end
+FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
+MOST_FEATURES = 62  # that are replaced somewhere: the bits of a mask
+MOST_DRAWS, MOST_SAMPLES = 256, 10_000
+MOST_OUTCOMES = 2**18  # of one row
+MOST_ASKED = 2**23  # predictions that a release makes unless the caller asks for more
+LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
+UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
+BASE_WEIGHTS = (1, 2, 3)
+COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
+TYPICAL = 0.25  # the size of an influence by which the weight of a count is chosen
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfluenceRequest:
+    """The request: everything about the release that a caller decides.
+
+    quantity   "average": how often (class) or how much (score) outcomes change; "group": what inputs do to the mean
+               outcome of a group; "disparity": to the difference between a group and all others; "individual" and
+               "actual": the same for one person, `row`, from released marginals alone
+    features   names, or tuples of names for sets (default: all that the model uses). One that the model does not use
+               has no influence, and is released like the others
+    aggregate  "unary": each item by itself; "shapley" or "banzhaf": shared out among single features
+    given      features that are replaced in any case: the influence of an item beside them
+    group      {column: value, values or (low, high)}
+    outcome    "class" or "score" (default: a class if the model has a label), with the `threshold` of a class
+    samples    draws of other values for each row; of drawn orders (Shapley) or sets (Banzhaf), their number
+    exact      whether Shapley and Banzhaf values take all sets of inputs (default: up to 8 inputs, without `samples`)
+    method     "default", or "paper": values from other rows by public pairings, Laplace noise, replace-one only
+    cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike
+    marginals_share  the part of the price that is paid for marginals
+    mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
+    seed       of public pairings, orders and sets
+    row        the person, for "individual" and "actual"
+    """
+
+    quantity: str = "average"
+    features: Sequence[Item] | None = None
+    aggregate: str = "unary"
+    given: Sequence[str] = ()
+    group: Any = None
+    outcome: str | None = None
+    threshold: float | None = None
+    samples: int | None = None
+    exact: bool | None = None
+    method: str = "default"
+    cells: int = EVEN_CELLS + GRADED_CELLS
+    marginals_share: Any = MARGINALS_SHARE
+    mechanism: str | None = None
+    seed: int = 0
+    row: Any = None
+
+    def __post_init__(self) -> None:
+        _one_of(self.quantity, (*TABLE, *PERSON), "quantity")
+        _one_of(self.aggregate, AGGREGATES, "aggregate")
+        _one_of(self.method, ("default", "paper"), "method")
+        if self.outcome is not None:
+            _one_of(self.outcome, ("class", "score"), "outcome")
+        object.__setattr__(self, "given", _names(self.given, "given"))
+        if self.features is not None:
+            object.__setattr__(self, "features", _items(self.features))
+        self._check_sets()
+        self._check_people()
+        _whole(self.samples, "samples", MOST_SAMPLES)
+        _whole(self.cells, "cells", WHOLE_NUMBERS)
+        if self.cells is None or self.exact not in (None, True, False):
+            raise InputError("cells is a whole number, and exact is true, false or left out.")
+        if self.exact and self.aggregate == "unary":
+            raise InputError(
+                "exact belongs to Shapley and Banzhaf values.", hint='aggregate="shapley", or leave it out'
+            )
+        object.__setattr__(self, "marginals_share", _share(self.marginals_share))
+        PublicRandom(self.seed)
+
+    def _check_sets(self) -> None:
+        items = [] if self.features is None else [_set(item) for item in self.features]
+        if self.aggregate != "unary" and (self.given or any(len(item) > 1 for item in items)):
+            raise InputError(
+                f"{self.aggregate} values share the outcome out among single features.",
+                hint='name features one by one, without given=; or use aggregate="unary"',
+            )
+        if overlap := sorted({name for item in items for name in item} & set(self.given)):
+            raise InputError(f"{overlap[0]!r} is given, so it cannot be asked for as well.")
+
+    def _check_people(self) -> None:
+        grouped = self.quantity in ("group", "disparity")
+        if grouped != (self.group is not None):
+            raise InputError(
+                f"{self.quantity!r} needs a group." if grouped else f"{self.quantity!r} has no group.",
+                hint='group={"sex": "Female"}' if grouped else 'leave it out, or use quantity="group" or "disparity"',
+            )
+        if (self.quantity in PERSON) != (self.row is not None):
+            raise InputError(
+                f"{self.quantity!r} is about one person." if self.row is None else f"{self.quantity!r} has no row.",
+                hint='row={"age": 39, ...}' if self.row is None else 'quantity="individual" explains one person',
+            )
+        if self.quantity in PERSON and self.method == "paper":
+            raise InputError('method="paper" is about tables.', hint="leave it out")
+
+    @property
+    def label(self) -> str:
+        names = "all features" if self.features is None else ", ".join(" + ".join(_set(i)) for i in self.features)
+        about = {"average": "", "group": " in a group", "disparity": " on a disparity"}.get(
+            self.quantity, " on a person"
+        )
+        return f"influence of {names}{about}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+
+    quantity: str
+    aggregate: str
+    items: tuple[tuple[str, ...], ...]
+    given: tuple[str, ...]
+    outcome: Outcome
+    group: Group | None
+    method: str
+    draws: int  # other values that a row takes
+    samples: int | None  # drawn orders or sets; None: all sets, or none are needed
+    seed: int
+    partitions: tuple[Partition, ...]  # of the marginals that are paid for here
+    marginals: str | None  # the payload hash of marginals that were released before
+    marginals_share: Fraction
+    centred: bool  # whether K/2 is taken off each outcome
+    base_weight: int  # of the outcomes before an intervention, summed beside those after it; 0: differences are summed
+    count_weight: int  # what each row adds to the count of its group; 0 where the number of rows is public
+    counts: int  # how many counts are released
+    mechanism: str | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every input that is replaced somewhere, once: the bits of the plan's masks."""
+        return tuple(dict.fromkeys([*itertools.chain.from_iterable(self.items), *self.given]))
+
+    @property
+    def K(self) -> int:  # noqa: N802 - as in the docstrings
+        return self.outcome.range.levels
+
+    @property
+    def absolute(self) -> bool:
+        return self.quantity == "average"
+
+    @property
+    def blocks(self) -> int:
+        return 2 if self.quantity == "disparity" else 1
+
+    @property
+    def lines(self) -> int:
+        """How many sums a group has."""
+        return len(self.items) + (1 if self.base_weight else 0)
+
+    @property
+    def size(self) -> int:
+        return self.blocks * self.lines + self.counts
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Which outcomes of a row are asked for, and how they become what the row adds."""
+        M = len(self.names)
+        if self.aggregate == "unary":
+            bits = {name: 1 << j for j, name in enumerate(self.names)}
+            masks = [sum(bits[name] for name in item) for item in self.items]
+            return outcomes_plan(M, masks, self.draws, sum(bits[name] for name in self.given), self.base_weight)
+        return _shared_plan(self.aggregate, M, self.samples, self.draws, self.seed)
+
+    @cached_property
+    def row_norms(self) -> Norms:
+        """How large what one row adds to its block can be.
+
+        Sets: M outcomes, and x times the outcome before, each within K/2 of the middle: sum (M + x) K/2, Euclidean
+        K/2 sqrt(M + x^2), largest K/2 max(1, x). Not centred, K in the place of K/2.
+        Shapley and Banzhaf values: `games.norms`, for the orders or sets that were drawn. |o() - o(S)| in the place of
+        an outcome lies in the same {0..K}.
+        """
+        if self.aggregate != "unary":
+            return _shared_norms(self.aggregate, len(self.names), self.samples, self.draws, self.seed, self.K)
+        M, x, reach = len(self.items), self.base_weight, self.K // 2 if self.centred else self.K
+        return Norms((M + x) * reach, (M + x * x) * reach * reach, max(1, x) * reach)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "quantity": self.quantity,
+            "aggregate": self.aggregate,
+            "items": [list(item) for item in self.items],
+            "given": list(self.given),
+            "outcome": self.outcome.to_json(),
+            "group": None
+            if self.group is None
+            else {"conditions": self.group.to_json(), "words": self.group.describe()},
+            "method": self.method,
+            "draws": self.draws,
+            "samples": self.samples,
+            "seed": self.seed,
+            "partitions": [p.to_json() for p in self.partitions],
+            "marginals": self.marginals,
+            "marginals_share": str(self.marginals_share),
+            "centred": self.centred,
+            "base_weight": self.base_weight,
+            "count_weight": self.count_weight,
+            "counts": self.counts,
+            "mechanism": self.mechanism,
+        }
+
+
+_DRAWN: dict[str, Callable[[int, int, int, int], Plan]] = {"shapley": orders_plan, "banzhaf": coalitions_plan}
+
+
+@lru_cache(maxsize=8)
+def _shared_plan(aggregate: str, inputs: int, samples: int | None, draws: int, seed: int) -> Plan:
+    if samples is None:
+        return exact_plan(inputs, aggregate, draws)
+    return _DRAWN[aggregate](inputs, samples, draws, seed)
+
+
+@lru_cache(maxsize=64)
+def _shared_norms(aggregate: str, inputs: int, samples: int | None, draws: int, seed: int, levels: int) -> Norms:
+    return norms(_shared_plan(aggregate, inputs, samples, draws, seed), levels)
+
+
+def outcomes_plan(inputs: int, masks: Sequence[int], draws: int, given: int, base_weight: int) -> Plan:
+    """-o(given + S) for each set S, a mean over draws; and, before them, the weighted o(given) if it has a weight."""
+    columns = [(t, mask) for t in range(draws) for mask in dict.fromkeys([given, *(given | m for m in masks)])]
+    if not given:  # the outcome of a row as it is does not depend on the draw
+        columns = [(0, 0), *(column for column in columns if column[1])]
+    place = {column: c for c, column in enumerate(columns)}
+    weights = np.zeros((len(masks) + 1, len(columns)), dtype=np.int64)
+    for t in range(draws):
+        weights[0, place[(t, given) if given else (0, 0)]] += base_weight
+        for line, mask in enumerate(masks, 1):
+            weights[line, place[t, given | mask]] -= 1
+    drawn, asked = np.array(columns, dtype=np.int64).T
+    return Plan(inputs, asked, drawn, weights if base_weight else weights[1:], draws)
+
+
+def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values) -> Integers:
+    """Exact integer sums of one batch: no noise, no budget, and no randomness but the values it is given.
+
+    For each block the sums over its rows, the base first if there is one; then the weighted counts.
+    """
+    found = asker.influences(rows, spec.plan, spec.names, values, absolute=spec.absolute)
+    if spec.aggregate == "unary" and spec.centred:
+        # outcomes lie in {0..K} and stand with a minus, the base without; a change stands the other way round
+        middle = np.full(spec.lines, spec.K // 2)
+        middle[: 1 if spec.base_weight else 0] *= -spec.base_weight
+        found = found - middle if spec.absolute else found + middle
+    if spec.group is None:
+        inside = np.ones((1, rows.size), dtype=bool)
+    else:
+        member = spec.group.member(rows)
+        inside = np.stack([member, ~member])
+    sums = [found[held].sum(axis=0) for held in inside[: spec.blocks]]
+    counts = [spec.count_weight * int(held.sum()) for held in inside[: spec.counts]]
+    return np.concatenate([*sums, np.array(counts, dtype=np.int64)])
+
+
+def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
+    """Of sums and counts together: from the public request alone.
+
+    A row adds a vector of norm at most N to one block (or, outside of a group, nothing), and w to the count of that
+    block. Let a unit have m_b of its at most k rows in block b before, and m'_b after.
+
+    Sums of block b move by at most (m_b + m'_b) N; where every entry lies in {0..K}, by at most max(m_b, m'_b) N. The
+    count of block b moves by |m_b - m'_b| w. Blocks add up in L1 and in squared L2. All of it is convex in the m, so
+    it is largest at a corner, where the unit's rows all are in one block, or nowhere:
+        added or removed, or leaving the group      N + w                        (squared: N^2 + w^2)
+        staying in a block                          2 N, or N for {0..K}         (4 N^2)
+        from one block to the other                 2 N + c w for c counts       (2 N^2 + c w^2)
+    each k times (k^2 times). No coordinate moves by more than that of staying, or than w.
+
+    With method="paper" a row is also a donor: once in each draw, to one other row, whose influences change by at most
+    a d-th part of staying. In all that is no more than staying, so that the bound at most doubles.
+    """
+    N, w, k = spec.row_norms, spec.count_weight, neighbours.rows
+    one_sided = spec.aggregate == "unary" and not spec.centred
+    stays = (N.l1, N.l2_squared, N.linf) if one_sided else (2 * N.l1, 4 * N.l2_squared, 2 * N.linf)
+    leaves = (N.l1 + w, N.l2_squared + w * w, max(N.linf, w))
+    crosses = (2 * N.l1 + spec.counts * w, 2 * N.l2_squared + spec.counts * w * w, max(N.linf, w))
+    moves = [leaves]
+    if neighbours.relation is Relation.REPLACE_ONE:
+        everybody = spec.quantity != "group" and neighbours.rows_public  # nobody can leave
+        moves = [stays, *([] if everybody else [leaves]), *([crosses] if spec.blocks == 2 else [])]
+    l1, l2_squared, linf = (max(norm) for norm in zip(*moves, strict=True))
+    twice = 2 if spec.method == "paper" else 1
+    return Sensitivity(neighbours, twice * k * l1, (twice * k) ** 2 * l2_squared, twice * k * linf)
+
+
+# From a request to a spec ---------------------------------------------------------------------------------------------
+
+
+def resolve(
+    request: InfluenceRequest,
+    domain: Domain,
+    output: PublicRange,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+    *,
+    label: Any = None,
+    uses: Sequence[str] | None = None,
+    marginals: Marginals | None = None,
+    orders: int = ORDERS,
+) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things.
+
+    label, uses   the model's label and columns
+    orders        how many orders (or sets) are drawn where the request leaves it open
+    """
+    items = items_of(request, domain, uses)
+    names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
+    paper = request.method == "paper"
+    if paper and not neighbours.rows_public:
+        raise InputError(
+            'method="paper" pairs the rows of a table whose number of rows is public.',
+            hint='use relation="replace-one" without units, or the default method',
+        )
+    known = None
+    if marginals is not None:
+        for name in names:
+            marginals.rug(name)  # one that the marginals do not have is refused before anything is paid
+        known = marginals.receipt.entry.payload_hash
+    based = request.aggregate == "unary" and (request.quantity != "average" or bool(request.given))
+    grouped = request.quantity in ("group", "disparity")
+    spec = Spec(
+        quantity=request.quantity,
+        aggregate=request.aggregate,
+        items=items,
+        given=tuple(request.given),
+        outcome=Outcome.of(output, request.outcome or ("score" if label is None else "class"), request.threshold),
+        group=Group.of(request.group, domain) if grouped else None,
+        method=request.method,
+        draws=1,
+        samples=_samples(request, len(names), orders),
+        seed=request.seed,
+        partitions=() if paper or known is not None else cells_of(names, domain, request.cells),
+        marginals=known,
+        marginals_share=Fraction(0) if paper or known is not None else request.marginals_share,
+        # a base cancels what centring takes off; without one it pays where a row's coming or going counts
+        centred=request.aggregate == "unary" and (based or neighbours.relation is Relation.ADD_REMOVE),
+        base_weight=1 if based else 0,
+        count_weight=0,
+        counts=_counts(request.quantity, neighbours),
+        mechanism=Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism,
+    )
+    return _with_draws(_with_weights(spec, neighbours, cost), request, neighbours, rows, cost)
+
+
+def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
+    """The sets of features that are asked for: those of the request, or all that the model uses but the given ones."""
+    used = [name for name in (domain if uses is None else uses) if name not in request.given]
+    items = tuple(_set(item) for item in (used if request.features is None else request.features))
+    for name in itertools.chain(request.given, *items):
+        domain.column(name)
+    if not items:
+        raise InputError("there is no feature to be asked for beside the given ones.")
+    if (many := len({*itertools.chain(request.given, *items)})) > MOST_FEATURES:
+        raise InputError(f"{many} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
+    return items
+
+
+def cells_of(names: Sequence[str], domain: Domain, cells: int) -> tuple[Partition, ...]:
+    """The public cells of marginals that values are drawn from."""
+    return tuple(_cells(name, domain[name], cells) for name in names)
+
+
+def _cells(name: str, column: Column, cells: int) -> Partition:
+    """Every category; every whole number of a small integer column; else a third of the cells of equal width, and the
+    others graded: the first one holds the low end alone, and each next one is wider by the same factor.
+    """
+    if isinstance(column, Categorical) or (column.integer and column.values <= WHOLE_NUMBERS):
+        return partition_of(name, column, WHOLE_NUMBERS)
+    even = max(1, cells // 3)
+    width = float(column.values) if column.integer else column.high - column.low
+    least = 1.0 if column.integer else width / 10_000
+    parts = np.concatenate([np.linspace(0, width, even + 1), np.geomspace(least, width, max(1, cells - even))])
+    edges = column.low + np.unique(np.rint(parts) if column.integer else parts)
+    edges[-1] = column.high + 1 if column.integer else column.high
+    edges = np.unique(edges - 0.5 if column.integer else edges)
+    middles = (edges[:-1] + edges[1:]) / 2
+    return Partition(name, tuple(map(float, middles)), tuple(map(float, edges)))
+
+
+def _samples(request: InfluenceRequest, inputs: int, orders: int) -> int | None:
+    """How many orders or sets are drawn; None where all sets are asked for."""
+    if request.aggregate == "unary":
+        return None
+    exact = request.exact if request.exact is not None else request.samples is None and inputs <= FEW
+    if exact:
+        if inputs > EXACT:
+            exact_plan(inputs, request.aggregate, 1)  # refuses
+        return None
+    samples = orders if request.samples is None else request.samples
+    if samples * inputs > MOST_OUTCOMES:
+        raise InputError(
+            f"{samples:,} orders of {inputs} inputs are too many.", hint=f"at most {MOST_OUTCOMES // inputs:,}"
+        )
+    return samples
+
+
+def _counts(quantity: str, neighbours: Neighbours) -> int:
+    """How many counts must be released: under replace-one without units what is left of a group is known with it."""
+    if neighbours.rows_public:
+        return 0 if quantity == "average" else 1
+    return 2 if quantity == "disparity" else 1
+
+
+def _with_weights(spec: Spec, neighbours: Neighbours, cost: Cost) -> Spec:
+    """The weights of the base and of the counts with the smallest forecast variance of an influence.
+
+    The noise of a count counts as much as the mean that is divided by it, without what centring took off: about half of
+    the range for a centred average, and little otherwise.
+    """
+    mean = 0.5 if spec.centred and not spec.base_weight else TYPICAL
+
+    def variance(candidate: Spec) -> float:
+        noise = forecast(candidate, neighbours, cost)["influences"]
+        x, w = candidate.base_weight, candidate.count_weight
+        return noise.std**2 * (1 + (1 / x**2 if x else 0) + ((mean * spec.K / w) ** 2 if w else 0))
+
+    bases = BASE_WEIGHTS if spec.base_weight else (0,)
+    weights = [math.ceil(spec.K * part) for part in COUNT_WEIGHTS] if spec.counts else [0]
+    candidates = [replace(spec, base_weight=x, count_weight=w) for x in bases for w in weights]
+    return min(candidates, key=variance)
+
+
+def _with_draws(spec: Spec, request: InfluenceRequest, neighbours: Neighbours, rows: int | None, cost: Cost) -> Spec:
+    """As many draws as make the Monte Carlo error half of the noise, if that does not take too many predictions.
+
+    Drawn orders and sets take turns with the draws. More of these then cost no prediction, but fewer outcomes are
+    shared, and the bound may grow.
+    """
+    if request.samples is not None and spec.samples is None:
+        asked = request.samples * spec.plan.asked
+        if asked > MOST_OUTCOMES:
+            raise InputError(
+                f"every row would be asked about {asked:,} times; {MOST_OUTCOMES:,} is the most.",
+                hint="fewer samples, or fewer features",
+            )
+        return replace(spec, draws=request.samples)
+    if spec.method == "paper":
+        return spec
+    n, single = UNKNOWN_ROWS if rows is None else rows, spec.aggregate == "unary" and not spec.given
+    spread = n * (spec.K / 2 if single else spec.K) ** 2
+
+    def variance(candidate: Spec) -> float:
+        return forecast(candidate, neighbours, cost)["influences"].std ** 2 + spread / candidate.draws
+
+    wanted = math.ceil(4 * spread / (variance(spec) - spread))
+    if spec.samples is not None:
+        return min([spec, replace(spec, draws=min(wanted, -(-spec.samples // 2)))], key=variance)
+    return replace(spec, draws=max(1, min(wanted, MOST_DRAWS, MOST_ASKED // (n * spec.plan.asked))))
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of each part at this price. Costs nothing, touches no data."""
+    counts_cost, sums_cost = split(cost, spec.marginals_share)
+    parts = {"influences": best(sensitivity(spec, neighbours), spec.size, sums_cost, spec.mechanism)}
+    if spec.partitions:
+        parts["counts"] = best(_counts_bound(spec, neighbours), sum(p.size for p in spec.partitions), counts_cost)
+    return parts
+
+
+def _counts_bound(spec: Spec, neighbours: Neighbours) -> Sensitivity:
+    return Sensitivity.of_counts(neighbours, len(spec.partitions))
+
+
+def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise will move the influences in a table of about this many rows; of a group, if it has half of them.
+
+    What a noisy number of rows adds is a share of the influence itself and left out, but for a centred average, where
+    it is as large as the noise of a sum. Monte Carlo error is left out.
+    """
+    if request.quantity in PERSON:
+        from dpexplain.explainers.persons import outlook as of_a_person
+
+        return of_a_person(request, setting, cost)
+    spec = resolve(
+        request, setting.domain, setting.output, setting.neighbours, setting.hint, cost,
+        label=setting.label, uses=setting.features,
+    )  # fmt: skip
+    parts = forecast(spec, setting.neighbours, cost)
+    noise, x = parts["influences"], spec.base_weight
+    coefficients = [1.0, *([1 / x] if x else []), *([spec.K / 2 / spec.count_weight] if spec.centred and not x else [])]
+    unit = spec.outcome.range.width / (spec.K * setting.rows) * (1 if spec.group is None else 2)
+    coefficients = coefficients * spec.blocks
+    size = math.sqrt(sum(c * c for c in coefficients))
+    return Outlook(
+        law=noise.law.value,
+        points=len(spec.items),
+        std=size * noise.std * unit,
+        error=combined_halfwidth(noise, coefficients, 0.0, LEVEL) * unit,
+        band=sum(coefficients) * noise.band(LEVEL) * unit,
+        rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
+    )
+
+
+def diagram() -> DataFlow:
+    """Where the rows go, and where noise is added."""
+    stages = {
+        "table": "private rows",
+        "counts": "rows in each public cell of each replaced feature",
+        "draws": "other values for each row, by secret numbers",
+        "influences": "sums of outcomes before and after, for each group, and its count where it is private",
+        "means": "division, intervals, words",
+    }
+    edges = [
+        ("table", "counts"),
+        ("counts", "draws"),
+        ("draws", "influences"),
+        ("table", "influences"),
+        ("influences", "means"),
+    ]
+    return DataFlow(stages, edges, name="Influence", noised=["counts", "influences"])
+
+
+# The release ----------------------------------------------------------------------------------------------------------
+
+
+def explain(
+    table: PrivateTable,
+    model: Model,
+    request: InfluenceRequest,
+    *,
+    cost: Cost | None,
+    marginals: Marginals | None = None,
+) -> Influence:
+    """Release the influences of `request` for `cost`; for a person they are free with `marginals`."""
+    if request.quantity in PERSON:
+        from dpexplain.explainers.persons import person_influence
+
+        return person_influence(table, model, request, cost=cost, marginals=marginals)
+    if cost is None:
+        raise InputError("influences over a table have a price.", hint="epsilon=0.5, for example")
+    _check_marginals(table, request, marginals)
+    settings = {"label": model.label, "uses": model.features(table.domain), "marginals": marginals}
+    public = (request, table.domain, model.output, table.neighbours, table.rows_hint, cost)
+    spec = resolve(*public, **settings)
+    predictor = model.checked(table.domain)
+    asker = Asker.of(predictor, spec.outcome, table.domain)
+    if spec.samples is not None and request.samples is None:
+        noise = forecast(spec, table.neighbours, cost)["influences"].std
+        spec = resolve(*public, **settings, orders=_orders_for(spec, asker, noise, table.rows_hint))
+    job = _Job(table, asker, spec, request.label, model.thread_safe)
+
+    def body(gate: Gate) -> None:
+        counts_cost, sums_cost = split(cost, spec.marginals_share)
+        found = job.paired(gate) if spec.method == "paper" else job.drawn(gate, counts_cost, marginals)
+        gate.noisy_sum("influences", found, sensitivity(spec, gate.neighbours), sums_cost, mechanism=spec.mechanism)
+
+    facts = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
+    identity = {
+        "explainer": "influence",
+        "table": table.identity,
+        "model": model.identity,
+        "spec": spec.to_json(),
+        "public": [
+            *facts,
+            *(["the cells"] if spec.partitions else []),
+            table.domain.describe(),
+            *table.neighbours.public,
+        ],
+    }
+    released = table.door.release(request.label, identity, cost, body)
+    receipt = receipt_for(request.label, table.budget, table.neighbours, released)
+    result = TableInfluence(receipt, released.payload, known=marginals)
+    if spec.samples is None:
+        return result
+    known = result.marginals
+    given = {} if known is None else _histograms(spec.names, known)
+    return replace(result, sampling=_sampling_error(spec, asker, given))
+
+
+def _check_marginals(table: PrivateTable, request: InfluenceRequest, marginals: Any) -> None:
+    if marginals is None:
+        return
+    if not isinstance(marginals, Marginals):
+        raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.")
+    if marginals.receipt.request["table"] != table.identity:
+        raise InputError("these marginals were released from another table, or from another version of it.")
+    if request.method == "paper":
+        raise InputError('method="paper" has no use for marginals.', hint="leave them out")
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One release under way: what its passes over the rows share."""
+
+    table: PrivateTable
+    asker: Asker
+    spec: Spec
+    label: str
+    parallel: bool
+
+    @property
+    def columns(self) -> list[str]:
+        group = [] if self.spec.group is None else self.spec.group.columns
+        return list(dict.fromkeys([*self.asker.predictor.features, *self.spec.names, *group]))
+
+    def drawn(self, gate: Gate, cost: Cost, marginals: Marginals | None) -> Integers:
+        """Values from histograms that are released here, or were before."""
+        spec, table = self.spec, self.table
+        known = self._released_cells(gate, cost) if marginals is None else _histograms(spec.names, marginals)
+
+        def kernel(rows: Rows) -> Integers:
+            return statistic(rows, self.asker, spec, by_histogram(rows, known, spec.plan.most_draws).values)
+
+        return table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
+
+    def _released_cells(self, gate: Gate, cost: Cost) -> dict[str, Histogram]:
+        spec, table = self.spec, self.table
+        cells = histograms.Spec(spec.partitions, None)
+
+        def kernel(rows: Rows) -> Integers:
+            return histograms.statistic(rows, cells)
+
+        exact = table.map_sum(gate, kernel, list(spec.names), size=cells.size, label=self.label)
+        noisy = gate.noisy_sum("counts", exact, _counts_bound(spec, gate.neighbours), cost)
+        return shares_of(spec.partitions, np.array(noisy, dtype=np.float64), table.size)
+
+    def paired(self, gate: Gate) -> Integers:
+        """Values from other rows."""
+        spec = self.spec
+        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, spec.plan.most_draws, spec.seed)
+
+        def kernel(batch: Replaced) -> Integers:
+            return statistic(batch.rows, self.asker, spec, batch.values)
+
+        return map_sum(kernel, batches, size=spec.size, label=self.label, total=self.table.size, parallel=self.parallel)
+
+
+def by_pairing(gathered: Gathered, names: Sequence[str], draws: int, seed: int) -> Iterator[Replaced]:
+    """Batches of single rows, each with another row that gives it values of all inputs, one for each draw: by public
+    permutations of the places.
+    """
+    rows, public = gathered.rows, PublicRandom(seed)
+    donors = [public.generator.permutation(rows.size) for _ in range(draws)]
+    for begin in range(0, rows.size, BATCH_ROWS):
+        place = slice(begin, min(begin + BATCH_ROWS, rows.size))
+        part = rows.take(place)
+        values = {name: [rows[name][donor[place]] for donor in donors] for name in names}
+        yield Replaced(part, values, [np.ones(part.size, dtype=bool)] * draws, np.arange(part.size))
+
+
+def shares_of(partitions: Sequence[Partition], noisy: NDArray[np.float64], rows: int | None) -> dict[str, Histogram]:
+    """Released counts as distributions, the same that `Marginals` makes of them."""
+    total = max(0.0, float(noisy.sum()) / len(partitions)) if rows is None else float(rows)
+    found, end = {}, 0
+    for partition in partitions:
+        begin, end = end, end + partition.size
+        counts = nearest_with_total(noisy[begin:end], total)
+        even = np.full(partition.size, 1 / partition.size)
+        found[partition.feature] = Histogram(counts / counts.sum() if counts.sum() > 0 else even, partition.edges)
+    return found
+
+
+def _histograms(names: Sequence[str], marginals: Marginals) -> dict[str, Histogram]:
+    return {name: Histogram(marginals.shares(name), marginals.rug(name).partition.edges) for name in names}
+
+
+# Drawn orders and sets ------------------------------------------------------------------------------------------------
+
+
+def _orders_for(spec: Spec, asker: Asker, noise: float, rows: int | None) -> int:
+    """So many orders (or sets) that their sampling error is half of the noise, on synthetic rows of the domain."""
+    n, M = UNKNOWN_ROWS if rows is None else rows, len(spec.names)
+    wanted = 2 * math.ceil((2 * n * spec.K * max(_spread(spec, asker, {})) / noise) ** 2)
+    return max(LEAST_ORDERS, min(wanted, MOST_ASKED // (n * M) // 2 * 2, MOST_SAMPLES))
+
+
+def _sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Histogram]) -> tuple[float, ...]:
+    """The standard deviation that drawn orders or sets add to each influence: on rows drawn from released marginals."""
+    assert spec.samples is not None
+    pairs = -(-spec.samples // 2)
+    return tuple(spec.outcome.range.width * spread / math.sqrt(pairs) for spread in _spread(spec, asker, known))
+
+
+def _spread(spec: Spec, asker: Asker, known: Mapping[str, Histogram]) -> list[float]:
+    """The standard deviation between pairs of orders (or of sets) of the mean influence of public rows, in units of
+    the range. All pairs meet the same rows and the same other values.
+    """
+    public = PublicRandom(spec.seed)
+    rows, others = (_public_rows(public, asker, known) for _ in range(2))
+    values = {name: [others[name]] for name in spec.names}
+    plans = [_DRAWN[spec.aggregate](len(spec.names), 2, 1, spec.seed + pair) for pair in range(TRIED)]
+    found = [asker.influences(rows, plan, spec.names, values, absolute=spec.absolute).mean(axis=0) for plan in plans]
+    spread: list[float] = (np.std(found, axis=0, ddof=1) / spec.K).tolist()
+    return spread
+
+
+def _public_rows(public: PublicRandom, asker: Asker, known: Mapping[str, Histogram]) -> Rows:
+    """As many rows as a block has: evenly from the domain, but columns whose distribution was released from that."""
+    rows = public.rows(asker.filler.domain, asker.filler.size)
+    columns = {name: _public_values(public, rows, name, histogram) for name, histogram in known.items()}
+    return Rows(rows.domain, {**rows.columns, **columns}, rows.size)
+
+
+def _public_values(public: PublicRandom, rows: Rows, name: str, histogram: Histogram) -> NDArray[Any]:
+    column, draw = rows.domain[name], public.generator
+    cell = draw.choice(len(histogram.shares), rows.size, p=histogram.shares)
+    if isinstance(column, Categorical):
+        return column.clean(cell.astype(np.int32))
+    edges = np.asarray(histogram.edges)
+    return column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * draw.random(rows.size))
+
+
+# Words of the request -------------------------------------------------------------------------------------------------
+
+
+def _one_of(value: Any, known: Sequence[str], what: str) -> None:
+    if value not in known:
+        raise InputError(f"unknown {what} {value!r}."[:200], hint="use " + ", ".join(f'"{name}"' for name in known))
+
+
+def _whole(value: Any, what: str, most: int) -> None:
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (number and 1 <= value <= most):
+        raise InputError(f"{what} must be a whole number from 1 to {most}; got {value!r}."[:200])
+
+
+def _share(value: Any) -> Fraction:
+    try:
+        share = Fraction(value).limit_denominator(10**6)
+    except (TypeError, ValueError, OverflowError):
+        share = Fraction(0)
+    if isinstance(value, bool) or not 0 < share < 1:
+        raise InputError(f"marginals_share lies between 0 and 1; got {value!r}."[:200])
+    return share
+
+
+def _set(item: Item) -> tuple[str, ...]:
+    return (item,) if isinstance(item, str) else tuple(item)
+
+
+def _names(value: Any, what: str) -> tuple[str, ...]:
+    """One name or several different ones."""
+    listed = isinstance(value, str | Sequence) and not isinstance(value, bytes)
+    names = _set(value) if listed else ()
+    if not listed or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{what} is a name or a list of names; got {value!r}."[:200])
+    if len(set(names)) < len(names):
+        raise InputError(f"{what} has a name twice.")
+    return names
+
+
+def _items(value: Any) -> tuple[Item, ...]:
+    """Names, and sets of names as tuples."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
+        raise InputError(
+            "features must be a list of names, or of tuples of names for sets.",
+            hint='features=["age", ("sex", "race")], or leave it out for all',
+        )
+    items = [item if isinstance(item, str) else _names(item, "a set of features") for item in value]
+    if any(not item for item in items):
+        raise InputError("a set of features has at least one.")
+    if len({frozenset(_set(item)) for item in items}) < len(items):
+        raise InputError("a feature or a set of features is asked for twice.")
+    return tuple(items)
+
+
+def influence(
+    table: PrivateTable,
+    model: Model,
+    quantity: str = "average",
+    features: Sequence[Item] | None = None,
+    *,
+    aggregate: str = "unary",
+    group: Any = None,
+    row: Any = None,
+    epsilon: Any = None,
+    rho: Any = None,
+    marginals: Marginals | None = None,
+    **options: Any,
+) -> Influence:
+    """Differentially private influence of inputs on outcomes: of everybody, of a group, on the disparity between a
+    group and all others; or, from released marginals, on one person.
+
+    `epsilon` (or `rho`) is the whole price, marginals included; with `marginals` that were released before, all of it
+    goes to the influences, and those of a person are free. Options: see `requests.Influence`.
+    """
+    request = InfluenceRequest(
+        quantity=quantity, features=features, aggregate=aggregate, group=group, row=row, **options
+    )
+    free = quantity in PERSON and marginals is not None and epsilon is None and rho is None
+    cost = None if free else table.cost(epsilon=epsilon, rho=rho)
+    return explain(table, model, request, cost=cost, marginals=marginals)

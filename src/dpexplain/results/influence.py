@@ -1,0 +1,430 @@
+"""Influences of inputs on outcomes, from released sums: for everybody, a group, or what sets a group apart.
+
+A sum of influences is one released number, or the difference of two: the outcomes as they are and with inputs replaced.
+Divided by the number of rows of the group it is a mean. With s the standard deviation of the noise of one number,
+1 / x the part of the base's noise, kappa the mean in whole steps and w the weight of the count,
+
+    variance of the sum less kappa times the count = s^2 (1 + 1 / x^2 + kappa^2 / w^2) + Monte Carlo error
+
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import gammaincinv, ndtri
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.noise import Law, Noise, checked_level
+from dpexplain.errors import InputError
+from dpexplain.results.base import Floats, Receipt, Result
+from dpexplain.results.marginals import Marginals
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+AGGREGATES = {"unary": "", "shapley": "Shapley values", "banzhaf": "Banzhaf values"}
+ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
+TERMS, RADII = 2_048, 128  # of the sums that a tail is computed by
+
+
+@dataclass(frozen=True)
+class Influence(Result):
+    """Influences of features, or of sets of them, in units of the outcome; of a class 0.2 means 20 of 100."""
+
+    @property
+    @abstractmethod
+    def quantity(self) -> str:
+        """What was asked: average, group, disparity, individual or actual."""
+
+    @property
+    @abstractmethod
+    def aggregate(self) -> str:
+        """unary, shapley or banzhaf."""
+
+    @property
+    @abstractmethod
+    def items(self) -> list[str]:
+        """The features, or sets of them, in the order of `values`."""
+
+    @property
+    @abstractmethod
+    def is_class(self) -> bool:
+        """Whether the outcome is a class, and not a score."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What is drawn, in words."""
+
+    @property
+    @abstractmethod
+    def unit_words(self) -> str:
+        """What the numbers are, in words."""
+
+    @abstractmethod
+    def sentence(self, item: str, value: float) -> str:
+        """One influence in plain words, without its interval."""
+
+    @property
+    def caveat(self) -> str:
+        """What a reader has to know besides."""
+        return ""
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The items by the size of their influence, the largest first; of equal ones, the earlier one."""
+        return [int(i) for i in np.argsort(-np.abs(self.values), kind="stable")]
+
+    @cached_property
+    def sure(self) -> NDArray[np.bool_]:
+        """For each item, whether its 95 % interval excludes zero; otherwise chance could explain its influence."""
+        low, high = self.interval()
+        return (low > 0) | (high < 0)
+
+    def sentences(self, top: int = 5) -> list[str]:
+        """The largest influences in plain words, the largest first."""
+        if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+            raise InputError(f"top is a whole number of at least 1; got {top!r}.", spent="")
+        low, high = self.interval()
+        said = []
+        for i in self.order[:top]:
+            reach = f"95 % interval: {self.number(low[i])} to {self.number(high[i])}"
+            doubt = "" if self.sure[i] else "; it may be nothing at all"
+            said.append(f"{self.sentence(self.items[i], float(self.values[i]))} ({reach}{doubt}).")
+        return [*said, self.caveat] if self.caveat else said
+
+    def number(self, value: float) -> str:
+        """A value as people write it: in per cent for a class."""
+        return f"{100 * value:.3g} %" if self.is_class else f"{value:.3g}"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line for each item, in their public order."""
+        import pandas as pd
+
+        low, high = self.interval()
+        return pd.DataFrame({"item": self.items, "influence": self.values, "low": low, "high": high})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Bars from zero with their intervals, the largest at the top. Faint: chance could explain it."""
+        from dpexplain.render.influence import plot_influence
+
+        return plot_influence(self, ax)
+
+
+@dataclass(frozen=True)
+class TableInfluence(Influence):
+    """Influences over a table. Intervals cover the mean over the (cleaned) rows of the expected influence, values being
+    drawn from the *released* histograms: the noise of sums and counts, the Monte Carlo error of draws and, where orders
+    or sets of inputs were drawn, their sampling error as estimated on synthetic rows.
+
+    Where the released number of rows of a group is too small, nothing is said: values are zero and intervals are the
+    whole range (`conclusive`, `note`).
+    """
+
+    sampling: tuple[float, ...] = ()  # standard deviation that drawn orders or sets add to each value; public
+    known: Marginals | None = field(default=None, compare=False, repr=False)  # what was handed over, not in files
+
+    kind: ClassVar[str] = "influence"
+
+    # What was asked ---------------------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> JsonObject:
+        spec: JsonObject = self.receipt.request["spec"]
+        return spec
+
+    @property
+    def quantity(self) -> str:
+        return str(self.spec["quantity"])
+
+    @property
+    def aggregate(self) -> str:
+        return str(self.spec["aggregate"])
+
+    @property
+    def items(self) -> list[str]:
+        return [" + ".join(item) for item in self.spec["items"]]
+
+    @property
+    def given(self) -> list[str]:
+        """What is replaced beside each item, before and after."""
+        return [str(name) for name in self.spec["given"]]
+
+    @property
+    def group(self) -> str | None:
+        """Who is spoken of, in words; None for everybody."""
+        found = self.spec["group"]
+        return None if found is None else str(found["words"])
+
+    @cached_property
+    def output(self) -> PublicRange:
+        """The range of outcomes."""
+        return PublicRange.from_json(self.spec["outcome"]["range"])
+
+    @property
+    def is_class(self) -> bool:
+        return self.spec["outcome"]["threshold"] is not None
+
+    @property
+    def title(self) -> str:
+        model = self.receipt.request["model"]["name"]
+        who = {
+            "average": "Influence on the outcomes of everybody",
+            "group": f"Influence on the outcomes where {self.group}",
+            "disparity": f"Influence on how outcomes differ where {self.group}",
+        }[self.quantity]
+        how = AGGREGATES[self.aggregate]
+        return f"{who}, model {model}" + (f" ({how})" if how else "")
+
+    @property
+    def unit_words(self) -> str:
+        if self.quantity == "average":
+            return "share of rows whose outcome changes" if self.is_class else "mean change of the score"
+        rate = "rate of positive outcomes" if self.is_class else "mean score"
+        return f"part of the {rate}" if self.quantity == "group" else f"part of the difference in the {rate}"
+
+    def sentence(self, item: str, value: float) -> str:
+        number, given = self.number(abs(value)), f" (beside {' + '.join(self.given)})" if self.given else ""
+        points = number.replace(" %", " percentage points")
+        if self.quantity == "average":
+            if self.aggregate != "unary" or self.given:
+                part = self.number(value)
+                return f"{item}{given} has a part of {part} in what replaced inputs change" + self._of_outcomes
+            if self.is_class:
+                return f"For {number} of the rows the outcome changes when {item} is replaced by other people's values"
+            return f"The score changes by {number} on average when {item} is replaced by other people's values"
+        rate = "rate of positive outcomes" if self.is_class else "mean score"
+        verb = "raises" if value >= 0 else "lowers"
+        if self.quantity == "group":
+            return f"Where {self.group}, {item}{given} {verb} the {rate} by {points}"
+        return f"{item}{given} {verb} the {rate} where {self.group}, compared with all others, by {points}"
+
+    @property
+    def _of_outcomes(self) -> str:
+        return " (of all outcomes)" if self.is_class else " (of the score)"
+
+    @property
+    def caveat(self) -> str:
+        return self.note or ""
+
+    # Released numbers -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def marginals(self) -> Marginals | None:
+        """The released histograms that values were drawn from, to be used again; None if they came from other rows, or
+        if a file was read whose marginals stand in a file of their own.
+        """
+        return Marginals(self.receipt, self.released) if self.spec["partitions"] else self.known
+
+    @cached_property
+    def _released(self) -> tuple[Floats, Noise]:
+        values, noise = self.part("influences")
+        return values.astype(np.float64), noise
+
+    @property
+    def _blocks(self) -> int:
+        return 2 if self.quantity == "disparity" else 1
+
+    @cached_property
+    def _sums(self) -> Floats:
+        """The sums of influences, in whole steps: one line for everybody or the group, another one for all others."""
+        values, _ = self._released
+        x, M = self.spec["base_weight"], len(self.items)
+        lines = values[: self._blocks * (M + bool(x))].reshape(self._blocks, M + bool(x))
+        return lines[:, 1:] + lines[:, :1] / x if x else lines
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The number of rows of each group, public or released: everybody; or the group, and for a disparity all
+        others.
+        """
+        values, _ = self._released
+        w, rows = self.spec["count_weight"], self.receipt.request["table"]["rows"]
+        found = values[self._blocks * (len(self.items) + bool(self.spec["base_weight"])) :] / w if w else np.empty(0)
+        if len(found) == self._blocks:
+            return found
+        if rows is None or len(found) != self._blocks - 1 + (self.quantity == "group"):
+            raise ValueError("the counts do not fit the request")
+        return np.array([float(rows)]) if not len(found) else np.array([found[0], rows - found[0]])
+
+    @cached_property
+    def _kappa(self) -> Floats:
+        """The mean of the summed influences in whole steps, without what centring took off."""
+        return self._sums / np.maximum(self.counts, 1.0)[:, None]
+
+    @property
+    def _step(self) -> float:
+        return self.output.width / self.output.levels
+
+    @property
+    def _lift(self) -> float:
+        """What centring took off every row's influence, in whole steps."""
+        return self.output.levels / 2 if self.spec["centred"] and not self.spec["base_weight"] else 0.0
+
+    @cached_property
+    def values(self) -> Floats:
+        if not self.conclusive:
+            return np.zeros(len(self.items))
+        return self._inside(self._middle)
+
+    @cached_property
+    def _middle(self) -> Floats:
+        means: Floats = (self._kappa + self._lift) * self._step
+        difference: Floats = means[0] - means[1] if self._blocks == 2 else means[0]
+        return difference
+
+    def _inside(self, numbers: Floats) -> Floats:
+        """No influence is larger than the range of outcomes, of a difference twice that; a plain change has no sign."""
+        plain = self.quantity == "average" and self.aggregate == "unary" and not self.given
+        most = self.output.width * self._blocks
+        inside: Floats = np.clip(numbers, 0.0 if plain else -most, most)
+        return inside
+
+    # Noise ------------------------------------------------------------------------------------------------------------
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        checked_level(level)
+        if not self.conclusive:
+            most = np.full(len(self.items), self.output.width * self._blocks)
+            return self._inside(-most), self._inside(most)
+        half = np.array([self._halfwidth(j, level) for j in range(len(self.items))])
+        return self._inside(self._middle - half), self._inside(self._middle + half)
+
+    def _halfwidth(self, item: int, level: float) -> float:
+        """Of one influence, to first order in the noise of counts, and widened by what the second order can add."""
+        _, noise = self._released
+        coefficients, drawn = self._coefficients(item)
+        half = combined_halfwidth(noise, coefficients, drawn, level)
+        w = self.spec["count_weight"]
+        unsure = noise.halfwidth(level) / (w * self.counts.min()) if w else 0.0
+        return (half / (1 - min(unsure, 0.5) ** 2) + 1) * self._step
+
+    def _coefficients(self, item: int) -> tuple[list[float], float]:
+        """How each noisy number moves one influence, and the standard deviation of what is drawn; in whole steps."""
+        spec, counts, kappa = self.spec, self.counts, self._kappa[:, item]
+        each = [1 / n for n in counts]
+        found = [*each, *([a / spec["base_weight"] for a in each] if spec["base_weight"] else [])]
+        if spec["count_weight"]:
+            by_count = [k / n / spec["count_weight"] for k, n in zip(kappa, counts, strict=True)]
+            one = self._blocks == 2 and self.receipt.request["table"]["rows"] is not None
+            found += [sum(by_count)] if one else by_count
+        drawn = sum(self._drawn(item, block) ** 2 / counts[block] for block in range(self._blocks))
+        sampled = (self.sampling[item] / self._step) ** 2 if self.sampling else 0.0
+        return found, math.sqrt(drawn + sampled)
+
+    def _drawn(self, item: int, block: int) -> float:
+        """At most the standard deviation of one row's influence over its draws, in whole steps.
+
+        A mean over d independent draws of a number in a range of length r varies by r / (2 sqrt(d)) at most. For the
+        average of a class r = 1, and numbers in {0, 1} with mean m vary by sqrt(m (1 - m)), over rows by no more than
+        that of their mean; m is taken where it is largest within twice the noise.
+        """
+        spec, K = self.spec, float(self.output.levels)
+        single = self.aggregate == "unary" and not self.given
+        spread = (0.5 if single else 1.0) * K
+        if single and self.quantity == "average":
+            _, noise = self._released
+            m = (self._kappa[block, item] + self._lift + 2 * noise.std / self.counts[block]) / K
+            spread = K * math.sqrt(m * (1 - m)) if 0 < m < 0.5 else spread
+        return spread / math.sqrt(spec["draws"])
+
+    # Small groups -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def needed(self) -> float:
+        """How many rows a group must have so that something can be said about it at this price."""
+        if not self.spec["count_weight"]:
+            return 0.0
+        _, noise = self._released
+        x = self.spec["base_weight"]
+        half = combined_halfwidth(noise, [1.0, 1 / x] if x else [1.0], 0.0, 0.95)
+        return float(max(ENOUGH * noise.halfwidth(0.95) / self.spec["count_weight"], 2 * half / self.output.levels))
+
+    @cached_property
+    def conclusive(self) -> bool:
+        """False where a released number of rows is so small that the noise would say more than the rows."""
+        return bool((self.counts >= self.needed).all())
+
+    @property
+    def note(self) -> str | None:
+        """What is missing for an answer, in words; None where there is one."""
+        if self.conclusive:
+            return None
+        small = int(np.argmin(self.counts))
+        who = "The table" if self.group is None else f"The group ({self.group})" if small == 0 else "What is left of it"
+        found = max(0.0, float(self.counts[small]))
+        said = f"{who} is too small for an answer at this price: about {found:,.0f} rows were counted, "
+        said += f"and {math.ceil(self.needed):,} are needed"
+        if found < self.needed / 100:
+            return f"{said}."
+        more = self.needed / found
+        price = self.receipt.budget.epsilon_of(self.receipt.cost) * more
+        return f"{said}, or an epsilon of about {price:.2g}."
+
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    def view(self) -> JsonObject:
+        return {"sampling": list(self.sampling)}
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> TableInfluence:
+        if set(view) != {"sampling"} or not all(isinstance(s, float) and s >= 0 for s in view["sampling"]):
+            raise ValueError("no view of an influence")
+        found = cls(receipt, released, tuple(view["sampling"]))
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """What can be read can be shown: an error here, and not later, for a file that was tampered with."""
+        items, spec = self.items, self.spec
+        numbers = [spec["base_weight"], spec["count_weight"], spec["draws"]]
+        if not items or not all(type(n) is int and 0 <= n < 2**40 for n in numbers) or spec["draws"] < 1:
+            raise ValueError("no influence of ours")
+        ends = np.concatenate([*self.interval(), self.values])
+        if len(ends) != 3 * len(items) or len(self.sampling) not in (0, len(items)) or not np.isfinite(ends).all():
+            raise ValueError("the influences do not fit the features")
+        if not self.title or not self.unit_words or not self.sentences():
+            raise ValueError("no influence of ours")
+
+
+def combined_halfwidth(noise: Noise, coefficients: list[float], drawn: float, level: float) -> float:
+    """h with P(|sum_i c_i z_i + g| <= h) = level, for coordinates z_i of one noise vector and g ~ N(0, drawn^2)."""
+    c = np.abs(np.array(coefficients))
+    size = float(np.sqrt(noise.std**2 * (c**2).sum() + drawn**2))
+    if size == 0:
+        return 0.0
+    unit = float(noise.scale) / size
+    parts = tuple(round(float(p), 5) for p in np.sort(c * unit) if p > 1e-6)
+    return size * _standard_halfwidth(noise.law, noise.size, parts, round(drawn / size, 4), checked_level(level))
+
+
+@lru_cache(maxsize=4_096)
+def _standard_halfwidth(law: Law, size: int, scales: tuple[float, ...], drawn: float, level: float) -> float:
+    """Of a sum with standard deviation about one: from its characteristic function f, which is real and even,
+
+    P(|Z| <= t) = 2 / pi times the integral over u > 0 of sin(u t) / u f(u).
+    """
+    u = (np.arange(TERMS) + 0.5) * (2 * np.pi / 60)
+    f = np.exp(-((drawn * u) ** 2) / 2)
+    if law is Law.CUBE:  # given the radius, the coordinates are independent and uniform
+        radius = gammaincinv(size + 1, (np.arange(RADII) + 0.5) / RADII)
+        f = f * np.mean([np.prod([np.sinc(s * r * u / np.pi) for s in scales], axis=0) for r in radius], axis=0)
+    else:
+        for s in scales:
+            f = f * (1 / (1 + (s * u) ** 2) if law is Law.LAPLACE else np.exp(-((s * u) ** 2) / 2))
+
+    def missing(t: float) -> float:
+        return float((np.sin(u * t) / u * f).sum()) * 2 / np.pi * (2 * np.pi / 60) - level
+
+    normal = -float(ndtri((1 - level) / 2))
+    return float(brentq(missing, normal / 4, 4 * normal + 4, xtol=1e-6))
