@@ -6,7 +6,7 @@ but the target is explained; the three 0/1 columns of self-rated health are put 
 answer, and logarithms are undone, so that a reader meets percents and dollars.
 
 The folder that the demo writes is an ordinary project: `dpexplain pdp --project DIR/dpexplain.toml ...` goes on, and so
-do `ale`, `importance`, `interactions`, `sketch`, `local` and `clusters`.
+do `ale`, `importance`, `interactions`, `sketch`, `local`, `clusters`, `influence` and `transparency`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ from dpexplain.explainers import (
     partial_dependence,
     permutation_importance,
 )
+from dpexplain.explainers.influence import influence
 from dpexplain.explainers.local_explanation import anchor_of
 from dpexplain.explainers.marginals import marginals
+from dpexplain.explainers.transparency import transparency_report
 from dpexplain.ledger import Statement
 from dpexplain.models import Model
 from dpexplain.planning import Forecast, plan
@@ -50,7 +52,7 @@ from dpexplain.requests import (
     PartialDependence,
     PermutationImportance,
 )
-from dpexplain.results import Receipt, Result, from_json
+from dpexplain.results import Receipt, Result, TransparencyReport, from_json
 from dpexplain.verification import verify
 
 # Public knowledge: the design of the experiment, the definition of a column, or a round number beyond what can happen.
@@ -80,11 +82,12 @@ VISITS = Numeric(0, MOST_VISITS, integer=True, missing=0)
 OUTPUT = (0, 12)  # predicted visits a year: from none to one a month
 PAIR = ("chronic_diseases", "coinsurance")
 GROUPED_BY = ("max_expenditure", "incentive", "physical_limitation", "chronic_diseases")  # clusters are found by these
+GROUP = {"coinsurance": 0}  # people whose care is free: do they see doctors more often, and why?
 EFFECTS = ("chronic_diseases", "max_expenditure", "health")
 # epsilon of each release alone, at the account's delta
 PRICES = {
     "curves": 0.7, "pair": 0.5, "effects": 0.5, "importance": 0.5, "interactions": 0.5, "marginals": 0.25,
-    "sketch": 1.0, "k-means": 0.5, "clusters": 0.5,
+    "sketch": 1.0, "k-means": 0.5, "clusters": 0.5, "disparity": 0.5, "report": 0.4,
 }  # fmt: skip
 
 EXPLAINERS: dict[str, Callable[..., Any]] = {
@@ -191,10 +194,16 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
     released["clusters"] = _clusters(data)
     for result in released["clusters"]:
         _say(show, result.receipt)
+    released["disparity"] = _disparity(data, model, released["marginals"][0])
+    for result in released["disparity"]:
+        _say(show, result.receipt)
     released["people"] = _explained(released["sketch"][0], model)
     show(f"Explained from the sketch, free: {'; '.join(PEOPLE)}.")
     pd.DataFrame(list(PEOPLE.values())).to_csv(out / "people.csv", index=False)
     files = write_results([result for results in released.values() for result in results], out)
+    report = released["disparity"][-1]
+    assert isinstance(report, TransparencyReport)
+    report.to_html(out / "transparency.html")
 
     statement = data.ledger.statement(data.name)
     show("\n4. The budget statement:\n")
@@ -214,6 +223,7 @@ def _run(out: Path, quick: bool, show: Callable[..., None]) -> dict[str, Any]:
         f"  dpexplain pdp --project {folder}/dpexplain.toml --pair health,chronic_diseases --epsilon 0.3\n"
         f"  dpexplain ale --project {folder}/dpexplain.toml --feature incentive --epsilon 0.3\n"
         f"  dpexplain local --sketch {folder}/local-sketch.json --rows {folder}/people.csv --out {folder}/people\n"
+        f"  dpexplain influence --project {folder}/dpexplain.toml --epsilon 0.3\n"
         f"  dpexplain budget --project {folder}/dpexplain.toml\n"
         f"  dpexplain verify {folder}/{files[0].name} --project {folder}/dpexplain.toml"
     )
@@ -307,6 +317,15 @@ def _clusters(data: PrivateTable) -> list[Result]:
     return [explain_clusters(data, found, epsilon=PRICES["clusters"]), found.result]
 
 
+def _disparity(data: PrivateTable, model: Model, known: Any) -> list[Result]:
+    """What makes the visits of a group differ, and a report for one person; values come from the marginals, free."""
+    what = influence(data, model, "disparity", group=GROUP, epsilon=PRICES["disparity"], marginals=known)
+    who = list(PEOPLE.values())[-1]
+    report = transparency_report(data, model, who, epsilon=PRICES["report"], marginals=known)
+    assert isinstance(report, TransparencyReport)
+    return [what, report]
+
+
 def _explained(sketch: Any, model: Model) -> list[Result]:
     """The people explained from the sketch, each through the model's own prediction: free, and no row is read."""
     domain, predictor = sketch.space.domain, model.checked(sketch.space.domain)
@@ -363,6 +382,16 @@ def _page(released: dict[str, list[Result]], forecasts: dict[str, Forecast], sta
             "release, a sketch, from which anybody can be explained from now on, free. The guarantee protects the rows "
             "of the table, not the person who is explained.",
             results=released["people"],
+        ),
+        Section(
+            "Free care: what makes the difference, and one person's report",
+            "How do the predictions for people who pay nothing differ from those for all others? On the left: what "
+            "each column adds to the difference, by replacing its values with those of other people and leaving all "
+            "else. What merely goes along with free care, without moving the prediction, adds nothing. "
+            + " ".join(getattr(released["disparity"][0], "sentences", list)())
+            + " On the right, the same question for one person; transparency.html beside this page is the report as "
+            "that person would get it.",
+            results=released["disparity"],
         ),
         Section(
             "Groups of people, and what tells them apart",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpexplain.core.canonical import digest
 from dpexplain.errors import VerificationError
 from dpexplain.ledger import Ledger, open_ledger
-from dpexplain.results import Curve, Result
+from dpexplain.results import Curve, Result, TransparencyReport
 
 
 def verify(result: Result, ledger: str | Ledger) -> None:
@@ -20,6 +20,8 @@ def verify(result: Result, ledger: str | Ledger) -> None:
         if result.marginals.receipt.request["table"] != receipt.request["table"]:
             raise VerificationError("the rug of this curve is of another table.")
         verify(result.marginals, books)
+    if isinstance(result, TransparencyReport) and result.earlier is not None:  # and so may be its histograms
+        verify(result.earlier, books)
     books.check_entry(receipt.entry, result.released, request_id=digest(receipt.request))
     statement = books.statement(receipt.entry.account)
     label = next(row.label for row in statement.rows if row.reservation == receipt.entry.reservation)

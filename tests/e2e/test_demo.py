@@ -14,6 +14,7 @@ from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
 
 GROUPS = ["clusters", "dp-kmeans"]
+CAUSES = ["influence", "transparency-report"]
 RANKINGS = ["permutation-importance", "rank-aggregation"]
 
 
@@ -34,6 +35,7 @@ def test_every_feature_has_its_files(folder):
     effects = [f"accumulated-effects-{name}" for name in demo.EFFECTS]
     people = ["attribution", "attribution-2"]
     names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals", "local-sketch", *people, *GROUPS]
+    names += CAUSES
     for name in names:
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.results.Result)
@@ -62,9 +64,9 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     assert re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*\"", page) == []
     assert "What is not" in page
     assert "no person id" in page
-    assert page.count("<svg") == len(demo.COLUMNS) + len(demo.EFFECTS) + len(RANKINGS) + 2 + len(demo.PEOPLE) + len(
-        GROUPS
-    )
+    several = [demo.COLUMNS, demo.EFFECTS, RANKINGS, demo.PEOPLE, GROUPS, CAUSES]
+    assert page.count("<svg") == sum(map(len, several)) + 2
+    assert "What counted" in (folder[0] / "transparency.html").read_text(encoding="utf-8")
     for name in demo.COLUMNS:
         assert f"Partial dependence of {name}" in page
     for name in demo.EFFECTS:

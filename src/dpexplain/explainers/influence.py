@@ -45,7 +45,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engine import map_sum
-from dpexplain.errors import InputError
+from dpexplain.errors import InputError, InternalError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Asker, Group, Norms, Outcome, Plan, coalitions_plan, exact_plan, norms, orders_plan
@@ -69,7 +69,7 @@ FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES = 62  # that are replaced somewhere: the bits of a mask
 MOST_DRAWS, MOST_SAMPLES = 256, 10_000
 MOST_OUTCOMES = 2**18  # of one row
-MOST_ASKED = 2**23  # predictions that a release makes unless the caller asks for more
+MOST_ASKED = 2**22  # predictions that a release makes unless the caller asks for more
 LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
 UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
 BASE_WEIGHTS = (1, 2, 3)
@@ -306,6 +306,8 @@ def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values) -> Integers:
     For each block the sums over its rows, the base first if there is one; then the weighted counts.
     """
     found = asker.influences(rows, spec.plan, spec.names, values, absolute=spec.absolute)
+    if spec.aggregate == "banzhaf":  # drawn sets with and without an input differ in more than that input
+        found = found * [name in asker.predictor.features for (name,) in spec.items]
     if spec.aggregate == "unary" and spec.centred:
         # outcomes lie in {0..K} and stand with a minus, the base without; a change stands the other way round
         middle = np.full(spec.lines, spec.K // 2)
@@ -335,8 +337,11 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
         from one block to the other                 2 N + c w for c counts       (2 N^2 + c w^2)
     each k times (k^2 times). No coordinate moves by more than that of staying, or than w.
 
-    With method="paper" a row is also a donor: once in each draw, to one other row, whose influences change by at most
-    a d-th part of staying. In all that is no more than staying, so that the bound at most doubles.
+    With method="paper" a row is also a donor: once in each of d draws, to one other row, whose influences change by at
+    most a d-th part of staying, because the draws of such a plan are copies of each other. In all that is no more than
+    staying, so that the bound at most doubles; and each of the d rows is rounded by itself, one step more in every
+    coordinate. Drawn orders and sets have other parts for other draws: there d = 1, and both vectors of the one row lie
+    in the same ball, rounded or not.
     """
     N, w, k = spec.row_norms, spec.count_weight, neighbours.rows
     one_sided = spec.aggregate == "unary" and not spec.centred
@@ -348,8 +353,13 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
         everybody = spec.quantity != "group" and neighbours.rows_public  # nobody can leave
         moves = [stays, *([] if everybody else [leaves]), *([crosses] if spec.blocks == 2 else [])]
     l1, l2_squared, linf = (max(norm) for norm in zip(*moves, strict=True))
-    twice = 2 if spec.method == "paper" else 1
-    return Sensitivity(neighbours, twice * k * l1, (twice * k) ** 2 * l2_squared, twice * k * linf)
+    if spec.method != "paper":
+        return Sensitivity(neighbours, k * l1, k * k * l2_squared, k * linf)
+    if spec.samples is not None and spec.draws > 1:
+        raise InternalError("drawn orders and sets of paired rows have one draw")
+    d = spec.draws if spec.draws > 1 else 0
+    steps = math.isqrt(4 * l2_squared - 1) + 1 + d * (math.isqrt(spec.size - 1) + 1)  # the Euclidean bound, rounded up
+    return Sensitivity(neighbours, 2 * l1 + d * spec.size, steps * steps if d else 4 * l2_squared, 2 * linf + d)
 
 
 # From a request to a spec ---------------------------------------------------------------------------------------------
@@ -471,23 +481,24 @@ def _counts(quantity: str, neighbours: Neighbours) -> int:
     return 2 if quantity == "disparity" else 1
 
 
-def _with_weights(spec: Spec, neighbours: Neighbours, cost: Cost) -> Spec:
-    """The weights of the base and of the counts with the smallest forecast variance of an influence.
+def _variance(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
+    """The forecast variance of a sum of influences, in whole steps: of the noise of the sum, of its base, and of the
+    count that it will be divided by.
 
-    The noise of a count counts as much as the mean that is divided by it, without what centring took off: about half of
-    the range for a centred average, and little otherwise.
+    The noise of a count counts as much as the mean that is divided by it, without what centring took off: half of the
+    range for a centred average, and little otherwise.
     """
-    mean = 0.5 if spec.centred and not spec.base_weight else TYPICAL
+    noise, x, w = forecast(spec, neighbours, cost)["influences"], spec.base_weight, spec.count_weight
+    mean = spec.K / 2 if spec.centred and not x else spec.K * TYPICAL
+    return noise.std**2 * (1 + (1 / x**2 if x else 0) + ((mean / w) ** 2 if w else 0))
 
-    def variance(candidate: Spec) -> float:
-        noise = forecast(candidate, neighbours, cost)["influences"]
-        x, w = candidate.base_weight, candidate.count_weight
-        return noise.std**2 * (1 + (1 / x**2 if x else 0) + ((mean * spec.K / w) ** 2 if w else 0))
 
+def _with_weights(spec: Spec, neighbours: Neighbours, cost: Cost) -> Spec:
+    """The weights of the base and of the counts with the smallest forecast variance."""
     bases = BASE_WEIGHTS if spec.base_weight else (0,)
     weights = [math.ceil(spec.K * part) for part in COUNT_WEIGHTS] if spec.counts else [0]
     candidates = [replace(spec, base_weight=x, count_weight=w) for x in bases for w in weights]
-    return min(candidates, key=variance)
+    return min(candidates, key=lambda candidate: _variance(candidate, neighbours, cost))
 
 
 def _with_draws(spec: Spec, request: InfluenceRequest, neighbours: Neighbours, rows: int | None, cost: Cost) -> Spec:
@@ -507,15 +518,12 @@ def _with_draws(spec: Spec, request: InfluenceRequest, neighbours: Neighbours, r
     if spec.method == "paper":
         return spec
     n, single = UNKNOWN_ROWS if rows is None else rows, spec.aggregate == "unary" and not spec.given
-    spread = n * (spec.K / 2 if single else spec.K) ** 2
-
-    def variance(candidate: Spec) -> float:
-        return forecast(candidate, neighbours, cost)["influences"].std ** 2 + spread / candidate.draws
-
-    wanted = math.ceil(4 * spread / (variance(spec) - spread))
-    if spec.samples is not None:
-        return min([spec, replace(spec, draws=min(wanted, -(-spec.samples // 2)))], key=variance)
-    return replace(spec, draws=max(1, min(wanted, MOST_DRAWS, MOST_ASKED // (n * spec.plan.asked))))
+    drawn = n * (spec.K / 2 if single else spec.K) ** 2  # at most the variance of the sum for one draw
+    wanted = math.ceil(4 * drawn / _variance(spec, neighbours, cost))
+    if spec.samples is None:
+        return replace(spec, draws=max(1, min(wanted, MOST_DRAWS, MOST_ASKED // (n * spec.plan.asked))))
+    candidates = [spec, replace(spec, draws=min(wanted, -(-spec.samples // 2)))]
+    return min(candidates, key=lambda candidate: _variance(candidate, neighbours, cost) + drawn / candidate.draws)
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
@@ -568,13 +576,14 @@ def diagram() -> DataFlow:
         "counts": "rows in each public cell of each replaced feature",
         "draws": "other values for each row, by secret numbers",
         "influences": "sums of outcomes before and after, for each group, and its count where it is private",
-        "means": "division, intervals, words",
+        "means": "division, intervals, words; the histograms, to be used again",
     }
     edges = [
         ("table", "counts"),
         ("counts", "draws"),
         ("draws", "influences"),
         ("table", "influences"),
+        ("counts", "means"),
         ("influences", "means"),
     ]
     return DataFlow(stages, edges, name="Influence", noised=["counts", "influences"])
@@ -605,7 +614,7 @@ def explain(
     predictor = model.checked(table.domain)
     asker = Asker.of(predictor, spec.outcome, table.domain)
     if spec.samples is not None and request.samples is None:
-        noise = forecast(spec, table.neighbours, cost)["influences"].std
+        noise = math.sqrt(_variance(spec, table.neighbours, cost))
         spec = resolve(*public, **settings, orders=_orders_for(spec, asker, noise, table.rows_hint))
     job = _Job(table, asker, spec, request.label, model.thread_safe)
 
@@ -626,6 +635,7 @@ def explain(
             table.domain.describe(),
             *table.neighbours.public,
         ],
+        **histograms.builds_on(marginals),
     }
     released = table.door.release(request.label, identity, cost, body)
     receipt = receipt_for(request.label, table.budget, table.neighbours, released)
@@ -640,10 +650,7 @@ def explain(
 def _check_marginals(table: PrivateTable, request: InfluenceRequest, marginals: Any) -> None:
     if marginals is None:
         return
-    if not isinstance(marginals, Marginals):
-        raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.")
-    if marginals.receipt.request["table"] != table.identity:
-        raise InputError("these marginals were released from another table, or from another version of it.")
+    histograms.known_marginals(table, marginals)
     if request.method == "paper":
         raise InputError('method="paper" has no use for marginals.', hint="leave them out")
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Noise
@@ -117,18 +117,52 @@ def diagram() -> DataFlow:
 
 def explain(table: PrivateTable, request: MarginalsRequest, *, cost: Cost) -> Marginals:
     """Release the histograms of `request` for `cost`."""
-    spec = resolve(request, table.domain)
-    forecast(spec, table.neighbours, cost)
+    return release_cells(table, resolve(request, table.domain), request.label, cost)
+
+
+def release_cells(table: PrivateTable, spec: Spec, label: str, cost: Cost) -> Marginals:
+    """Release the histograms of these cells for `cost`."""
+    forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
 
     def body(gate: Gate) -> None:
         columns = [p.feature for p in spec.partitions]
-        counts = table.map_sum(gate, partial(statistic, spec=spec), columns, size=spec.size, label=request.label)
+        counts = table.map_sum(gate, partial(statistic, spec=spec), columns, size=spec.size, label=label)
         gate.noisy_sum("counts", counts, sensitivity(spec, gate.neighbours), cost, mechanism=spec.mechanism)
 
     public = ["the cells", table.domain.describe(), *table.neighbours.public]
     identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json(), "public": public}
-    released = table.door.release(request.label, identity, cost, body)
-    return Marginals(receipt_for(request.label, table.budget, table.neighbours, released), released.payload)
+    released = table.door.release(label, identity, cost, body)
+    return Marginals(receipt_for(label, table.budget, table.neighbours, released), released.payload)
+
+
+def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) -> Marginals:
+    """Marginals that were released before, if this table's account has released exactly these, with cells for `names`.
+
+    What a file says is not enough: its cells meet private rows, and its price becomes part of a guarantee.
+    """
+    if not isinstance(found, Marginals):
+        raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.")
+    receipt = found.receipt
+    if receipt.request["table"] != table.identity:
+        raise InputError("these marginals were released from another table, or from another version of it.")
+    stored = table.door.account.find(digest(receipt.request))
+    true = stored is not None and (stored.payload, stored.entry.charged) == (found.released, receipt.cost)
+    if not true or (receipt.budget, receipt.neighbours) != (table.budget, table.neighbours):
+        raise InputError(
+            "the account of this table has not released these marginals.",
+            hint="release them from it: dpx.marginals(table, epsilon=...)",
+        )
+    for name in names:
+        found.rug(name)
+    return found
+
+
+def builds_on(found: Marginals | None) -> JsonObject:
+    """What a later release says of the marginals that it is computed from, in its identity."""
+    if found is None:
+        return {}
+    entry = found.receipt.entry
+    return {"builds_on": [{"entry": entry.sequence, "payload": entry.payload_hash, "cost": entry.charged.to_json()}]}
 
 
 def marginals(

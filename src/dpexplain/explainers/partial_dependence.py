@@ -35,6 +35,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers.marginals import known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
 from dpexplain.models import Model, Predictor
@@ -324,10 +325,7 @@ def partial_dependence(
     marginals = known if isinstance(known, Marginals) else None
     request = PartialDependence(feature=feature, rug=marginals is None and known, **options)
     if marginals is not None:
-        if marginals.receipt.request["table"] != table.identity:
-            raise InputError("these marginals were released from another table, or from another version of it.")
-        for name in request.features:
-            marginals.rug(name)  # one that the marginals do not have is refused before anything is paid
+        known_marginals(table, marginals, request.features)
     curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
     if marginals is not None:
         curves = Curves([replace(curve, marginals=marginals) for curve in curves])

@@ -54,6 +54,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engine import map_sum
 from dpexplain.errors import InputError
+from dpexplain.explainers.marginals import builds_on, known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.targets import Target, target_of
 from dpexplain.losses import Loss
@@ -532,6 +533,7 @@ def explain(
         "model": model.identity,
         "spec": spec.to_json(),
         "public": public,
+        **builds_on(marginals),
     }
     released = table.door.release(request.label, identity, cost, body)
     return Importance(receipt_for(request.label, table.budget, table.neighbours, released), released.payload)
@@ -631,10 +633,7 @@ def permutation_importance(
     """
     request = PermutationImportance(target=target, features=features, **options)
     if marginals is not None:
-        if not isinstance(marginals, Marginals):
-            raise InputError("marginals must be a result of dpx.marginals.")
-        if marginals.receipt.request["table"] != table.identity:
-            raise InputError("these marginals were released from another table, or from another version of it.")
+        known_marginals(table, marginals)
         if request.method == "paper":
             raise InputError('method="paper" has no use for marginals.', hint="leave them out")
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)

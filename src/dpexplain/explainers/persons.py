@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,20 +29,25 @@ from scipy.special import ndtri, stdtrit
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Column, Domain, Numeric, PublicRange
-from dpexplain.core.release import Gate
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence import InfluenceRequest, cells_of, items_of
+from dpexplain.explainers.influence import (
+    MOST_FEATURES,
+    MOST_OUTCOMES,
+    MOST_SAMPLES,
+    InfluenceRequest,
+    cells_of,
+    items_of,
+)
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Outcome, Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
 from dpexplain.grids import Partition
 from dpexplain.models import Model, Predictor
 from dpexplain.results import Marginals
-from dpexplain.results.base import receipt_for
 from dpexplain.results.person import PersonInfluence, coefficient_norm, runs_of
 from dpexplain.surrogate import Space
 
@@ -55,7 +60,7 @@ EVALUATIONS = 2**19  # changed records that a model is asked about for all perso
 FEWEST, MOST = 2**12, 2**15  # for one of them
 EXACT_DRAWS = 32  # draws of other values where all sets of inputs are asked about
 AT_ONCE = 2**16  # rows in one call of the model
-BATCHES = 16  # of draws, for the Monte Carlo error
+BATCHES, MISSED = 16, 1.5  # of draws, for the Monte Carlo error
 GROUPS = (8, 64)  # at least and at most: cells are joined for the slopes of drawn games
 DRAWS, LEAST = 32, 6  # about, and at least, so many to a group
 DIGITS = 12  # of slopes, in parts of the range of outcomes
@@ -103,9 +108,22 @@ class Question:
 
 def check_question(question: Question, predictor: Predictor) -> None:
     """What cannot be answered is refused here, before anything is paid."""
-    used = [name for name in question.names if name in predictor.features]
-    if question.exact and question.aggregate != "unary":
-        exact_plan(max(1, len(used)), question.aggregate, 1)
+    used = sum(name in predictor.features for name in question.names)
+    samples = question.samples or 1
+    if samples > MOST_SAMPLES or samples * max(1, used) > MOST_OUTCOMES:
+        raise InputError(
+            f"{samples:,} samples are too many for {used} features.",
+            hint=f"{min(MOST_SAMPLES, MOST_OUTCOMES // max(1, used)):,} is the most",
+        )
+    if question.aggregate == "unary":
+        return
+    if used > MOST_FEATURES:
+        raise InputError(
+            f"{used} features are too many to share an outcome among; {MOST_FEATURES} is the most.",
+            hint='name some of them, or use aggregate="unary"',
+        )
+    if question.exact:
+        exact_plan(max(1, used), question.aggregate, EXACT_DRAWS if question.samples is None else question.samples)
 
 
 # The person -----------------------------------------------------------------------------------------------------------
@@ -403,7 +421,8 @@ def _batches(draws: int) -> list[int]:
 def _error(terms: Floats, batch: Integers, sizes: Sequence[int], width: float) -> Floats:
     """The standard error of a sum of terms, one line for each person, from the differences between batches.
 
-    A little larger for few batches, so that 1.96 of it is the quantile of their t distribution.
+    A little larger for few batches, so that 1.96 of it is the quantile of their t distribution; and never so small that
+    it would rule out a change that happens in one of T draws, which all of them may have missed (rule of three).
     """
     B, T = len(sizes), sum(sizes)
     if B == 1:
@@ -411,12 +430,13 @@ def _error(terms: Floats, batch: Integers, sizes: Sequence[int], width: float) -
     order = np.argsort(batch, kind="stable")
     sums = np.add.reduceat(terms[:, order], np.searchsorted(batch[order], np.arange(B)), axis=1)
     spread = (sums * (T / np.array(sizes))).std(axis=1, ddof=1)
-    return np.asarray(spread * float(stdtrit(B - 1, 0.975) / ndtri(0.975)) / math.sqrt(B))
+    error = spread * float(stdtrit(B - 1, 0.975) / ndtri(0.975)) / math.sqrt(B)
+    return np.asarray(np.maximum(error, MISSED * width / T))
 
 
 def _moved(weights: Floats, inside: NDArray[np.bool_], own: Sequence[int], j: int) -> Floats:
-    """The weights of the outcomes that input j moves: of those with j replaced. An influence of j itself is a difference
-    of outcomes with and without; both are taken, so that what they have in common drops out.
+    """The weights of the outcomes that input j moves: of those with j replaced. An influence of j itself is a
+    difference of outcomes with and without; both are taken, so that what they have in common drops out.
     """
     whole = np.array([mask >> j & 1 == 1 for mask in own])
     return np.where(inside[None, :] | whole[:, None], weights, 0.0)
@@ -465,7 +485,7 @@ def answers(
     return [
         {
             "question": question.to_json(),
-            "model": {"name": model.name, "label": model.identity["label"], "features": predictor.features},
+            "model": {**model.identity, "features": list(predictor.features)},
             "record": record_of(persons, i),
             "score": float(np.clip(scores[i], model.output.low, model.output.high)),
             "outcome": float(outcomes[i]),
@@ -493,17 +513,6 @@ def checked_scores(predictor: Predictor, persons: Rows) -> Floats:
     if np.isnan(scores).any():
         raise ModelError("the model gives no number for this person.", hint="check the values of the row")
     return scores
-
-
-def check_marginals(table: PrivateTable, marginals: Any, names: Sequence[str]) -> Marginals:
-    """Released before, of this table, with the features that are needed."""
-    if not isinstance(marginals, Marginals):
-        raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.")
-    if marginals.receipt.request["table"] != table.identity:
-        raise InputError("these marginals were released from another table, or from another version of it.")
-    for name in names:
-        marginals.rug(name)
-    return marginals
 
 
 def question_of(
@@ -565,27 +574,11 @@ def person_influence(
         raise InputError("one person at a time.", hint="dpx.transparency_report takes several, for one price")
     checked_scores(predictor, persons)
     if marginals is not None:
-        known = check_marginals(table, marginals, question.names)
+        known = histograms.known_marginals(table, marginals, question.names)
     else:
         assert cost is not None
         spec = histograms.Spec(cells_of(question.names, table.domain, request.cells), request.mechanism)
-        known = _release(table, spec, request.label, cost)
+        label = f"marginals of {', '.join(question.names)}"
+        known = histograms.release_cells(table, spec, label, cost)
     (view,) = answers(question, model, predictor, persons, known)
     return PersonInfluence(known.receipt, known.released, view)
-
-
-def _release(table: PrivateTable, spec: histograms.Spec, label: str, cost: Cost) -> Marginals:
-    """Marginals as `explainers/marginals.py` releases them, of these cells."""
-    histograms.forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused before anything is reserved
-
-    def body(gate: Gate) -> None:
-        columns = [p.feature for p in spec.partitions]
-        kernel = partial(histograms.statistic, spec=spec)
-        counts = table.map_sum(gate, kernel, columns, size=spec.size, label=label)
-        bound = histograms.sensitivity(spec, gate.neighbours)
-        gate.noisy_sum("counts", counts, bound, cost, mechanism=spec.mechanism)
-
-    public = ["the cells", table.domain.describe(), *table.neighbours.public]
-    identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json(), "public": public}
-    released = table.door.release(label, identity, cost, body)
-    return Marginals(receipt_for(label, table.budget, table.neighbours, released), released.payload)

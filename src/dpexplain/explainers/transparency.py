@@ -40,12 +40,11 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.influence import EVEN_CELLS, GRADED_CELLS, cells_of
-from dpexplain.explainers.marginals import MarginalsRequest
+from dpexplain.explainers.marginals import MarginalsRequest, builds_on, known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.persons import (
     Question,
     answers,
-    check_marginals,
     check_question,
     checked_scores,
     read_persons,
@@ -110,7 +109,7 @@ class TransparencyRequest:
 
     @property
     def label(self) -> str:
-        return "transparency report" + ("" if self.features is None else f" on {', '.join(self.features)}")
+        return "transparency report"  # what the ledger calls a release must follow from what was released
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ def explain(
     persons = read_persons(row, table.domain, [*predictor.features, *features])
     checked_scores(predictor, persons)
     if marginals is not None:
-        check_marginals(table, marginals, features)
+        known_marginals(table, marginals, features)
     if cost is not None:
         receipt, payload = _released(table, model, request, cost, Asker.of(predictor, question.outcome, table.domain),
                                      marginals)  # fmt: skip
@@ -339,6 +338,7 @@ def _released(
         "spec": spec.to_json(),
         "public": ["the cells", "the output range", "the model", table.domain.describe(), *table.neighbours.public],
         "outside": ["the record of the person who is explained"],
+        **builds_on(marginals),
     }
     released = table.door.release(request.label, identity, cost, body)
     return receipt_for(request.label, table.budget, table.neighbours, released), released.payload

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dpexplain.render.plots import svg_of
-from dpexplain.results import Result
+from dpexplain.results import Influence, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
 
 STYLE = """
@@ -88,7 +88,9 @@ def card(result: Result) -> str:
 
 def _besides(result: Result) -> str:
     """What must be read even by those who do not look at the receipt."""
-    return f"<p><small>{escape(result.caveat)}</small></p>" if isinstance(result, Attribution) else ""
+    about = result.influence if isinstance(result, TransparencyReport) else result
+    caveat = about.caveat if isinstance(about, Attribution | Influence) else ""
+    return f"<p><small>{escape(caveat)}</small></p>" if caveat else ""
 
 
 def result_html(result: Result) -> str:

@@ -36,6 +36,7 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
     ax.axvline(0, color="#9a9a9a", linewidth=0.8)
     names = [_label(influence.items[i], 36) for i in reversed(shown)]
     ax.set_yticks(np.arange(len(names)), names, fontsize=8)
+    ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.margins(x=0.08)
     ax.set_xlabel(influence.unit_words, fontsize=8)

@@ -18,11 +18,13 @@ from dpexplain.results import (
     ClusterCentres,
     ClusterExplanation,
     Curve,
+    Influence,
     Marginals,
     Quantiles,
     Ranking,
     Result,
     Rug,
+    TransparencyReport,
 )
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
@@ -159,6 +161,9 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
         size = (size[0], 1.6 + 0.5 * len(result.features))
     if isinstance(result, Attribution):
         size = (1.15 * size[0], 2.2 + 0.24 * len(result.pushes()))
+    if isinstance(result, Influence | TransparencyReport):
+        bars = result.items if isinstance(result, Influence) else result.features
+        size = (1.15 * size[0], 2.0 + 0.26 * min(25, len(bars)))
     if isinstance(result, ClusterCentres):
         size = (1.25 * size[0], 1.8 + 0.3 * min(30, result.space.size))
     if isinstance(result, ClusterExplanation):

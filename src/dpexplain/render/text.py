@@ -15,7 +15,7 @@ from rich.table import Table
 from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
-from dpexplain.results import ClusterExplanation, Curve, Ranking, Receipt, Result
+from dpexplain.results import ClusterExplanation, Curve, Influence, Ranking, Receipt, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
 
 if TYPE_CHECKING:
@@ -251,6 +251,11 @@ def result_view(result: Result) -> RenderableType:
         return ranking_view(result)
     if isinstance(result, ClusterExplanation):
         return Group(escape(result.title), *map(escape, result.sentences), escape(result.utility))
+    if isinstance(result, TransparencyReport):
+        return Group(escape(result.text()))
+    if isinstance(result, Influence):
+        caveat = [escape(result.caveat)] if result.caveat else []
+        return Group(escape(result.title), *map(escape, result.sentences()), *caveat, frame_view(result))
     return frame_view(result)
 
 

@@ -78,9 +78,8 @@ def _sections(report: TransparencyReport, before: str) -> list[Section]:
     sections.append(Section("What counted", html=counted))
     sections += [Section(title, html="".join(map(_aside, words))) for title, words in _findings(report)]
     if report.associations:
-        text = (
-            "How often the outcome is positive among people who share a value with this person, and among all others."
-        )
+        how = "How often the outcome is positive" if report.influence.is_class else "How high the mean score is"
+        text = f"{how} among people who share a value with this person, and among all others."
         sections.append(Section("How others fare", text, html=_fares(report)))
     return sections
 
@@ -115,8 +114,8 @@ def _fares(report: TransparencyReport) -> str:
     influence = dict(zip(report.features, report.influence.names, strict=True))
     head = "<tr><th>people whose</th><th>with it</th><th></th><th>others</th><th></th></tr>"
     lines = "".join(
-        f"<tr><td>{escape(a.condition)}</td><td>{_percent(a.with_it)}</td><td>{_rate(a.with_it)}</td>"
-        f"<td>{_percent(a.without)}</td><td>{_rate(a.without)}</td></tr>"
+        f"<tr><td>{escape(a.condition)}</td><td>{_often(report, a.with_it)}</td><td>{_rate(a.with_it)}</td>"
+        f"<td>{_often(report, a.without)}</td><td>{_rate(a.without)}</td></tr>"
         for a in report.associations
     )
     numbers = table(
@@ -137,8 +136,13 @@ def _rate(rate: Estimate) -> str:
     )
 
 
-def _percent(rate: Estimate) -> str:
-    return f"{span(100 * rate.low, 100 * rate.high, 0.1)} of 100"
+def _often(report: TransparencyReport, rate: Estimate) -> str:
+    """How often the outcome is positive; of a score, how high it is."""
+    if report.influence.is_class:
+        return f"{span(100 * rate.low, 100 * rate.high, 0.1)} of 100"
+    output = report.influence.output
+    ends = [output.low + output.width * end for end in (rate.low, rate.high)]
+    return span(ends[0], ends[1], output.width / 1000)
 
 
 def _measure(estimate: Estimate) -> str:
@@ -214,14 +218,15 @@ def report_text(report: TransparencyReport) -> str:
     for title, said in _findings(report):
         parts += [title, *(paragraph(words, "  - ") for words in said), ""]
     if report.associations:
-        parts += ["How others fare", *(paragraph(_fares_words(a), "  - ") for a in report.associations), ""]
+        parts += ["How others fare", *(paragraph(_fares_words(report, a), "  - ") for a in report.associations), ""]
     parts += ["What this report cost, and whom it protects"]
     parts += [paragraph(f"{name}: {words}.", "  - ") for name, words in promise_words(report)]
     return "\n".join(parts)
 
 
-def _fares_words(a: Association) -> str:
-    return f"{a.condition}: positive for {_percent(a.with_it)}, among all others for {_percent(a.without)}"
+def _fares_words(report: TransparencyReport, a: Association) -> str:
+    what = "positive for " if report.influence.is_class else "a mean score of "
+    return f"{a.condition}: {what}{_often(report, a.with_it)}, among all others {_often(report, a.without)}"
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------

@@ -68,11 +68,19 @@ class Receipt:
         return [str(fact) for fact in self.request["public"]]
 
     @property
+    def _earlier(self) -> list[JsonObject]:
+        """Releases that were paid for before, and that this one was computed from."""
+        return list(self.request.get("builds_on", []))
+
+    @property
     def guarantee(self) -> str:
         """The promise in words: definition, price, relation, unit, what is public, what is outside."""
+        prices = [f"{self.budget.describe(Cost.from_json(e['cost']))} for entry {e['entry']}" for e in self._earlier]
+        earlier = f", beside {' and '.join(prices)}, which it was computed from" if prices else ""
         outside = ["what the model itself reveals about the data it was trained on", *self.request.get("outside", [])]
         return (
-            f"Differentially private with {self.budget.describe(self.cost)}, for {self.neighbours.describe()}. "
+            f"Differentially private with {self.budget.describe(self.cost)}{earlier}, "
+            f"for {self.neighbours.describe()}. "
             f"Public: {', '.join(self.public)}. Outside the guarantee: {'; '.join(map(str, outside))}."
         )
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 AGGREGATES = {"unary": "", "shapley": "Shapley values", "banzhaf": "Banzhaf values"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
-TERMS, RADII = 2_048, 128  # of the sums that a tail is computed by
+TERMS, RADII, PERIOD = 1_024, 64, 60  # of the sums that a tail is computed by; in standard deviations
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class Influence(Result):
         """One influence in plain words, without its interval."""
 
     @property
+    def directed(self) -> bool:
+        """Whether a sentence says that an influence raises or lowers, and then how far, without a sign."""
+        return True
+
+    @property
     def caveat(self) -> str:
         """What a reader has to know besides."""
         return ""
@@ -98,7 +104,10 @@ class Influence(Result):
         low, high = self.interval()
         said = []
         for i in self.order[:top]:
-            reach = f"95 % interval: {self.number(low[i])} to {self.number(high[i])}"
+            ends = (
+                sorted(-end for end in (low[i], high[i])) if self.directed and self.values[i] < 0 else (low[i], high[i])
+            )
+            reach = f"95 % interval: {self.number(ends[0])} to {self.number(ends[1])}"
             doubt = "" if self.sure[i] else "; it may be nothing at all"
             said.append(f"{self.sentence(self.items[i], float(self.values[i]))} ({reach}{doubt}).")
         return [*said, self.caveat] if self.caveat else said
@@ -208,6 +217,13 @@ class TableInfluence(Influence):
         if self.quantity == "group":
             return f"Where {self.group}, {item}{given} {verb} the {rate} by {points}"
         return f"{item}{given} {verb} the {rate} where {self.group}, compared with all others, by {points}"
+
+    def sentences(self, top: int = 5) -> list[str]:
+        return super().sentences(top) if self.note is None else [self.note]
+
+    @property
+    def directed(self) -> bool:
+        return self.quantity != "average"
 
     @property
     def _of_outcomes(self) -> str:
@@ -336,7 +352,11 @@ class TableInfluence(Influence):
             _, noise = self._released
             m = (self._kappa[block, item] + self._lift + 2 * noise.std / self.counts[block]) / K
             spread = K * math.sqrt(m * (1 - m)) if 0 < m < 0.5 else spread
-        return spread / math.sqrt(spec["draws"])
+        samples, draws = spec["samples"], spec["draws"]
+        # pairs of orders take turns with the draws; the heaviest draw bounds what all of them together vary by
+        pairs = math.ceil(samples / 2) if samples else 0
+        share = min(1.0, 2 * math.ceil(pairs / draws) / samples) if samples else 1 / draws
+        return spread * math.sqrt(share)
 
     # Small groups -----------------------------------------------------------------------------------------------------
 
@@ -361,9 +381,16 @@ class TableInfluence(Influence):
         if self.conclusive:
             return None
         small = int(np.argmin(self.counts))
-        who = "The table" if self.group is None else f"The group ({self.group})" if small == 0 else "What is left of it"
+        who = (
+            "The table"
+            if self.group is None
+            else f"The group ({self.group})"
+            if small == 0
+            else "All others than the group"
+        )
         found = max(0.0, float(self.counts[small]))
-        said = f"{who} is too small for an answer at this price: about {found:,.0f} rows were counted, "
+        verb = "are" if who.startswith("All") else "is"
+        said = f"{who} {verb} too small for an answer at this price: about {found:,.0f} rows were counted, "
         said += f"and {math.ceil(self.needed):,} are needed"
         if found < self.needed / 100:
             return f"{said}."
@@ -393,38 +420,38 @@ class TableInfluence(Influence):
         ends = np.concatenate([*self.interval(), self.values])
         if len(ends) != 3 * len(items) or len(self.sampling) not in (0, len(items)) or not np.isfinite(ends).all():
             raise ValueError("the influences do not fit the features")
-        if not self.title or not self.unit_words or not self.sentences():
+        if (spec["group"] is None) != (self.quantity == "average") or not self.title or not self.sentences():
             raise ValueError("no influence of ours")
 
 
-def combined_halfwidth(noise: Noise, coefficients: list[float], drawn: float, level: float) -> float:
+def combined_halfwidth(noise: Noise, coefficients: Sequence[float], drawn: float, level: float) -> float:
     """h with P(|sum_i c_i z_i + g| <= h) = level, for coordinates z_i of one noise vector and g ~ N(0, drawn^2)."""
-    c = np.abs(np.array(coefficients))
-    size = float(np.sqrt(noise.std**2 * (c**2).sum() + drawn**2))
+    parts = np.append(np.abs(coefficients) * noise.std, drawn)
+    size = float(np.sqrt((parts**2).sum()))
     if size == 0:
         return 0.0
-    unit = float(noise.scale) / size
-    parts = tuple(round(float(p), 5) for p in np.sort(c * unit) if p > 1e-6)
-    return size * _standard_halfwidth(noise.law, noise.size, parts, round(drawn / size, 4), checked_level(level))
+    *shares, normal = (round(float(part), 3) for part in parts / size)
+    return size * _standard_halfwidth(noise.law, noise.size, tuple(sorted(shares)), normal, checked_level(level))
 
 
 @lru_cache(maxsize=4_096)
-def _standard_halfwidth(law: Law, size: int, scales: tuple[float, ...], drawn: float, level: float) -> float:
-    """Of a sum with standard deviation about one: from its characteristic function f, which is real and even,
+def _standard_halfwidth(law: Law, size: int, shares: tuple[float, ...], normal: float, level: float) -> float:
+    """Of a sum of independent parts with these standard deviations; its own is one. By its characteristic function f,
 
     P(|Z| <= t) = 2 / pi times the integral over u > 0 of sin(u t) / u f(u).
     """
-    u = (np.arange(TERMS) + 0.5) * (2 * np.pi / 60)
-    f = np.exp(-((drawn * u) ** 2) / 2)
+    step = 2 * np.pi / PERIOD
+    u = (np.arange(TERMS) + 0.5) * step
+    f = np.exp(-((normal * u) ** 2) / 2)
     if law is Law.CUBE:  # given the radius, the coordinates are independent and uniform
-        radius = gammaincinv(size + 1, (np.arange(RADII) + 0.5) / RADII)
-        f = f * np.mean([np.prod([np.sinc(s * r * u / np.pi) for s in scales], axis=0) for r in radius], axis=0)
+        radius = gammaincinv(size + 1, (np.arange(RADII) + 0.5) / RADII) / math.sqrt((size + 1) * (size + 2) / 3)
+        f = f * np.mean([np.prod([np.sinc(s * r * u / np.pi) for s in shares], axis=0) for r in radius], axis=0)
     else:
-        for s in scales:
-            f = f * (1 / (1 + (s * u) ** 2) if law is Law.LAPLACE else np.exp(-((s * u) ** 2) / 2))
+        for s in shares:
+            f = f * (1 / (1 + (s * u) ** 2 / 2) if law is Law.LAPLACE else np.exp(-((s * u) ** 2) / 2))
 
     def missing(t: float) -> float:
-        return float((np.sin(u * t) / u * f).sum()) * 2 / np.pi * (2 * np.pi / 60) - level
+        return float((np.sin(u * t) / u * f).sum()) * 2 / np.pi * step - level
 
-    normal = -float(ndtri((1 - level) / 2))
-    return float(brentq(missing, normal / 4, 4 * normal + 4, xtol=1e-6))
+    gauss = -float(ndtri((1 - level) / 2))
+    return float(brentq(missing, gauss / 4, 4 * gauss + 4, xtol=1e-6))

@@ -18,11 +18,11 @@ from scipy.special import ndtri
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.noise import Noise, checked_level
+from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.grids import Partition
 from dpexplain.results.base import Floats, Receipt, Result
-from dpexplain.results.influence import AGGREGATES, Influence
+from dpexplain.results.influence import AGGREGATES, Influence, combined_halfwidth
 from dpexplain.results.marginals import Marginals
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ABOUT = (
     "Explains one person; that person's record is not protected by the guarantee, and is told to whoever reads this."
 )
+FEW_CELLS = 16  # whose noise is added up by its law; more are nearly normal
 ROUNDING = 1e-11  # of the range of outcomes
 POINT = 0.1  # of a hundred: nothing is told more exactly
 
@@ -87,7 +88,11 @@ class Amounts:
         """h with P(|coefficients . noise| <= h) at least about `level`.
 
         Of one coordinate it is the law's own; a sum of many is nearly normal. The wider of the two is taken.
+        Coordinates of a cube share its radius, so that a few of them together have heavier tails than either.
         """
+        some = coefficients[coefficients != 0]
+        if self.noise.law is Law.CUBE and 0 < len(some) <= FEW_CELLS:
+            return combined_halfwidth(self.noise, some.tolist(), 0.0, level)
         normal = -float(ndtri((1 - checked_level(level)) / 2)) * self.noise.std
         return coefficient_norm(coefficients) * max(self.noise.halfwidth(level), normal)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 SURE_COUNT = 10.0  # cells are joined for mutual information until their count stands so many deviations above noise
 ABOUT_ZERO = 0.02  # of the range of outcomes: an influence below it is none worth speaking of
+WEAK = 0.05  # a correlation below it is none worth speaking of, however exactly it is known
 MEASURES = {
     "mutual_information": "mutual information (nats)",
     "jaccard": "Jaccard index",
@@ -134,10 +135,19 @@ class TransparencyReport(Result):
 
     def associated(self, level: float = 0.95) -> list[Association]:
         """The associations with intervals at another level. Each interval covers by itself."""
-        if "outcomes" not in self.released["parts"]:
+        if "outcomes" not in self.released["parts"] or not self._of_this_model:
             return []
         found = (self._association(partition, checked_level(level)) for partition in self._partitions)
         return [association for association in found if association is not None]
+
+    @property
+    def _of_this_model(self) -> bool:
+        """Whether the released outcomes are those of the model, and of the decision, that the report is about: a free
+        report may stand on marginals that were released with the outcomes of another one.
+        """
+        paid, own = self.receipt.request["model"], self.settings["model"]
+        same = all(paid[key] == own[key] for key in paid if key != "features")
+        return same and self.receipt.request["spec"]["outcome"] == self.settings["question"]["outcome"]
 
     @cached_property
     def _partitions(self) -> tuple[Partition, ...]:
@@ -160,7 +170,7 @@ class TransparencyReport(Result):
         having, condition = self._having(partition)
         if having.all() or not having.any():
             return None
-        each = 1 - (1 - level) / 4  # two counts and two sums of outcomes may each be wrong
+        each = 1 - (1 - level) / 5  # two counts, two sums of outcomes and the share may each be wrong
         inside, outside = self._rate(partition, having, each), self._rate(partition, ~having, each)
         share = self._share(partition, having, each)
         measures = {
@@ -171,22 +181,23 @@ class TransparencyReport(Result):
         return Association(partition.feature, condition, share, inside, outside, information, **measures)
 
     def _having(self, partition: Partition) -> tuple[Cells, str]:
-        """The cells of the people who "have this person's value": a category; or a number at least as large, up to
-        the public cells; or as small, where the person is in the lowest cell.
+        """The cells of the people who "have this person's value", and who they are in words.
+
+        A category; or, up to the public cells, a number at least as large if more people are below the person's cell
+        than above it, and at most as large otherwise.
         """
         value, name = self.record[partition.feature], partition.feature
         cells = np.arange(partition.size)
         if partition.edges is None:
             return cells == partition.labels.index(value), f"{name} is {shown_value(value)}"
-        own = int(partition.place(np.array([float(value)]))[0])
-        whole = isinstance(value, int)
-        if own == 0:
-            end = partition.edges[1]
-            return cells == 0, f"{name} is at most {shown_value(math.floor(end))}" if whole else (
-                f"{name} is below {shown_value(end)}"
-            )
-        start = partition.edges[own]
-        return cells >= own, f"{name} is at least {shown_value(math.ceil(start) if whole else start)}"
+        own, whole = int(partition.place(np.array([float(value)]))[0]), isinstance(value, int)
+        shares = self.marginals.shares(name)
+        if own > 0 and shares[:own].sum() >= shares[own + 1 :].sum():
+            start = partition.edges[own]
+            return cells >= own, f"{name} is at least {shown_value(math.ceil(start) if whole else start)}"
+        end = partition.edges[own + 1]
+        word = f"at most {shown_value(math.floor(end))}" if whole else f"below {shown_value(end)}"
+        return cells <= own, f"{name} is {word}"
 
     def _rate(self, partition: Partition, cells: Cells, level: float) -> Estimate:
         """The share of positive outcomes among the rows in `cells`: one half and the centred outcomes by rows."""
@@ -252,7 +263,7 @@ class TransparencyReport(Result):
         found = []
         for association, low, high in self._side_by_side:
             if -self._small <= low <= 0 <= high <= self._small:
-                unused = low == high == 0
+                unused = association.feature not in self.settings["model"]["features"]
                 why = "Yet the model takes no account of it" if unused else "Yet for this person it made no difference"
                 found.append((not unused, f"{self._rates(association)}. {why}."))
         return [words for _, words in sorted(found, key=lambda finding: finding[0])]
@@ -277,7 +288,8 @@ class TransparencyReport(Result):
         """Clear associations, the strongest first, and the interval of the influence of each of their features."""
         low, high = self.interval()
         places = {feature: i for i, feature in enumerate(self.features)}
-        clear = sorted((a for a in self.associations if a.clear), key=lambda a: -abs(a.correlation.value))
+        clear = [a for a in self.associations if a.clear and abs(a.correlation.value) >= WEAK]
+        clear.sort(key=lambda a: -abs(a.correlation.value))
         return [(a, float(low[places[a.feature]]), float(high[places[a.feature]])) for a in clear]
 
     def _rates(self, association: Association) -> str:

@@ -1,0 +1,363 @@
+"""What is refused before anything is paid, what the identity holds, how draws, orders and weights are chosen."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure, zcdp
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.noise import Law
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.explainers import influence as qii
+from dpexplain.explainers.influence import InfluenceRequest, influence
+from dpexplain.explainers.outlook import Setting
+from examples import DOMAIN, score
+
+UNIT = PublicRange(0.0, 1.0)
+ADD_REMOVE, REPLACE_ONE = Neighbours(Relation.ADD_REMOVE), Neighbours(Relation.REPLACE_ONE)
+FEMALE = {"sex": "Female"}
+
+
+def spent(table):
+    return table.ledger.statement(table.name).spent.amount
+
+
+def resolved(neighbours=REPLACE_ONE, rows=10_000, cost=None, domain=DOMAIN, **options):
+    return qii.resolve(InfluenceRequest(**options), domain, UNIT, neighbours, rows, cost or pure(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quantity": "median"}, "unknown quantity 'median'"),
+        ({"quantity": None}, "unknown quantity None"),
+        ({"aggregate": "owen"}, "unknown aggregate 'owen'"),
+        ({"method": "magic"}, "unknown method 'magic'"),
+        ({"outcome": "rank"}, "unknown outcome 'rank'"),
+        ({"outcome": "score", "threshold": 0.5}, "a score has no threshold"),
+        ({"outcome": "class", "threshold": 2.0}, "must lie inside the output range"),
+        ({"outcome": "class", "threshold": math.nan}, "must lie inside the output range"),
+        ({"features": "age"}, "features must be a list of names"),
+        ({"features": []}, "features must be a list of names"),
+        ({"features": ["height"]}, "unknown feature 'height'"),
+        ({"features": [None]}, "is a name or a list of names"),
+        ({"features": [()]}, "a set of features has at least one"),
+        ({"features": ["age", "age"]}, "asked for twice"),
+        ({"features": [("age", "sex"), ("sex", "age")]}, "asked for twice"),
+        ({"features": [("age", "age")]}, "has a name twice"),
+        ({"features": ["age"], "given": ["age"]}, "'age' is given, so it cannot be asked for"),
+        ({"features": ["age"], "given": ["height"]}, "unknown feature 'height'"),
+        ({"given": ["age", "sex", "income"]}, "no feature to be asked for beside the given ones"),
+        ({"given": 3}, "given is a name or a list of names"),
+        ({"aggregate": "shapley", "given": ["age"]}, "among single features"),
+        ({"aggregate": "banzhaf", "features": [("age", "sex")]}, "among single features"),
+        ({"exact": True}, "exact belongs to Shapley"),
+        ({"aggregate": "shapley", "exact": "yes"}, "exact is true, false or left out"),
+        ({"samples": 0}, "samples must be a whole number from 1"),
+        ({"samples": -3}, "samples must be a whole number from 1"),
+        ({"samples": 2.0}, "samples must be a whole number from 1"),
+        ({"samples": True}, "samples must be a whole number from 1"),
+        ({"cells": 0}, "cells must be a whole number from 1"),
+        ({"cells": None}, "cells is a whole number"),
+        ({"marginals_share": 0}, "marginals_share lies between 0 and 1"),
+        ({"marginals_share": math.nan}, "marginals_share lies between 0 and 1"),
+        ({"marginals_share": "much"}, "marginals_share lies between 0 and 1"),
+        ({"mechanism": "discrete-gaussian"}, "not available for this release in a pure account"),
+        ({"seed": -1}, "a seed is a whole number"),
+        ({"quantity": "group"}, "'group' needs a group"),
+        ({"quantity": "disparity"}, "'disparity' needs a group"),
+        ({"group": FEMALE}, "'average' has no group"),
+        ({"quantity": "group", "group": {"height": 3}}, "cannot be defined by 'height'"),
+        ({"quantity": "group", "group": {"sex": "female"}}, "female"),
+        ({"quantity": "group", "group": {"sex": ["Female", "Male"]}}, "holds everybody"),
+        ({"quantity": "group", "group": lambda rows: rows}, "not of a function or of what the model answers"),
+        ({"row": {"age": 25}}, "'average' has no row"),
+        ({"quantity": "individual"}, "'individual' is about one person"),
+        ({"quantity": "actual", "row": {"age": 25}, "method": "paper"}, 'method="paper" is about tables'),
+        ({"epsilon": None}, "give exactly one of epsilon and rho"),
+        ({"epsilon": 1e-30}, "noise would drown"),
+        ({"marginals": "mine"}, "marginals must be a result of dpx.marginals"),
+    ],
+)
+def test_refused_before_anything_is_paid(make_table, frame, model, options, message):
+    table = make_table(frame)
+    with pytest.raises(dpx.InputError, match=message) as caught:
+        influence(table, model, **{"epsilon": 1, **options})
+    assert "Nothing was spent" in str(caught.value)
+    assert spent(table) == 0
+
+
+def test_marginals_that_do_not_fit_are_refused(make_table, frame, model):
+    table, other = make_table(frame), make_table(frame)
+    foreign = dpx.marginals(other, epsilon=1)
+    some = dpx.marginals(table, ["age"], epsilon=1)
+    for known, options, message in (
+        (foreign, {}, "from another table"),
+        (some, {"features": ["sex"]}, "do not have 'sex'"),
+        (some, {"features": ["age"], "given": ["income"]}, "do not have 'income'"),
+        (some, {"features": ["age"], "method": "paper"}, "has no use for marginals"),
+    ):
+        with pytest.raises(dpx.InputError, match=message):
+            influence(table, model, epsilon=1, marginals=known, **options)
+    assert spent(table) == 1
+
+
+def test_the_published_form_needs_a_public_number_of_rows(make_table, frame, model):
+    for protection in ({"relation": "add-remove"}, {"relation": "replace-one", "unit": dpx.Unit("person", 2)}):
+        table = make_table(frame, **protection)
+        with pytest.raises(dpx.InputError, match="whose number of rows is public"):
+            influence(table, model, epsilon=1, method="paper")
+        assert spent(table) == 0
+
+
+def test_many_features(make_table):
+    domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(63)})
+    with pytest.raises(dpx.InputError, match="63 features are too many; 62 is the most"):
+        resolved(domain=domain)
+    fourteen = [f"f{i}" for i in range(14)]
+    with pytest.raises(dpx.InputError, match="14 inputs is too long; 13 inputs are the most"):
+        resolved(domain=domain, features=fourteen, aggregate="shapley", exact=True)
+    assert resolved(domain=domain, features=fourteen, aggregate="shapley").samples == qii.ORDERS
+    with pytest.raises(dpx.InputError, match="orders of 62 inputs are too many"):
+        resolved(domain=domain, features=[f"f{i}" for i in range(62)], aggregate="shapley", samples=10_000)
+    with pytest.raises(dpx.InputError, match="asked about"):
+        resolved(domain=domain, features=fourteen[:10], aggregate="shapley", exact=True, samples=1_000)
+
+
+def test_a_model_that_fails_on_synthetic_rows_is_refused(make_table, frame):
+    table = make_table(frame)
+    with pytest.raises(dpx.ModelError):
+        influence(table, dpx.Model(lambda rows: 1 / 0, output=(0, 1)), epsilon=1)
+    assert spent(table) == 0
+
+
+# What is released -----------------------------------------------------------------------------------------------------
+
+
+def test_parts_and_prices(make_table, frame, model):
+    table = make_table(frame, budget=dpx.Budget(10))
+    found = influence(table, model, epsilon=1, samples=2)
+    prices = [Fraction(part["cost"]["amount"]) for part in found.released["parts"].values()]
+    assert list(found.released["parts"]) == ["counts", "influences"]
+    assert prices == [Fraction(1, 5), Fraction(4, 5)]
+    again = influence(table, model, epsilon=1, samples=2)
+    assert again.receipt.replayed
+    assert spent(table) == 1
+    np.testing.assert_array_equal(again.values, found.values)
+    known = found.marginals
+    assert isinstance(known, dpx.Marginals)
+    assert known.features == ["age", "sex", "income"]
+    reused = influence(table, model, "disparity", ["age", ("sex", "income")], group=FEMALE, epsilon=1, marginals=known)
+    assert list(reused.released["parts"]) == ["influences"]
+    assert reused.items == ["age", "sex + income"]
+    whole = influence(table, model, epsilon=1, marginals_share=0.5, samples=2)
+    assert Fraction(whole.released["parts"]["counts"]["cost"]["amount"]) == Fraction(1, 2)
+
+
+def test_every_relation_and_definition(make_table, frame, model):
+    for relation in ("replace-one", "add-remove"):
+        for unit in (None, dpx.Unit("person", 3)):
+            for budget in (dpx.Budget(50), dpx.Budget(50, 1e-6)):
+                table = make_table(frame, relation=relation, unit=unit, budget=budget)
+                for options in (
+                    {"quantity": "group", "group": FEMALE, "aggregate": "shapley"},
+                    {"quantity": "disparity", "group": {"age": (20, 24)}, "features": ["sex"]},
+                ):
+                    found = influence(table, model, epsilon=5, samples=1, **options)
+                    assert np.isfinite(found.values).all()
+                    assert len(found.counts) == (2 if found.quantity == "disparity" else 1)
+                assert found.receipt.neighbours == table.neighbours
+
+
+def test_the_same_rows_under_every_protection_without_noise(make_table, frame, model):
+    """A constant score for a group: what is drawn does not matter, and sums, counts and centring have to agree."""
+    step = dpx.Model(lambda rows: (rows["age"] >= 20).to_numpy() * 0.75, output=(0, 1), name="step", version="1")
+    for relation in ("replace-one", "add-remove"):
+        table = make_table(frame, exact=True, relation=relation, budget=dpx.Budget(10**6))
+        for quantity, group in (("average", None), ("group", FEMALE), ("disparity", FEMALE)):
+            found = influence(table, step, quantity, group=group, epsilon=1_000, samples=1)
+            np.testing.assert_array_equal(found.values, [0, 0, 0])
+
+
+def test_a_person_is_handed_on(make_table, frame, model, monkeypatch):
+    asked = {}
+
+    def person_influence(table, model, request, *, cost, marginals):
+        asked.update(quantity=request.quantity, cost=cost, marginals=marginals)
+
+    monkeypatch.setattr("dpexplain.explainers.persons.person_influence", person_influence)
+    table = make_table(frame)
+    known = dpx.marginals(table, epsilon=1)
+    influence(table, model, "individual", row={"age": 25}, epsilon=1)
+    assert asked == {"quantity": "individual", "cost": pure(1), "marginals": None}
+    influence(table, model, "actual", row={"age": 25}, marginals=known)
+    assert asked == {"quantity": "actual", "cost": None, "marginals": known}
+
+
+def test_the_body_never_fails_because_of_rows(make_table, frame):
+    """A model that fails on some rows gives the middle for them; missing and unseen values are cleaned."""
+
+    def fragile(rows: pd.DataFrame) -> np.ndarray:
+        if (rows["income"] == 99.99).any():
+            raise ValueError("secret")
+        return score(rows)
+
+    broken = frame.astype({"sex": object, "income": object})
+    broken.loc[0, "income"], broken.loc[1, "sex"], broken.loc[2, "income"] = 99.99, "unseen", None
+    model = dpx.Model(fragile, output=(0, 1), name="fragile", version="1")
+    table = make_table(broken, relation="add-remove")
+    for outcome in ("class", "score"):
+        found = influence(table, model, outcome=outcome, epsilon=1, samples=1, features=["age", "sex"])
+        assert np.isfinite(found.values).all()
+
+
+# What is chosen -------------------------------------------------------------------------------------------------------
+
+
+def test_outcomes_follow_the_model(make_table, frame):
+    table = make_table(frame)
+    function = dpx.Model(score, output=(0, 1), name="f", version="1")
+    assert influence(table, function, epsilon=1, samples=1).spec["outcome"]["threshold"] is None
+    named = qii.resolve(InfluenceRequest(), DOMAIN, UNIT, REPLACE_ONE, 400, pure(1), label="yes")
+    assert named.outcome.threshold == 0.5
+
+
+def test_draws_follow_the_noise():
+    draws = [resolved(cost=pure(epsilon)).draws for epsilon in (0.01, 0.1, 0.2)]
+    assert draws[0] == 1 < draws[1] < draws[2] <= qii.MOST_DRAWS
+    spec = resolved(cost=pure(0.2))
+    noise = qii.forecast(spec, REPLACE_ONE, pure(0.2))["influences"].std
+    assert 0.45 < spec.K / 2 * math.sqrt(10_000 / spec.draws) / noise <= 0.5  # worst case against the noise
+    most = resolved(cost=pure(100), rows=10**6)
+    assert most.draws * most.plan.asked * 10**6 <= max(qii.MOST_ASKED, 10**6 * most.plan.asked)
+    assert resolved(cost=pure(1), samples=7).draws == 7
+    assert resolved(method="paper").draws == 1
+
+
+def test_all_sets_up_to_eight_inputs():
+    domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(9)})
+    names = list(domain)
+    assert resolved(domain=domain, aggregate="shapley", features=names[:8]).samples is None
+    assert resolved(domain=domain, aggregate="shapley").samples == qii.ORDERS
+    assert resolved(domain=domain, aggregate="banzhaf", exact=True).samples is None
+    assert resolved(domain=domain, aggregate="banzhaf", features=names[:3], exact=False).samples == qii.ORDERS
+    assert resolved(domain=domain, aggregate="shapley", features=names[:3], samples=5).samples == 5
+
+
+def test_orders_follow_the_model(make_table):
+    """Additive scores need few orders; a game in which the last feature decides needs more."""
+    domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(9)})
+    frame = pd.DataFrame({name: np.arange(512) >> i & 1 for i, name in enumerate(domain)})
+
+    def additive(rows):
+        return rows.to_numpy().mean(axis=1)
+
+    def all_of_them(rows):
+        return (rows.to_numpy()[:, :3].sum(axis=1) == 3).astype(float)
+
+    found = []
+    for name, function in (("additive", additive), ("all", all_of_them)):
+        table = make_table(frame, domain=domain, budget=dpx.Budget(1_000))
+        model = dpx.Model(function, output=(0, 1), name=name, version="1")
+        found.append(influence(table, model, "group", aggregate="shapley", group={"f8": 0}, epsilon=100))
+    few, many = found
+    assert few.spec["samples"] == qii.LEAST_ORDERS < many.spec["samples"]
+    assert max(few.sampling) < 1e-5 < 1e-4 < max(many.sampling)
+    assert few.spec["samples"] % 2 == many.spec["samples"] % 2 == 0
+
+
+@pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("cost", [pure(0.5), zcdp(0.1)])
+@pytest.mark.parametrize(
+    "options", [{}, {"quantity": "group", "group": FEMALE}, {"quantity": "disparity", "group": FEMALE}]
+)
+def test_weights_are_the_best_of_their_kind(neighbours, cost, options):
+    spec = resolved(neighbours, cost=cost, **options)
+    least = qii._variance(spec, neighbours, cost)
+    for x in qii.BASE_WEIGHTS if spec.base_weight else (0,):
+        for part in qii.COUNT_WEIGHTS if spec.counts else (0,):
+            other = qii.replace(spec, base_weight=x, count_weight=math.ceil(spec.K * part))
+            assert least <= qii._variance(other, neighbours, cost)
+    assert (spec.base_weight > 0) == bool(options)
+    counts = {"average": (0, 1), "group": (1, 1), "disparity": (1, 2)}[spec.quantity]
+    assert spec.counts == counts[neighbours is ADD_REMOVE]
+
+
+def test_cells_are_narrow_at_the_low_end():
+    domain = dpx.Domain(
+        {
+            "gain": dpx.Numeric(0, 99_999, integer=True),
+            "age": dpx.Numeric(17, 90, integer=True),
+            "share": dpx.Numeric(-1, 1),
+            "sex": dpx.Categorical(["F", "M"]),
+        }
+    )
+    gain, age, share, sex = qii.cells_of(list(domain), domain, 24)
+    assert gain.edges[:2] == (-0.5, 0.5)
+    assert gain.edges[-1] == 99_999.5
+    assert 16 <= gain.size <= 24
+    assert (age.size, sex.size) == (74, 2)
+    assert share.edges[0] == -1
+    assert share.edges[-1] == 1
+    assert share.edges[1] == pytest.approx(-0.9998)
+    for partition in (gain, age, share, sex):
+        assert partition == type(partition).from_json(partition.to_json())
+    for cells in (1, 2, 3, 101):
+        for partition in qii.cells_of(list(domain), domain, cells):
+            assert partition.edges is None or (np.diff(partition.edges) > 0).all()
+
+
+def test_the_published_form_is_laplace_and_twice_as_wide():
+    paper, ours = resolved(method="paper", samples=1), resolved(samples=1, mechanism="discrete-laplace")
+    assert qii.forecast(paper, REPLACE_ONE, pure(1))["influences"].law is Law.LAPLACE
+    assert qii.sensitivity(paper, REPLACE_ONE).l1 == 2 * qii.sensitivity(ours, REPLACE_ONE).l1 == 2 * 3 * paper.K
+    assert paper.partitions == ()
+
+
+# Forecasts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE])
+@pytest.mark.parametrize("cost", [pure(0.2), zcdp(0.002)])
+def test_the_outlook_is_what_results_say(make_table, frame, model, neighbours, cost):
+    budget = dpx.Budget(5) if cost.definition is pure(1).definition else dpx.Budget(100, 1e-6)
+    many = pd.concat([frame] * 10, ignore_index=True)
+    table = make_table(many, relation=neighbours.relation, budget=budget, rows_hint=4_000)
+    request = InfluenceRequest(samples=20)
+    setting = Setting(DOMAIN, UNIT, neighbours, 4_000, 4_000, None, list(DOMAIN))
+    told = qii.outlook(request, setting, cost)
+    found = qii.explain(table, model, request, cost=cost)
+    half = (found.interval()[1] - found.values)[0]  # of age, far from the ends of the range
+    assert told.error == pytest.approx(half, rel=0.15)
+    assert told.law == found.part("influences")[1].law
+    assert told.points == 3
+    assert told.band > told.error > told.std
+    assert told.rug_error > 0
+
+
+def test_the_outlook_of_groups_and_persons():
+    setting = Setting(DOMAIN, UNIT, ADD_REMOVE, 4_000, None, None, list(DOMAIN))
+    errors = [
+        qii.outlook(InfluenceRequest(**options), setting, pure(1)).error
+        for options in (
+            {},
+            {"quantity": "group", "group": FEMALE},
+            {"quantity": "disparity", "group": FEMALE},
+            {"quantity": "individual", "row": {"age": 25}},
+        )
+    ]
+    assert 0 < errors[0] < errors[1] < errors[2]
+    assert errors[3] > 0
+
+
+def test_labels_and_diagram():
+    assert InfluenceRequest().label == "influence of all features"
+    named = InfluenceRequest(features=["age", ("sex", "race")], quantity="group", group=FEMALE)
+    assert named.label == "influence of age, sex + race in a group"
+    assert frozenset({"counts", "influences"}) in qii.diagram().privacy_enabling_sets()

@@ -1,0 +1,207 @@
+"""Influences on one person: what is refused, what is free, and what a file brings back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from dpexplain.explainers import persons
+from dpexplain.explainers.influence import InfluenceRequest
+from dpexplain.explainers.outlook import Setting
+from dpexplain.explainers.persons import Reference, person_influence
+from dpexplain.games import Outcome
+from dpexplain.grids import partition_of
+from dpexplain.results.person import PersonInfluence
+
+ROW = {"age": 25, "sex": "Male", "income": 50.0}
+
+
+def ask(table, model, *, epsilon=None, marginals=None, **options):
+    request = InfluenceRequest(**{"quantity": "individual", "row": ROW, **options})
+    cost = None if epsilon is None else table.cost(epsilon=epsilon)
+    return person_influence(table, model, request, cost=cost, marginals=marginals)
+
+
+def spent(table):
+    return table.ledger.statement(table.name).spent.amount
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({**ROW, "height": 180}, "'height', which is not a declared column"),
+        ({"age": 25, "sex": "Male"}, "no value for 'income'"),
+        ({**ROW, "sex": "other"}, "not a declared category"),
+        ({**ROW, "age": 30}, "outside the declared range 20 to 29"),
+        ({**ROW, "age": 25.5}, "not a whole number"),
+        ({**ROW, "income": float("nan")}, "not a finite number"),
+        ("somebody", "who is explained"),
+        (pd.DataFrame(columns=list(ROW)), "who is explained"),
+        (pd.DataFrame([ROW, ROW]), "one person at a time"),
+    ],
+    ids=str,
+)
+def test_who_is_outside_the_domain_is_refused_before_anything_is_paid(make_table, frame, model, row, words):
+    table = make_table(frame)
+    with pytest.raises(dpx.InputError, match=words):
+        ask(table, model, epsilon=1, row=row)
+    assert spent(table) == 0
+
+
+def test_what_cannot_be_answered_is_refused_before_anything_is_paid(make_table, frame, model):
+    table = make_table(frame)
+    with pytest.raises(dpx.InputError, match="unknown feature"):
+        ask(table, model, epsilon=1, features=["height"])
+    with pytest.raises(dpx.InputError, match="not available"):
+        ask(table, model, epsilon=1, mechanism="discrete-gaussian")
+    with pytest.raises(dpx.InputError, match="free with marginals"):
+        ask(table, model)
+    silent = dpx.Model(lambda r: np.where(r["age"] == 25, np.nan, 0.5), output=(0, 1), features=["age"], version="1")
+    with pytest.raises(dpx.ModelError, match="NaN|no number"):
+        ask(table, silent, epsilon=1)
+    assert spent(table) == 0
+
+
+def test_fourteen_features_are_too_many_for_all_their_sets(make_table):
+    many = dpx.Domain({f"f{j}": dpx.Categorical([0, 1]) for j in range(14)})
+    frame = pd.DataFrame({name: [0, 1, 1] for name in many})
+    table = make_table(frame, domain=many)
+    model = dpx.Model(lambda rows: rows.mean(axis=1).to_numpy(), output=(0, 1), version="1")
+    row = dict.fromkeys(many, 1)
+    with pytest.raises(dpx.InputError, match="13 inputs are the most"):
+        ask(table, model, epsilon=1, aggregate="shapley", exact=True, row=row)
+    assert spent(table) == 0
+    assert len(ask(table, model, epsilon=1, aggregate="shapley", samples=50, row=row).values) == 14
+
+
+def test_more_features_than_a_mask_has_bits_are_refused_before_anything_is_paid(make_table):
+    many = dpx.Domain({f"f{j}": dpx.Categorical([0, 1]) for j in range(63)})
+    table = make_table(pd.DataFrame({name: [0, 1, 1] for name in many}), domain=many)
+    model = dpx.Model(lambda rows: rows.mean(axis=1).to_numpy(), output=(0, 1), version="1")
+    row = dict.fromkeys(many, 1)
+    with pytest.raises(dpx.InputError, match="62 is the most"):
+        dpx.transparency_report(table, model, row, epsilon=1)
+    assert spent(table) == 0
+    assert len(dpx.transparency_report(table, model, row, epsilon=1, aggregate="unary").values) == 63
+
+
+def test_a_forged_file_of_marginals_is_refused(make_table, frame, model):
+    table = make_table(frame)
+    released = dpx.marginals(table, epsilon=1)
+    parts = released.released["parts"]
+    values = [count + 1 for count in parts["counts"]["values"]]
+    forged = dpx.Marginals(released.receipt, {"parts": {"counts": {**parts["counts"], "values": values}}})
+    with pytest.raises(dpx.InputError, match="has not released these"):
+        ask(table, model, marginals=forged)
+
+
+def test_marginals_make_it_free_and_others_are_refused(make_table, frame, model):
+    table = make_table(frame)
+    released = dpx.marginals(table, epsilon=1)
+    before = spent(table)
+    found = ask(table, model, marginals=released)
+    assert spent(table) == before
+    assert found.receipt == released.receipt
+    assert found.marginals.released == released.released
+    with pytest.raises(dpx.InputError, match="not both"):
+        ask(table, model, marginals=released, epsilon=1)
+    with pytest.raises(dpx.InputError, match="another table"):
+        ask(make_table(frame), model, marginals=released)
+    with pytest.raises(dpx.InputError, match="do not have 'sex'"):
+        ask(table, model, marginals=dpx.marginals(table, ["age"], epsilon=1))
+    with pytest.raises(dpx.InputError, match="result of dpx"):
+        ask(table, model, marginals="mine")
+
+
+def test_paid_marginals_can_be_used_again_and_a_second_person_is_free(make_table, frame, model):
+    table = make_table(frame)
+    first = ask(table, model, epsilon=1)
+    second = ask(table, model, epsilon=1, row={**ROW, "age": 21})
+    assert second.receipt.replayed
+    assert spent(table) == table.cost(epsilon=1).amount
+    assert set(first.released["parts"]) == persons.diagram().noised
+    assert persons.diagram().noised in persons.diagram().privacy_enabling_sets()
+    again = ask(table, model, marginals=first.marginals)
+    np.testing.assert_allclose(again.values, first.values)
+    dpx.verify(first, table.ledger)
+
+
+@pytest.mark.parametrize("row", [ROW, pd.Series(ROW), pd.DataFrame([ROW])], ids=["mapping", "series", "frame"])
+def test_a_person_in_any_form(make_table, frame, model, row):
+    table = make_table(frame, exact=True)
+    assert ask(table, model, epsilon=1, row=row).record == ROW
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"quantity": "actual"},
+        {"aggregate": "shapley", "samples": 60},
+        {"aggregate": "banzhaf", "samples": 60},
+        {"aggregate": "shapley", "exact": True, "samples": 8},
+        {"features": [("age", "sex"), "income"], "samples": 40},
+        {"features": ["income"], "given": ["age"]},
+        {"outcome": "class", "threshold": 0.3},
+    ],
+    ids=str,
+)
+def test_a_file_brings_the_same_back_without_the_model(make_table, frame, model, options):
+    found = ask(make_table(frame, relation="add-remove"), model, epsilon=1, **options)
+    back = dpx.from_json(found.to_json())
+    assert isinstance(back, PersonInfluence)
+    np.testing.assert_allclose(back.values, found.values)
+    np.testing.assert_allclose(back.interval(0.9), found.interval(0.9))
+    assert back.sentences() == found.sentences()
+    low, high = found.interval()
+    assert (low <= found.values).all()
+    assert (found.values <= high).all()
+
+
+def test_a_wider_level_is_a_wider_interval_and_drawn_values_add_to_it(make_table, frame, model):
+    table = make_table(frame)
+    released = dpx.marginals(table, epsilon=5)
+    few = ask(table, model, marginals=released, aggregate="shapley", samples=20)
+    many = ask(table, model, marginals=released, aggregate="shapley", samples=4_000)
+    widths = [
+        np.diff(found.interval(level), axis=0).mean() for found, level in ((many, 0.5), (many, 0.95), (few, 0.95))
+    ]
+    assert widths[0] < widths[1] < widths[2]
+    assert (many.noise_halfwidth() > 0).all()
+
+
+def test_one_draw_says_nothing(make_table, frame, model):
+    found = ask(make_table(frame), model, epsilon=1, aggregate="shapley", samples=1)
+    low, high = found.interval()
+    assert (high - low >= 1).all()
+
+
+def test_a_model_that_never_changes_has_no_influences(make_table, frame):
+    constant = dpx.Model(lambda rows: np.full(len(rows), 0.3), output=(0, 1), version="1")
+    found = ask(make_table(frame), constant, epsilon=1)
+    assert not found.values.any()
+    assert found.sentences() == ["No feature makes a clear difference: no difference at all."]
+
+
+def test_points_stand_for_their_cells(domain):
+    income = Reference(domain["income"], partition_of("income", domain["income"], 5), np.full(5, 0.2))
+    assert income.points[:4].tolist() == [2.5, 7.5, 12.5, 17.5]
+    age = Reference(domain["age"], partition_of("age", domain["age"], 5), np.full(5, 0.2))
+    assert age.points.tolist() == list(range(20, 30))
+    assert age.cells.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    sex = Reference(domain["sex"], partition_of("sex", domain["sex"], 5), np.array([0.25, 0.75]))
+    codes, cells = sex.drawn(dpx.data.PublicRandom(0), [40, 40])
+    assert codes.tolist() == cells.tolist()
+    assert [int(part.sum()) for part in np.split(codes, 2)] == [30, 30]  # evenly, in each batch
+
+
+def test_the_outlook_tells_the_noise(domain):
+    request = InfluenceRequest(quantity="individual", row=ROW)
+    neighbours = dpx.core.sensitivity.Neighbours(dpx.core.sensitivity.Relation.REPLACE_ONE)
+    output = Outcome.of(dpx.core.domain.PublicRange(0, 1), "score").range
+    setting = Setting(domain, output, neighbours, 1_000, 1_000)
+    near, far = (persons.outlook(request, setting, dpx.core.budget.pure(epsilon)) for epsilon in (2, 1))
+    assert far.points == 3
+    assert far.error == pytest.approx(2 * near.error, rel=0.1)

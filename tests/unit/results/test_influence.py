@@ -1,0 +1,283 @@
+"""Influences as results: intervals that keep their word, small groups, words, pictures, files and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import dpexplain as dpx
+from dpexplain.core.noise import Law, Noise
+from dpexplain.core.release import Door
+from dpexplain.core.samplers import ExactSampler
+from dpexplain.explainers.influence import influence
+from dpexplain.render.plots import figure_of, svg_of
+from dpexplain.results import from_json
+from dpexplain.results.influence import TableInfluence, combined_halfwidth
+from stubs import FreeAccount
+
+FEMALE = {"sex": "Female"}
+PEOPLE = {
+    "average": {},
+    "group": {"quantity": "group", "group": FEMALE},
+    "disparity": {"quantity": "disparity", "group": FEMALE},
+}
+
+
+@pytest.fixture
+def many(frame) -> pd.DataFrame:
+    return pd.concat([frame] * 10, ignore_index=True)
+
+
+@pytest.fixture
+def ask(make_table, many, model):
+    def make(quantity="average", *, epsilon=5, table=None, **options):
+        found = make_table(many, budget=dpx.Budget(100)) if table is None else table
+        return influence(found, model, **{"epsilon": epsilon, "samples": 1, **PEOPLE[quantity], **options})
+
+    return make
+
+
+# Intervals ------------------------------------------------------------------------------------------------------------
+
+DRAWN = np.random.default_rng(7)
+
+
+def noise_of(law: Law, size: int, terms: int, trials: int):
+    if law is Law.LAPLACE:
+        return DRAWN.laplace(0, 1_000, (trials, terms))
+    if law is Law.GAUSSIAN:
+        return DRAWN.normal(0, 1_000, (trials, terms))
+    return DRAWN.uniform(-1, 1, (trials, terms)) * DRAWN.gamma(size + 1, 1_000, trials)[:, None]
+
+
+@pytest.mark.parametrize("law", list(Law))
+@pytest.mark.parametrize(("coefficients", "drawn"), [([1.0], 0.0), ([1.0, 1.0], 0.0), ([1.0, 0.5, 0.2], 700.0)])
+def test_halfwidths_of_sums(law, coefficients, drawn):
+    """100,000 draws each; five standard errors and the grid of radii allow for 0.4 % (false alarm below 1e-6)."""
+    noise, trials = Noise(law, 6, Fraction(1_000)), 100_000
+    sums = noise_of(law, 6, len(coefficients), trials) @ coefficients + drawn * DRAWN.standard_normal(trials)
+    for level in (0.5, 0.95, 0.99):
+        half = combined_halfwidth(noise, coefficients, drawn, level)
+        assert (np.abs(sums) <= half).mean() == pytest.approx(level, abs=0.009 if level == 0.5 else 0.004)
+    assert combined_halfwidth(noise, [0.0], 0.0, 0.95) == 0
+
+
+class Tap(ExactSampler):
+    """The real sampler, which also remembers the exact values."""
+
+    def perturb(self, values, noise, sensitivity, cost):
+        self.exact = list(values)
+        return super().perturb(values, noise, sensitivity, cost)
+
+
+def with_values(found: TableInfluence, values) -> TableInfluence:
+    """The same release with other sums, from so many draws that Monte Carlo error plays no part."""
+    part = {**found.released["parts"]["influences"], "values": [int(v) for v in values]}
+    spec = {**found.spec, "draws": 10**9}
+    receipt = replace(found.receipt, request={**found.receipt.request, "spec": spec})
+    return TableInfluence(receipt, {"parts": {**found.released["parts"], "influences": part}})
+
+
+@pytest.mark.parametrize("definition", ["pure", "zcdp"])
+@pytest.mark.parametrize("quantity", list(PEOPLE))
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_intervals_cover(make_table, many, model, quantity, relation, definition):
+    """The influences of the exact sums, in 200 releases of them: fewer hits have a probability below 1e-6 if 90 of 100
+    are covered, and more of them too. So neither the base nor a count can be forgotten, nor counted twice.
+    """
+    budget = dpx.Budget(100) if definition == "pure" else dpx.Budget(100, 1e-6)
+    table, tap = make_table(many, relation=relation, budget=budget), Tap()
+    table.door = Door(FreeAccount(budget, table.neighbours), sampler=tap)
+    found = influence(table, model, features=["age", "income"], epsilon=2, samples=4, **PEOPLE[quantity])
+    _, noise = found.part("influences")
+    draw = noise_of(noise.law, noise.size, noise.size, 200) * float(noise.scale) / 1_000
+    exact = with_values(found, tap.exact)
+    hits = 0
+    for shift in draw:
+        low, high = with_values(found, np.rint(tap.exact + shift)).interval(0.9)
+        hits += int(low[0] <= exact.values[0] <= high[0])
+    assert binom.ppf(1e-6, 200, 0.9) <= hits <= binom.ppf(1 - 1e-6, 200, 0.9) + 4  # a little wide for small groups
+
+
+def test_draws_and_orders_widen_intervals(ask):
+    found = ask("group", features=["age", "income"])
+    widths = [float(np.diff(found.interval(level), axis=0)[0, 0]) for level in (0.5, 0.95)]
+    assert widths[0] < widths[1]
+    few = replace(found, receipt=with_values(found, found.part("influences")[0]).receipt)
+    assert np.diff(few.interval(), axis=0)[0, 0] < widths[1]
+    drawn = replace(found, sampling=(0.0, 0.1))
+    assert np.diff(drawn.interval(), axis=0)[0, 1] > 0.3 > np.diff(drawn.interval(), axis=0)[0, 0]
+    for level in (0, 1, 2, "much"):
+        with pytest.raises(dpx.InputError, match="confidence level"):
+            found.interval(level)
+
+
+# Small groups ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quantity", ["group", "disparity"])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_a_group_that_is_too_small_says_so(make_table, frame, model, quantity, relation):
+    few = frame.assign(sex=["Female"] * 3 + ["Male"] * 397)
+    table = make_table(few, relation=relation, budget=dpx.Budget(100))
+    found = influence(table, model, quantity, group=FEMALE, epsilon=0.5, samples=1)
+    assert not found.conclusive
+    assert not found.values.any()
+    low, high = found.interval()
+    reach = 1.0 if quantity == "group" else 2.0
+    assert (low == -reach).all()
+    assert (high == reach).all()
+    assert "too small for an answer at this price" in found.note
+    assert f"{int(np.ceil(found.needed)):,} are needed" in found.note
+    assert found.sentences()[-1] == found.note
+    assert not found.sure.any()
+    assert from_json(found.to_json()) == found
+    figure_of(found)
+
+
+def test_a_group_of_which_nothing_is_left_says_so(make_table, frame, model):
+    few = frame.assign(sex=["Male"] * 3 + ["Female"] * 397)
+    table = make_table(few, relation="add-remove", budget=dpx.Budget(100))
+    found = influence(table, model, "disparity", group=FEMALE, epsilon=1, samples=1)
+    assert "All others" in found.note
+    assert not found.conclusive
+
+
+def test_a_larger_epsilon_helps(make_table, frame, model):
+    """The epsilon that a note names is about enough."""
+    few = frame.assign(sex=["Female"] * 60 + ["Male"] * 340)
+    table = make_table(few, budget=dpx.Budget(1_000), exact=True)
+    found = influence(table, model, "group", group=FEMALE, epsilon=0.1, samples=1)
+    assert not found.conclusive
+    wanted = float(re.search(r"an epsilon of about ([\d.]+)\.$", found.note)[1])
+    assert influence(table, model, "group", group=FEMALE, epsilon=1.1 * wanted, samples=1).conclusive
+    assert not influence(table, model, "group", group=FEMALE, epsilon=0.8 * wanted, samples=1).conclusive
+
+
+# Words and pictures ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outcome", ["class", "score"])
+@pytest.mark.parametrize("quantity", list(PEOPLE))
+def test_words(ask, quantity, outcome):
+    found = ask(quantity, outcome=outcome)
+    said = found.sentences(2)
+    assert len(said) == 2
+    starts = {"average": ("For ", "The score"), "group": ("Where sex is Female, ",), "disparity": ("sex lowers the ",)}
+    assert said[0].startswith(starts[quantity])
+    assert re.search(r"\(95 % interval: [\d.]+( %)? to [\d.]+( %)?\)\.$", said[0])
+    assert ("%" in said[0].replace("95 %", "")) == (outcome == "class")
+    assert found.title
+    assert found.unit_words
+    assert found.items == ["age", "sex", "income"]
+    assert (found.quantity, found.aggregate, found.is_class) == (quantity, "unary", outcome == "class")
+    assert found.group == (None if quantity == "average" else "sex is Female")
+    for top in (0, True, "all"):
+        with pytest.raises(dpx.InputError, match="top is a whole number"):
+            found.sentences(top)
+
+
+def test_words_of_shared_and_marginal_influences(ask):
+    shared = ask(aggregate="shapley")
+    assert "Shapley values" in shared.title
+    assert "has a part of" in shared.sentences(1)[0]
+    beside = ask("group", features=["age"], given=["sex"])
+    assert beside.given == ["sex"]
+    assert "age (beside sex) raises" in beside.sentences(1)[0] or "lowers" in beside.sentences(1)[0]
+
+
+def test_what_may_be_nothing_is_said_to_be(ask, model):
+    found = ask("group", epsilon=0.5, features=["income", "sex", "age"])
+    unsure = [i for i in range(3) if not found.sure[i]]
+    said = found.sentences(3)
+    assert [("nothing at all" in said[found.order.index(i)]) for i in unsure] == [True] * len(unsure)
+
+
+@pytest.mark.parametrize("quantity", list(PEOPLE))
+def test_frames_and_pictures(ask, quantity):
+    found = ask(quantity)
+    frame = found.to_frame()
+    assert list(frame.columns) == ["item", "influence", "low", "high"]
+    np.testing.assert_array_equal(frame["influence"], found.values)
+    assert (frame["low"] <= frame["influence"]).all()
+    picture = svg_of(found)
+    for words in ("age", "income", "Differentially private"):
+        assert words in picture
+    assert ("raises outcomes" in picture) == (quantity != "average")
+
+
+def test_long_pictures_leave_small_influences_out(make_table):
+    domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(30)})
+    frame = pd.DataFrame({name: np.arange(200) % (i + 2) % 2 for i, name in enumerate(domain)})
+    model = dpx.Model(lambda rows: rows.to_numpy(dtype=float).mean(axis=1), output=(0, 1), name="m", version="1")
+    found = influence(make_table(frame, domain=domain), model, epsilon=5, samples=1)
+    assert "5 smaller influences are not shown" in svg_of(found)
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("quantity", list(PEOPLE))
+@pytest.mark.parametrize("options", [{}, {"aggregate": "shapley", "samples": 4}, {"given": ["sex"]}])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_files_and_back(make_table, many, ask, quantity, options, relation):
+    found = ask(quantity, table=make_table(many, relation=relation, budget=dpx.Budget(100)), **options)
+    again = from_json(found.to_json())
+    assert again == found
+    np.testing.assert_array_equal(again.interval(), found.interval())
+    np.testing.assert_array_equal(again.counts, found.counts)
+    assert again.marginals.features == found.marginals.features
+    assert again.sentences() == found.sentences()
+
+
+def test_marginals_that_were_handed_over_are_not_in_the_file(make_table, many, ask):
+    table = make_table(many, budget=dpx.Budget(100))
+    known = dpx.marginals(table, epsilon=1)
+    found = ask(table=table, marginals=known)
+    assert found.marginals is known
+    assert from_json(found.to_json()).marginals is None
+
+
+def test_damaged_files_are_refused(ask):
+    found = ask("disparity", aggregate="shapley", samples=4)
+    text = found.to_json()
+    document = json.loads(text)
+    document["values"][0] += 0.01
+    with pytest.raises(dpx.VerificationError):
+        from_json(json.dumps(document))
+
+    def damaged(change):
+        document = json.loads(text)
+        change(document)
+        return json.dumps(document)
+
+    def spec(**damage):
+        return lambda d: d["receipt"]["request"]["spec"].update(damage)
+
+    changes = [
+        lambda d: d["view"].update(sampling=[0.1]),
+        lambda d: d["view"].update(sampling=[-0.1, 0.1, 0.1]),
+        lambda d: d["view"].update(sampling=["a", 0.1, 0.1]),
+        lambda d: d["view"].update(more=1),
+        lambda d: d.update(view={}),
+        spec(items=[]),
+        spec(items=[["age"]]),
+        spec(draws=0),
+        spec(count_weight=-1),
+        spec(count_weight=0),
+        spec(base_weight=1.5),
+        spec(quantity="median"),
+        spec(aggregate="owen"),
+        spec(group=None),
+        lambda d: d["released"]["parts"]["influences"].update(values=[1, 2]),
+    ]
+    for change in changes:
+        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+            from_json(damaged(change))
