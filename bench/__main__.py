@@ -16,6 +16,9 @@ NAMES = {
     "adaptive": "a stream of explanations: budget, losses and steps of the adaptive explainer, Algorithm 1, the sketch",
     "showcase": "faces, reviews and groups explained: Table 2, Table 3 and Figure 1 of the paper on our tables",
     "private_models": "explanations of models trained with DP-SGD: section 6.3 of the paper on our tables",
+    "clusters": "explanations of clusters: quality, epsilon needed, the paper's studies, DP k-means, speed (--part)",
+    "influence": "QII and Shapley values: error against the paper's mechanism, its experiments, shap (--part)",
+    "audit": "attacks on our own explanations: paper 004 again, table rows against the claim, every release (--part)",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP over a large Parquet table",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
@@ -30,6 +33,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a small form that shows that it runs; writes no results")
     parser.add_argument("--data", type=Path, default=shared, help="folder with the Parquet tables")
     parser.add_argument("--explainer", default="pdp", choices=["pdp", "ale", "generic"], help="for effects")
+    clusters = ["curves", "studies", "case", "kmeans", "speed"]
+    influence = ["accuracy", "models", "discrimination", "person", "shapley"]
+    audit = ["records", "table", "releases"]
+    parts = ["all", *clusters, *influence, *audit]
+    parser.add_argument("--part", default="all", choices=parts, help="for clusters, influence, audit")
     options = parser.parse_args()
     importlib.import_module(f"bench.{options.name}").run(options)
 

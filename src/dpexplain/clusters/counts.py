@@ -7,6 +7,7 @@ out of bounds is clipped, a category that was not declared counts as the declare
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,12 @@ Assign = Callable[[Rows], Integers]
 
 def statistic(rows: Rows, assign: Assign, partitions: Sequence[Partition], clusters: int) -> Integers:
     """The exact counts of one batch: a line of cells for each cluster and "other", attribute after attribute."""
-    labels = assign(rows)
+    small = (clusters + 1) * max(partition.size for partition in partitions) < 2**31
+    labels: NDArray[Any] = assign(rows).astype(np.int32 if small else np.int64)
     found = []
     for partition in partitions:
-        cells = labels * partition.size + partition.place(rows[partition.feature])
+        values = rows[partition.feature]
+        cells = labels * partition.size + (values if partition.edges is None else partition.place(values))
         found.append(np.bincount(cells, minlength=(clusters + 1) * partition.size))
     return np.concatenate(found).astype(np.int64)
 

@@ -97,17 +97,17 @@ def pick(mantissas: Floats, exponents: Integers) -> int:
     whole = (np.ldexp(mantissas, 54)).astype(np.int64)  # exact: mantissas are zero or lie in [1/4, 1)
     some = whole > 0
     top = int(exponents[some].max())
-    near = some & (exponents > top - NEAR)
-    far = np.flatnonzero(some & ~near)
-    orders = np.unique(exponents[near])[::-1]
-    totals = [_exact_sum(whole[near & (exponents == e)]) << int(e - top + NEAR) for e in orders]
+    near, far = (np.flatnonzero(some & ((exponents > top - NEAR) == is_near)) for is_near in (True, False))
+    near = near[np.argsort(-exponents[near], kind="stable")]  # by orders, the largest first
+    groups = np.split(near, np.flatnonzero(np.diff(exponents[near])) + 1)
+    shifts = [int(exponents[group[0]]) - top + NEAR for group in groups]
+    totals = [_exact_sum(whole[group]) << shift for group, shift in zip(groups, shifts, strict=True)]
     bound = (len(far) << 56) if len(far) else 0  # each far weight is below 2^54 at the lowest near order
     while True:
         left = below(sum(totals) + bound)
-        for e, total in zip(orders, totals, strict=True):
+        for group, shift, total in zip(groups, shifts, totals, strict=True):
             if left < total:
-                here = np.flatnonzero(near & (exponents == e))
-                return _walk(here, [int(w) for w in whole[here]], left >> int(e - top + NEAR))
+                return _walk(group, [int(w) for w in whole[group]], left >> shift)
             left -= total
         exact = [Fraction(int(whole[i])) * Fraction(2) ** int(exponents[i] - top + NEAR) for i in far]
         common = math.lcm(*(f.denominator for f in exact))

@@ -13,31 +13,28 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
 REACH = 1080  # terms so many binary orders below the largest add nothing to a float
 
 
 @njit(cache=True)
 def add_candidate(
-    mantissas: NDArray[np.float64],
-    exponents: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    powers: NDArray[np.int64],
-    free: NDArray[np.int64],
-    step: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    new_mantissas: NDArray[np.float64],
-    new_exponents: NDArray[np.int64],
-) -> None:
+    mantissas: Floats, exponents: Integers, weights: Floats, powers: Integers, free: Integers, step: Integers,
+    scale: Floats, new_mantissas: Floats, new_exponents: Integers,
+) -> None:  # fmt: skip
     """new[s] = sum over subsets T of free[s] of old[s - step[T]] * weight[T], for every state s.
 
     old and weight are mantissa * 2^exponent; a mantissa of zero is no way at all. scale[i] = 2^(i - REACH).
     """
-    for state in range(len(free)):
-        slots = free[state]
+    one = np.uint64(1)  # places are unsigned: the compiler then asks of none whether it counts from the end
+    for number in range(len(free)):
+        state, slots = np.uint64(number), np.uint64(free[number])
         total, largest = 0.0, np.int64(-(2**62))
         subset = slots
         while True:
-            before = state - step[subset]
+            before = state - np.uint64(step[subset])
             if mantissas[before] > 0.0:
                 power = exponents[before] + powers[subset]
                 below = power - largest
@@ -47,10 +44,10 @@ def add_candidate(
                     )
                     largest = power
                 elif below > -REACH:
-                    total += mantissas[before] * weights[subset] * scale[below + REACH]
-            if subset == 0:
+                    total += mantissas[before] * weights[subset] * scale[np.uint64(below + REACH)]
+            if subset < one:
                 break
-            subset = (subset - 1) & slots
+            subset = (subset - one) & slots
         if total > 0.0:
             mantissa, shift = math.frexp(total)
             new_mantissas[state] = mantissa

@@ -41,10 +41,21 @@ def check_type(name: str, declared: str, kind: pa.DataType | None) -> None:
 
 
 def encode(column: Column, raw: RawColumn) -> NDArray[Any]:
-    """The clean values of one column of a batch."""
+    """The clean values of one column of a batch. Where values are spelled, each spelling is cleaned once."""
+    value: Callable[[Any], Any]
+    kind: type[np.generic]
     if isinstance(column, Numeric):
-        return column.clean(_floats(raw))
-    return column.clean(_codes(raw, column))
+        numbers = _numbers(raw)
+        if numbers is not None:
+            return column.clean(numbers)
+        value, kind, nothing = _float, np.float64, np.nan
+    else:
+        value, kind, nothing = lookup(column), np.int32, -1
+    if isinstance(raw, pd.Series):
+        return column.clean(np.array([value(one) for one in raw], dtype=kind))
+    distinct, index = _distinct(raw)
+    few = column.clean(np.array([*(value(one) for one in distinct), nothing], dtype=kind))
+    return few.take(index, mode="wrap")  # -1, a null, takes the last one
 
 
 def lookup(column: Categorical) -> Callable[[Any], int]:
@@ -108,18 +119,17 @@ def _spell(value: Any) -> str:
         return NO_ID
 
 
-def _floats(raw: RawColumn) -> NDArray[np.float64]:
+def _numbers(raw: RawColumn) -> NDArray[np.float64] | None:
+    """The values of a column that is stored as numbers, nulls as NaN; None for any other column."""
     if isinstance(raw, pd.Series):
-        return np.array([_float(value) for value in raw], dtype=np.float64)
+        return None
     kind = raw.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        if pa.types.is_boolean(kind):
-            raw = raw.cast(pa.int8())
-        values: NDArray[np.float64] = raw.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return values  # nulls are NaN
-    distinct, index = _distinct(raw)
-    table = np.array([*(_float(value) for value in distinct), np.nan], dtype=np.float64)
-    return table[index]  # -1, a null, takes the NaN at the end
+    if pa.types.is_boolean(kind):
+        raw = raw.cast(pa.int8())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return None
+    values: NDArray[np.float64] = raw.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return values
 
 
 def _float(value: Any) -> float:
@@ -131,16 +141,7 @@ def _float(value: Any) -> float:
         return np.nan
 
 
-def _codes(raw: RawColumn, column: Categorical) -> NDArray[np.int32]:
-    code = lookup(column)
-    if isinstance(raw, pd.Series):
-        return np.array([code(value) for value in raw], dtype=np.int32)
-    distinct, index = _distinct(raw)
-    table = np.array([*(code(value) for value in distinct), -1], dtype=np.int32)
-    return table[index]
-
-
-def _distinct(raw: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
+def _distinct(raw: Any) -> tuple[Sequence[Any], NDArray[np.signedinteger[Any]]]:
     """The distinct values of an Arrow column and, for each row, the position of its value (-1 for a null)."""
     if isinstance(raw, pa.ChunkedArray):
         raw = raw.combine_chunks()
@@ -152,8 +153,16 @@ def _distinct(raw: Any) -> tuple[Sequence[Any], NDArray[np.int64]]:
         raw = pc.dictionary_encode(raw)
     values = raw.dictionary
     kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        values = values.cast(pa.large_binary())  # text that is not valid UTF-8 must not raise
-    index = pc.fill_null(raw.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    plain = values.to_pylist()
-    return plain, np.where(index < 0, -1, index)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):  # text that is not valid UTF-8 must not raise
+        values = values.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())
+    elif pa.types.is_string_view(kind):
+        values = values.cast(pa.large_binary())
+    return values.to_pylist(), _positions(raw.indices)
+
+
+def _positions(indices: Any) -> NDArray[np.signedinteger[Any]]:
+    """As they are stored if nothing is missing and their type has room for -1: most tables are read this way."""
+    if indices.null_count or not pa.types.is_signed_integer(indices.type):
+        indices = pc.fill_null(indices.cast(pa.int64()), -1)
+    index: NDArray[np.signedinteger[Any]] = indices.to_numpy(zero_copy_only=False)
+    return np.where(index < 0, index.dtype.type(-1), index) if index.min(initial=0) < 0 else index
