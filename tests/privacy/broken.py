@@ -2,7 +2,7 @@
 
 Each entry names the mistake, the mechanism (one input -> one output), a pair of worst-case neighbours, the score that
 tells them apart and the claim that is false. Some go through the real door and lie to it; some rebuild by hand what the
-door would have refused. Later explainers add their own.
+door would have refused. Later explainers add their own. docs/broken-on-purpose.md has a line for each of them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 
+import dpexplain as dpx
 from dpexplain.core.budget import Cost, pure, zcdp
 from dpexplain.core.domain import PublicRange
+from dpexplain.core.release import Door
 from dpexplain.core.rng import below, bernoulli_exp
 from dpexplain.core.samplers import cube
 from dpexplain.core.sensitivity import Relation, ScoreRange, Sensitivity, Unit
-from stubs import free_door, release, released
+from dpexplain.errors import BudgetError, ReleaseLost
+from dpexplain.explainers import adaptive
+from dpexplain.surrogate import Local, Space, StepWeight
+from stubs import FreeAccount, free_door, release, released
 
 ONE = pure(1)
 _float_noise = np.random.default_rng()  # not secret: these mechanisms are broken anyway
@@ -64,6 +69,19 @@ def no_clipping(rows: list[int]) -> int:
     door = free_door(keep=False)
     bound = Sensitivity.of_boxes([(0, 10)], door.account.neighbours)
     return released(door, ONE, lambda gate: gate.noisy_sum("sum", [sum(rows)], bound, ONE, mechanism="cube"))[0]
+
+
+def noisy_group_size(group: list[int]) -> tuple[int, int]:
+    """The mean of a group with noise for a group of the size that was released: often larger than the true one."""
+    size = max(1, len(group) + laplace(Fraction(5)))  # epsilon 0.2
+    mean = round(sum(group) / len(group)) + laplace(Fraction(10, size) * Fraction(5, 4))  # epsilon 0.8, were it so
+    return size, mean
+
+
+def in_units_of_its_noise(answer: tuple[int, int]) -> float:
+    """The log likelihood ratio of a mean of 10 to one of 0, for the noise that was drawn."""
+    size, mean = answer
+    return (abs(mean) - abs(mean - 10)) * size * 0.08
 
 
 # --- the wrong constant -------------------------------------------------------------------------------------------
@@ -140,6 +158,28 @@ def grid_from_data(rows: list[int]) -> tuple[int, int]:
     return max(rows), sum(rows) + laplace(Fraction(10))
 
 
+def labels_from_data(labels: list[str]) -> list[int]:
+    """A noisy count for each label that some row has."""
+    return [labels.count(label) + laplace(Fraction(1)) for label in sorted(set(labels))]
+
+
+PLANE = dpx.Domain({"x": dpx.Numeric(0, 1), "y": dpx.Numeric(0, 1)})
+SPACE = Space(PLANE, ("x", "y"))
+LOCAL = Local(SPACE, StepWeight.of("stable", SPACE.diameter), PublicRange(-1.0, 1.0), {"x": 0.5, "y": 0.5}, 0.0)
+
+
+def beta_unprotected(beta: int) -> int:
+    """Algorithm 2 as it is printed: the number of steps comes from the exact length of the gradient."""
+    spec = adaptive.resolve(
+        LOCAL, 2, iterations=300, radius=1.0, enhanced=True, candidates=[np.zeros(2, dtype=np.int64)]
+    )
+    steps, _ = adaptive.economy(spec, beta, scale=1.0, rows=2)
+    return steps
+
+
+LONG = 2**20  # a gradient that one row can make of none
+
+
 def row_dependent_error(rows: list[int]) -> int:
     if any(row > 10 for row in rows):
         raise ValueError("a row is out of bounds")
@@ -188,6 +228,41 @@ def charge_tells(rows: list[int]) -> float:
     return float(release(door, ONE, body).entry.charged.amount)
 
 
+class Refunding(FreeAccount):
+    """Takes its price from a budget of 1 and gives it back when a release is lost."""
+
+    spent = Fraction(0)
+
+    def reserve(self, ask: Any) -> str:
+        if self.spent + ask.cost.amount > 1:
+            raise BudgetError("nothing is left.")
+        self.spent += ask.cost.amount
+        return super().reserve(ask)
+
+    def lost(self, cost: Cost) -> None:
+        self.spent -= cost.amount
+
+
+def budget_given_back(total: int) -> list[int]:
+    """What a release saw before it crashed is known to whoever made it crash; and the next try is free."""
+    account = Refunding(keep=False)
+    door, seen = Door(account), list[int]()
+    bound = Sensitivity.of_boxes([(0, 10)], account.neighbours)
+
+    def body(gate: Any) -> None:
+        seen.extend(gate.noisy_sum("sum", [total], bound, ONE, mechanism="cube"))
+        raise TimeoutError
+
+    for _ in range(3):
+        try:
+            release(door, ONE, body)
+        except ReleaseLost:
+            account.lost(ONE)
+        except BudgetError:
+            break
+    return seen
+
+
 def wrong_definition(total: int) -> int:
     """Gaussian noise sold as pure epsilon: no finite epsilon holds in the tail."""
     return total + round(_float_noise.normal())
@@ -198,6 +273,7 @@ ROWS = [5, 5, 5]
 BROKEN = [
     Broken("noise 20 % too small", scale_too_small, 0, 10, ONE, trials=30_000),
     Broken("Gaussian noise 20 % too small", gaussian_too_small, 0, 10, zcdp(0.5), gaussian=True, trials=20_000),
+    Broken("noise for a noisy group size", noisy_group_size, [0], [10], ONE, score=in_units_of_its_noise, trials=6_000),
     Broken("rows not clipped", no_clipping, [*ROWS, 0], [*ROWS, 20], ONE),
     Broken("add-remove constant under replace-one", add_remove_constant, [3, 4], [4, 3], ONE, score=swapped),
     Broken("one row's bound for a unit of three", one_row_of_a_unit, [3], [6], ONE),
@@ -207,11 +283,14 @@ BROKEN = [
     Broken("exact count as divisor", exact_count_as_divisor, [0] * 4, [0] * 5, ONE, score=quarters, trials=300),
     Broken("the same noise in two releases", noise_used_twice, (0, 0), (10, 0), ONE, score=difference, trials=300),
     Broken("a grid from the data", grid_from_data, ROWS, [5, 5, 9], ONE, score=lambda v: v[0], trials=300),
+    Broken("labels computed from the data", labels_from_data, ["a", "a"], ["a", "b"], ONE, score=len, trials=300),
+    Broken("beta unprotected", beta_unprotected, 0, LONG, zcdp(0.5), trials=300),
     Broken("an error that depends on a row", row_dependent_error, ROWS, [5, 5, 11], ONE, trials=300),
     Broken("NaN that depends on a row", row_dependent_nan, [5.0, 5.0], [5.0, math.nan], ONE, trials=300),
     Broken("float Laplace", float_laplace, 0.0, 1.0, ONE, score=fine_bits),
     Broken("two answers for the price of one", two_for_the_price_of_one, 0, 10, ONE, score=clipped, trials=6_000),
     Broken("a charge that depends on rows", charge_tells, [*ROWS, 0], [*ROWS, 10], ONE, trials=300),
+    Broken("budget given back on a crash", budget_given_back, 0, 10, ONE, score=clipped, trials=4_000),
     Broken("Gaussian noise sold as pure", wrong_definition, 0, 1, ONE, trials=20_000),
 ]
 

@@ -8,17 +8,23 @@ audit that looks at the wrong thing fails too.
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from broken import BROKEN, Broken
 
-from dpexplain.audit import LowerBound, bounds, epsilon_lower_bound
+from dpexplain.audit import LowerBound, bounds, epsilon_lower_bound, lower_bound
+from dpexplain.audit.lower_bound import from_scores, power_on
 from dpexplain.core.budget import Cost, pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Gate
@@ -44,6 +50,24 @@ def test_broken_mechanisms_are_caught(case: Broken) -> None:
     )
     assert bound.violates, str(bound)
     assert "REFUTED" in str(bound)
+
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "broken-on-purpose.md").read_text(encoding="utf-8")
+
+
+def test_every_broken_mechanism_is_on_the_page() -> None:
+    first, _ = PAGE.split("## Defects planted")
+    mistakes = re.findall(r"^\| ([^|]+) \| [^|]+ \| `tests/", first, re.MULTILINE)
+    assert sorted(mistakes) == sorted(case.mistake for case in BROKEN)
+
+
+def test_every_test_on_the_page_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)
+    assert len(named) >= len(BROKEN)
+    for file, name in named:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, f"{file}::{name}"
 
 
 # --- healthy siblings, through the real door ----------------------------------------------------------------------
@@ -423,3 +447,78 @@ def test_replayed_releases_are_not_audited() -> None:
 def test_a_mechanism_that_always_fails_is_not_audited() -> None:
     with pytest.raises(InputError, match="every run raised TypeError"):
         epsilon_lower_bound(lambda a, _: a, 0, 1, trials=100)  # type: ignore[misc,arg-type]
+
+
+# --- several processes, progress, scores that are there already ----------------------------------------------------
+
+
+def fresh(data: float) -> float:
+    """Fresh randomness in every process: the generator is made anew in each call."""
+    return noisy(data)
+
+
+def seeded(generator: np.random.Generator, data: float) -> float:
+    """Carries its generator along, so every process draws the same noise."""
+    return data + float(generator.laplace())
+
+
+def test_two_processes_give_a_bound_like_one() -> None:
+    """Laplace noise of epsilon 1: the bound of 8,000 runs is about 0.75, with a standard deviation of 0.04."""
+    bound = epsilon_lower_bound(fresh, 0.0, 1.0, trials=8_000, claim=1, workers=2, confidence=SURE)
+    assert bound.trials == 8_000
+    assert not bound.violates
+    assert bound.epsilon > 0.4
+
+
+def test_processes_that_repeat_each_other_are_refused() -> None:
+    mechanism = partial(seeded, np.random.default_rng(3))
+    with pytest.raises(InputError, match="same runs"):
+        epsilon_lower_bound(mechanism, 0.0, 1.0, trials=200, workers=2)
+
+
+def test_what_cannot_be_sent_to_a_process_is_refused() -> None:
+    with pytest.raises(InputError, match="other processes"):
+        epsilon_lower_bound(lambda d: noisy(d), 0.0, 1.0, trials=200, workers=2)
+    for workers in (0, True, 1.5):
+        with pytest.raises(InputError, match="workers"):
+            epsilon_lower_bound(noisy, 0.0, 1.0, trials=200, workers=workers)  # type: ignore[arg-type]
+
+
+def test_progress_is_told_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    @contextmanager
+    def track(label: str, total: int) -> Iterator[Callable[[int], None]]:
+        told.append((label, total))
+        yield told.append
+
+    monkeypatch.setattr(lower_bound, "track", track)
+    epsilon_lower_bound(noisy, 0.0, 1.0, trials=300)
+    assert told == []
+    assert epsilon_lower_bound(noisy, 0.0, 1.0, trials=300, progress=True).trials == 300
+    assert told[0] == ("audit", 300)
+    assert len(told) > 10
+    assert sum(told[1:]) == 300
+
+
+def test_scores_that_are_there_already() -> None:
+    draw = np.random.default_rng(0)
+    ends = np.array([[1.0], [0.0]])
+    scores = draw.laplace(size=(2, 4_000)) + ends
+    bound = from_scores(scores, claim=ONE)
+    assert 0.5 < bound.epsilon < 1
+    assert from_scores(draw.laplace(size=(2, 4_000)) / 2 + ends, claim=ONE).violates
+    with pytest.raises(InputError, match="same score"):
+        from_scores(np.zeros((2, 100)), claim=ONE)
+    with pytest.raises(InputError, match="too few"):
+        from_scores(scores[:, :30], claim=ONE)
+
+
+def test_the_power_of_runs_is_that_of_their_law() -> None:
+    """Laplace noise with epsilon 1.2: the power by frequencies of 40,000 runs is near the exact one, 0.9999."""
+    scores = np.random.default_rng(1).laplace(size=(2, 40_000)) / 1.2 + [[1.0], [0.0]]
+    exact = stated(ONE, 8_000).power
+    assert exact is not None
+    assert power_on(scores, claim=ONE, trials=8_000) == pytest.approx(exact, abs=0.2)
+    assert power_on(scores, claim=ONE, trials=20_000) > 0.99
+    assert power_on(scores, claim=pure(2), trials=20_000) < 0.01

@@ -9,16 +9,21 @@ from dpexplain.audit.claims import most_advantage, most_success, most_true_posit
 from dpexplain.audit.lower_bound import LowerBound, epsilon_lower_bound
 from dpexplain.audit.membership import Membership, membership
 from dpexplain.audit.reconstruction import Reconstruction, reconstruction
+from dpexplain.audit.releases import RELEASES, audit_all, audit_release, every_case
 from dpexplain.audit.report import NOT_PRIVATE
 from dpexplain.audit.table_reconstruction import TableReconstruction, table_reconstruction
 
 __all__ = [
     "NOT_PRIVATE",
+    "RELEASES",
     "LowerBound",
     "Membership",
     "Reconstruction",
     "TableReconstruction",
+    "audit_all",
+    "audit_release",
     "epsilon_lower_bound",
+    "every_case",
     "membership",
     "most_advantage",
     "most_success",

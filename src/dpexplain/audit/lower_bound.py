@@ -11,15 +11,24 @@ Statements  all three hold together with probability `confidence`, for independe
             Gaussian noise of price rho has mu = sqrt(2 rho), a much sharper statement than rho itself; other zCDP
             mechanisms may have a larger mu, so it is compared with the claim only when `gaussian=True`.
 Failures    an error is an output: a run that raises, and a score that is not a number, count as the lowest score.
+Processes   with `workers`, runs are shared out to processes that are started anew (spawned, not forked: a fork copies
+            buffered randomness, and then runs repeat each other). A seeded generator inside the mechanism would still
+            repeat itself in each of them: equal runs of two processes are refused.
 References  Clopper, Pearson 1934; Bun, Steinke 2016; Jagielski, Ullman, Oprea 2020.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+import multiprocessing
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -29,14 +38,18 @@ from scipy.special import ndtr
 
 from dpexplain.audit import bounds
 from dpexplain.core.budget import Cost, Definition, pure
+from dpexplain.engine import track
 from dpexplain.errors import InputError
 
 Floats = NDArray[np.float64]
 Input = TypeVar("Input")
 Output = TypeVar("Output")
+Runs = tuple[Floats, list[str]]  # scores, a line for each input; what was raised
 
 _THRESHOLDS = 100  # tried when the event is chosen
 _DEFECT = 0.2
+_PIECES = 50  # of the work, each done before progress is shown
+_CHANCE = 1e-9  # that two processes give the same scores and are refused for it
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,8 @@ def epsilon_lower_bound(
     claim: Cost | float | Fraction | None = None,
     gaussian: bool = False,
     delta: float = 0.0,
+    workers: int = 1,
+    progress: bool = False,
 ) -> LowerBound:
     """Run `mechanism` on two neighbouring inputs and prove a lower bound on its privacy loss.
 
@@ -141,22 +156,37 @@ def epsilon_lower_bound(
                 or Gaussian noise; for the cube and a shift in all coordinates, max + min is right.
     claim       what the mechanism says it costs: `Cost`, or a number for pure epsilon
     gaussian    the claim is zCDP and the noise Gaussian: compare mu with sqrt(2 rho)
+    workers     processes that share the runs; mechanism, inputs and score must then be picklable (no lambdas)
+    progress    show a bar where progress bars are shown (`dpexplain.engine.progress`)
     """
     stated = claim if claim is None or isinstance(claim, Cost) else pure(claim)
     _check(trials, confidence, stated, gaussian, delta)
     half = trials // 2
-    metric, error = _metric(stated, gaussian, delta), (1 - confidence) / 2
-    _require_enough(trials, error, metric, 0.0 if stated is None else _claimed(stated, gaussian))
-    scores = np.empty((2, 2 * half))
-    failures: list[str] = []
-    for i in range(2 * half):
-        for side, data in enumerate((left, right)):
-            scores[side, i] = _run(mechanism, data, score, failures)
+    _require_enough(trials, (1 - confidence) / 2, _metric(stated, gaussian, delta), _least(stated, gaussian))
+    work = partial(_runs, mechanism, left, right, score)
+    scores, failures = shared_out(work, 2 * half, workers=workers, label="audit" if progress else None)
+    return from_scores(scores, claim=stated, confidence=confidence, gaussian=gaussian, delta=delta, failures=failures)
+
+
+def from_scores(
+    scores: Floats,
+    *,
+    claim: Cost | None,
+    confidence: float = 0.999,
+    gaussian: bool = False,
+    delta: float = 0.0,
+    failures: Sequence[str] = (),
+) -> LowerBound:
+    """The same from the scores of independent runs: a line for the left input, a line for the right one."""
+    _check(scores.shape[1], confidence, claim, gaussian, delta)
+    half = scores.shape[1] // 2
+    metric, error = _metric(claim, gaussian, delta), (1 - confidence) / 2
+    _require_enough(2 * half, error, metric, _least(claim, gaussian))
     if scores.min() == scores.max():
         what = f"every run raised {failures[0]}" if failures else "every run on both inputs gave the same score"
         raise InputError(f"nothing can be audited: {what}.", hint="every call must be a fresh release", spent="")
-    threshold, above, likely = _choose(scores[:, 0::2], error, metric)
-    hits = (scores[:, 1::2] >= threshold if above else scores[:, 1::2] <= threshold).sum(axis=1)
+    threshold, above, likely = _choose(scores[:, 0 : 2 * half : 2], error, metric)
+    hits = _hits(scores[:, 1 : 2 * half : 2], threshold, above)
     p, q = bounds.lower(hits[[likely]], half, error), bounds.upper(hits[[1 - likely]], half, error)
     return LowerBound(
         epsilon=float(bounds.epsilon(p, q, delta)[0]),
@@ -165,11 +195,89 @@ def epsilon_lower_bound(
         delta=float(delta),
         confidence=confidence,
         trials=2 * half,
-        claim=stated,
+        claim=claim,
         gaussian=gaussian,
         event=f"score {'>=' if above else '<='} {threshold:g} is likelier on the {('left', 'right')[likely]} input",
         failures=len(failures),
     )
+
+
+def power_on(scores: Floats, *, claim: Cost, trials: int, confidence: float = 0.999, gaussian: bool = False) -> float:
+    """The probability that `trials` runs of the mechanism behind these scores refute the claim.
+
+    By the frequencies of the event that these runs choose, so it is as exact as they are many. Unlike
+    `LowerBound.power` it knows the pair of inputs and the score.
+    """
+    half, error, metric = scores.shape[1] // 2, (1 - confidence) / 2, _metric(claim, gaussian, 0.0)
+    threshold, above, likely = _choose(scores[:, 0 : 2 * half : 2], error, metric)
+    hits = _hits(scores[:, 1 : 2 * half : 2], threshold, above)
+    p, q = hits[likely] / half, hits[1 - likely] / half
+    claimed = _claimed(claim, gaussian)
+    return bounds.power(p, q, trials // 2, error, lambda a, b: metric(a, b) > claimed)
+
+
+def shared_out(work: Callable[[int], Runs], trials: int, *, workers: int, label: str | None) -> Runs:
+    """`work(size)` for pieces that add up to `trials`, in this process or in several; a bar if there is a label."""
+    checked_workers(workers)
+    size = math.ceil(trials / max(workers, 1 if label is None else _PIECES))
+    sizes = [min(size, trials - start) for start in range(0, trials, size)]
+    found: list[Runs] = []
+    with track(label or "", trials) if label else nullcontext(lambda _: None) as advance:
+        if workers == 1:
+            for piece in sizes:
+                found.append(work(piece))
+                advance(piece)
+        else:
+            _require_picklable(work)
+            with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+                for piece, runs in zip(sizes, pool.map(work, sizes), strict=True):
+                    found.append(runs)
+                    advance(piece)
+            _require_fresh([runs[0] for runs in found])
+    scores = np.concatenate([runs[0] for runs in found], axis=1)
+    return scores, [what for runs in found for what in runs[1]]
+
+
+def checked_workers(workers: Any) -> int:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be a whole number of at least 1; got {workers!r}.", spent="")
+    return workers
+
+
+def _require_picklable(work: Any) -> None:
+    try:
+        pickle.dumps(work)
+    except Exception:  # whatever it is, its text may quote an input
+        raise InputError(
+            "the mechanism, its inputs or its score cannot be sent to other processes.",
+            hint="use functions of a module instead of lambdas, or workers=1",
+            spent="",
+        ) from None
+
+
+def _require_fresh(pieces: list[Floats]) -> None:
+    """Refuse runs of two processes that are equal although chance would hardly make them so."""
+    for one, two in itertools.combinations(pieces, 2):
+        size = min(one.shape[1], two.shape[1])
+        a, b = one[:, :size], two[:, :size]
+        log_chance = sum(size * math.log(_collision(line)) for line in a)
+        if np.array_equal(a, b) and log_chance < math.log(_CHANCE):
+            raise InputError(
+                "two processes gave the same runs: the mechanism carries a seeded generator.",
+                hint="take randomness from the operating system, or use workers=1",
+                spent="",
+            )
+
+
+def _collision(line: Floats) -> float:
+    """The chance that two runs give the same score, by the frequencies of scores."""
+    _, many = np.unique(line, return_counts=True)
+    return float(((many / len(line)) ** 2).sum())
+
+
+def _hits(scores: Floats, threshold: float, above: bool) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = (scores >= threshold if above else scores <= threshold).sum(axis=1)
+    return found
 
 
 def _check(trials: Any, confidence: Any, claim: Cost | None, gaussian: bool, delta: Any) -> None:
@@ -183,6 +291,21 @@ def _check(trials: Any, confidence: Any, claim: Cost | None, gaussian: bool, del
         raise InputError("gaussian=True needs a zCDP claim.", hint="claim=zcdp(rho)", spent="")
     if delta and claim is not None and claim.definition is Definition.ZCDP:
         raise InputError("a zCDP claim is audited without delta.", spent="")
+
+
+def _runs(
+    mechanism: Callable[[Input], Output],
+    left: Input,
+    right: Input,
+    score: Callable[[Output], float] | None,
+    trials: int,
+) -> Runs:
+    """So many runs on both inputs, in turns."""
+    scores, failures = np.empty((2, trials)), list[str]()
+    for i in range(trials):
+        for side, data in enumerate((left, right)):
+            scores[side, i] = _run(mechanism, data, score, failures)
+    return scores, failures
 
 
 def _run(
@@ -262,6 +385,11 @@ def _metric(claim: Cost | None, gaussian: bool, delta: float) -> bounds.Metric:
     if claim is None or claim.definition is Definition.PURE:
         return lambda p, q: bounds.epsilon(p, q, delta)
     return bounds.mu if gaussian else bounds.rho
+
+
+def _least(claim: Cost | None, gaussian: bool) -> float:
+    """What a bound must exceed to say anything."""
+    return 0.0 if claim is None else _claimed(claim, gaussian)
 
 
 def _claimed(claim: Cost, gaussian: bool) -> float:

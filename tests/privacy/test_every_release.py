@@ -1,0 +1,172 @@
+"""Every release of the product on worst-case neighbouring tables: the exact loss of its law, and draws of its noise.
+
+Exact       for all cases: what the captured law loses on its pair is at most the price, and comes as near to it as the
+            case says. A wrong constant, a wrong share, a law that depends on rows are found without chance.
+Draws       for one part of each release, relation and definition (one with few numbers, which shows its loss best; the
+            same law twice is drawn once) and two choices. Sound: confidence 1 - 1.5e-7 each, at most 62 of them, so a
+            sound product is accused with probability below 1e-5. Planted: half the noise; the lower bounds lie at
+            least 7 of their standard deviations above the claim (15 repetitions), so none is missed in practice.
+The long form, with a defect of 20 % on every case that draws can see, is `releases.audit_all`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dpexplain.audit.calls import Choice, Combination, Sum
+from dpexplain.audit.capture import Part, draws
+from dpexplain.audit.cases import PRICES, Case
+from dpexplain.audit.lower_bound import LowerBound, from_scores
+from dpexplain.audit.releases import RELEASES, audit_all, audit_release
+from dpexplain.core.budget import Definition
+from dpexplain.core.noise import Law
+from dpexplain.errors import InputError
+from dpexplain.explainers import ALGORITHMS, EXPLAINERS
+
+SURE = 1 - 1.5e-7
+SOUND = 1_000
+PLANTED = {Law.GAUSSIAN: 2_000, Law.LAPLACE: 12_000, Law.CUBE: 6_000, Choice: 6_000, Combination: 9_000}
+CHOICES = [
+    ("rank_aggregation", "best", "top", "add-remove", Definition.PURE),
+    ("clusters", "one stage", "combination", "add-remove", Definition.PURE),
+]
+
+
+@cache
+def captured(name: str) -> list[tuple[Case, list[Part]]]:
+    """All cases of a release with everything that it lets out, at the usual price."""
+    found, known = [], {}
+    for case in RELEASES[name]():
+        key = (id(case.run), case.relation, case.rows, case.definition, str(case.pair), str(case.answers))
+        if key not in known:
+            known[key] = case.parts(PRICES[case.definition])
+        found.append((case, known[key]))
+    return found
+
+
+def kind(part: str) -> str:
+    """Without the number of the release, of the step or of the feature."""
+    return re.sub(r"(-\d+)+$", "", part.split(":")[-1])
+
+
+def test_no_release_is_forgotten():
+    """What the package can release is in the registry; gradients are released by those who use `descent`."""
+    modules = {module.__name__.split(".")[-1] for module in (*EXPLAINERS, *ALGORITHMS)} - {"descent"}
+    assert modules | {"clusters", "kmeans"} <= set(RELEASES)
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_every_part_under_every_relation_is_there(name):
+    parts = {kind(part.name) for _, parts in captured(name) for part in parts}
+    assert parts - {"counts"} <= {kind(case.part) for case, _ in captured(name)}
+    protections = {(case.relation, case.rows > 1) for case, _ in captured(name)}
+    assert {("replace-one", False), ("add-remove", False), ("replace-one", True)} <= protections
+    definitions = {case.definition for case, _ in captured(name)}
+    only_zcdp = name in ("local_explanation", "local_sketch", "adaptive")
+    assert definitions == ({Definition.ZCDP} if only_zcdp else set(Definition))
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_no_law_loses_more_than_its_price(name):
+    for case, parts in captured(name):
+        (part,) = (part for part in parts if part.name == case.part)
+        assert case.least <= part.attained <= 1 + 1e-9, str(case)
+        for other in parts:
+            assert other.attained <= 1 + 1e-9, f"{other.name} of {case}"
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_the_parts_cost_no_more_than_the_release(name):
+    for case, parts in captured(name):
+        price = PRICES[case.definition].amount
+        numbers = {part.name.partition(":")[0] if ":" in part.name else "1" for part in parts}
+        assert sum(part.cost.amount for part in parts) <= price * len(numbers), str(case)
+
+
+# Draws ------------------------------------------------------------------------------------------------------------
+
+
+def few(part: Part) -> bool:
+    """Whether half the noise shows in a few thousand draws."""
+    (call,) = part.left
+    moved = np.count_nonzero(part.change)
+    return call.noise.law is Law.GAUSSIAN or moved <= 2 or (call.noise.law is Law.CUBE and call.noise.size <= 3)
+
+
+@cache
+def chosen(name: str) -> dict[str, Part]:
+    """For each relation and definition the first part that shows its loss well, and the choices."""
+    found, seen = {}, set()
+    for case in RELEASES[name]():
+        place = (case.relation, case.definition)
+        choice = (name, case.form, case.part, *place) in CHOICES
+        if case.rows > 1 or not case.drawn or (place in seen and not choice):
+            continue
+        part = case.captured()
+        if choice or (isinstance(part.left[0], Sum) and few(part)):
+            seen.add(place)
+            found[str(case)] = part
+    return found
+
+
+@cache
+def audit(name: str, case: str, defect: float) -> LowerBound:
+    """Parts of one signature, also of other releases, share their draws."""
+    part = chosen(name)[case]
+    known = KNOWN.setdefault((part.signature, defect), None)
+    if known is None:
+        scores = draws(part, planted_trials(part) if defect else SOUND, defect=defect)
+        known = from_scores(scores, claim=part.claim, confidence=SURE, gaussian=part.gaussian)
+        KNOWN[part.signature, defect] = known
+    return known
+
+
+def planted_trials(part: Part) -> int:
+    call = part.left[0]
+    return PLANTED[call.noise.law if isinstance(call, Sum) else type(call)]
+
+
+KNOWN: dict = {}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_no_lower_bound_above_the_claim(name):
+    for case in chosen(name):
+        bound = audit(name, case, 0.0)
+        assert not bound.violates, f"{case}: {bound}"
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_half_the_noise_is_caught(name):
+    assert chosen(name)
+    for case in chosen(name):
+        bound = audit(name, case, 0.5)
+        assert bound.violates, f"{case}: {bound}"
+
+
+def test_few_enough_audits_for_the_stated_false_alarms():
+    """At most four sums of each release, and the choices."""
+    assert (4 * len(RELEASES) + len(CHOICES)) * (1 - SURE) < 1e-5
+
+
+def test_the_long_form_on_one_case():
+    """A line for each case, each with its exact loss; what draws can see has bounds, a power and a caught defect."""
+    cases = [case for case in RELEASES["local_sketch"]() if case.rows == 1][:1]
+    hidden = [case for case in RELEASES["clusters"]() if not case.drawn][:1]
+    frame = audit_all([*cases, *cases, *hidden], trials=2_000, defect=0.5, confidence=SURE)
+    assert list(frame["release"]) == ["local_sketch", "local_sketch", "clusters"]
+    seen = frame.iloc[0]
+    assert seen["bound"] <= seen["claim"] < seen["bound with defect"]
+    assert seen["defect caught"]
+    assert not seen["refuted"]
+    assert seen["power"] > 0.95
+    assert seen["trials"] == 2_000
+    assert frame["bound"].isna().tolist() == [False, False, True]
+    assert (frame["attained"] <= 1 + 1e-9).all()
+    with pytest.raises(InputError, match="no draws"):
+        audit_release(hidden[0])
+    assert not audit_release(cases[0], trials=1_000, confidence=SURE).violates
