@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--explainer", default="pdp", choices=["pdp", "ale", "generic"], help="for effects")
     clusters = ["curves", "studies", "case", "kmeans", "speed"]
     influence = ["accuracy", "models", "discrimination", "person", "shapley"]
-    audit = ["records", "table", "releases"]
+    audit = ["records", "words", "table", "releases"]
     parts = ["all", *clusters, *influence, *audit]
     parser.add_argument("--part", default="all", choices=parts, help="for clusters, influence, audit")
     options = parser.parse_args()
