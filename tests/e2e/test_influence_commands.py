@@ -38,7 +38,8 @@ def test_the_average_over_everybody(project, capsys):
     found = lines(told)
     assert set(found) == {"age", "sex"}
     assert all(line["low"] <= line["influence"] <= line["high"] for line in found.values())
-    assert Path(told["results"][0]["png"]).is_file() and Path(told["page"]).is_file()
+    assert Path(told["results"][0]["png"]).is_file()
+    assert Path(told["page"]).is_file()
     assert answer(capsys, "influence", "--epsilon", "1")["spent_now"] is False
 
 
