@@ -166,7 +166,7 @@ def _roc(ax: Axes, name: str, content: Mapping[str, Any], curves: Mapping[str, A
     ax.plot([0, 1], [0, 1], ":", color="0.6")
     ax.set(xlabel="false positives", ylabel="true positives")
     ax.set_title(f"{name}: ROC, {MAIN[name]} (faint: {plain})", fontsize=10, loc="left")
-    if curves:
+    if ax.get_legend_handles_labels()[0]:
         ax.legend(fontsize=7, frameon=False, loc="lower right")
     ax.grid(alpha=0.2)
 

@@ -46,7 +46,11 @@ class Work:
 
     def accuracy(self) -> None:
         cells = influence_accuracy.study(self.options, self.memory)
-        content = {"summary": influence_accuracy.summary(cells), "rows": self.people.size, "cells": cells}
+        content = {
+            "summary": influence_accuracy.summary(cells),
+            "rows": self.people.size,
+            "cells": influence_accuracy.compact(cells),
+        }
         report.write("influence", self.options, content, influence_figures.accuracy(cells))
 
     def models(self) -> None:

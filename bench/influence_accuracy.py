@@ -119,6 +119,20 @@ def study(options: Namespace, memory: Memory) -> list[dict[str, Any]]:
     return cells
 
 
+def compact(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For a file: of all repetitions their mean, its standard error, and the tenth and ninetieth percentile."""
+
+    def told(values: Sequence[float]) -> list[float]:
+        error = np.std(values) / np.sqrt(len(values))
+        return [float(f"{v:.4g}") for v in (np.mean(values), error, *np.quantile(values, [0.1, 0.9]))]
+
+    sides = (OURS, PAPER, PAIRS)
+    return [
+        {k: {reading: told(v) for reading, v in value.items()} if k in sides else value for k, value in cell.items()}
+        for cell in cells
+    ]
+
+
 def _by_reading(lines: Sequence[dict[str, float]]) -> dict[str, list[float]]:
     return {reading: [line[reading] for line in lines] for reading in lines[0]}
 

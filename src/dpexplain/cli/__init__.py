@@ -2,8 +2,10 @@
 
     app.py       the commands, their options and their help
     project.py   dpexplain.toml: table, domain, budget, model
-    explain.py   pdp, plan           start.py   init
-    books.py     budget, verify      report.py  what is printed, errors included
+    explain.py   plan, pdp, ale, importance, interactions      start.py      init
+    local.py     sketch, local                                 clusters.py   clusters
+    influence.py influence, transparency                       books.py      budget, verify
+    audit.py     audit                                         report.py     what is printed, errors included
 
 Only `app.py` is loaded to print help; the rest is imported by the command that needs it.
 """

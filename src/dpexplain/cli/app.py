@@ -22,9 +22,9 @@ Every answer has a known price, a known error and an entry in a ledger that cann
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
 anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `sketch` pays once for explanations of any
 record by `local`, `clusters` explains a clustering, `influence` and `transparency` tell what caused an outcome,
-`budget` shows what is left, `verify` checks a published result.
+`budget` shows what is left, `verify` checks a published result, `audit` attacks your own releases.
 
-Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed, 70 internal error.
+Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed or a claim refuted, 70 internal error.
 """
 
 app = typer.Typer(
@@ -685,6 +685,73 @@ def verify(
     from dpexplain.cli.books import verify as run_verify
 
     run_verify(Reporter(as_json=json), project, receipt=receipt, ledger=ledger)
+
+
+@app.command(short_help="Attack your own releases. For the data holder: not private.")
+def audit(
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attack",
+            metavar="NAME",
+            help="membership, table, reconstruction or bounds. May be repeated. Default: all.",
+        ),
+    ] = None,
+    explainer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--explainer",
+            metavar="NAME",
+            help="pdp, ale, importance, interactions, marginals, local or sketch. May be repeated. "
+            "Default: pdp, ale, importance, sketch.",
+        ),
+    ] = None,
+    epsilon: Annotated[
+        list[str] | None,
+        typer.Option("--epsilon", metavar="E,E", help="The prices to attack. Default: 0.1,1,5."),
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--trials", metavar="N", help="Runs that measure each attack. Default: 1000, or as many as needed."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", metavar="N", help="Processes. Default: 2, if there are two cores.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the page, the pictures and the JSON.")
+    ] = Path("audit"),
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Attack the releases of a project on its own table, and compare with what each price allows.
+
+    For the data holder: exact rows are read WITHOUT the ledger, nothing is reserved or spent, and nothing that is
+    printed or written is private. Do not publish it.
+
+    membership asks whether a person is in the table, table which of two values a person has: both must stay below what
+    the price allows. reconstruction goes from explanations to the records that they explain, which no price covers.
+    bounds proves lower bounds for the same releases on made-up worst cases. Exit code 4 if a claim is refuted.
+
+        dpexplain audit
+
+        dpexplain audit --attack membership --explainer pdp --epsilon 0.5,1 --trials 5000
+    """
+    from dpexplain.cli.audit import audit as run_audit
+
+    sound = run_audit(
+        Reporter(as_json=json),
+        project,
+        attacks=attack or [],
+        explainers=explainer or [],
+        epsilons=epsilon or [],
+        trials=trials,
+        workers=workers,
+        out=out,
+    )
+    if not sound:
+        raise typer.Exit(4)
 
 
 def run(arguments: Sequence[str]) -> int:

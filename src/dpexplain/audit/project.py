@@ -1,0 +1,417 @@
+"""The audit of a user's own table, domain and model: what `dpexplain audit` runs.
+
+For        the data holder. Exact rows are read without the ledger, and nothing that comes out is private.
+Attacks    membership and table   the most exposed unit, and one of its values (audit/subject.py)
+           reconstruction         explained records, which no claim covers (audit/explained.py)
+           bounds                 the same releases on made-up worst cases, as in `audit_all`
+Rows       attacks on table rows use few of them: their attacker knows all others, so more of these would hardly matter
+           (grids and cells follow their number). Attacks on explained records use more: the noise is smaller beside
+           more rows.
+Attacker   knows every other row, the exact statistic of both tables and the law of the noise, and scores an output by
+           its log likelihood ratio. No attacker does better (Neyman, Pearson 1933).
+Runs       a release is captured once (audit/capture.py) and its noise drawn again for every run, each part after the
+           history of exact answers. Every part is worth its share after every history, so the claim holds for these
+           runs. Gaussian noise on a fine grid looks the same from all directions: one number, as far away as the
+           whole vector moved, then stands for the vector.
+Confidence all statements of an audit hold together; each gets the same share of what may go wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.audit import bounds
+from dpexplain.audit.calls import Sum
+from dpexplain.audit.capture import CONTINUOUS, FINE_SCALE, Part, capture, draws
+from dpexplain.audit.cases import UNIT_ROWS, Case
+from dpexplain.audit.claims import claim_of_replacing, most_true_positives
+from dpexplain.audit.explained import attacked_explanations
+from dpexplain.audit.membership import Membership, membership
+from dpexplain.audit.project_report import Outcome, ProjectAudit
+from dpexplain.audit.reconstruction import LEAST_AUXILIARY, LEAST_TESTED
+from dpexplain.audit.releases import RELEASES, audit_all
+from dpexplain.audit.runs import LEAST_RUNS, least_trials, whole_number
+from dpexplain.audit.subject import (
+    ATTACKED_ROWS,
+    Pair,
+    Subject,
+    hidden_pair,
+    membership_pair,
+    most_exposed,
+    priced,
+    read,
+    record_of,
+)
+from dpexplain.audit.table_reconstruction import TableReconstruction, table_reconstruction
+from dpexplain.core.budget import Budget, Cost, Definition, exact
+from dpexplain.core.noise import Law
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.table import PrivateTable
+from dpexplain.engine import track
+from dpexplain.errors import InputError
+from dpexplain.explainers.accumulated_effects import AccumulatedEffects
+from dpexplain.explainers.accumulated_effects import explain as explain_accumulated
+from dpexplain.explainers.interaction_ranking import InteractionRanking
+from dpexplain.explainers.interaction_ranking import explain as explain_interactions
+from dpexplain.explainers.local_explanation import LocalExplanation
+from dpexplain.explainers.local_explanation import explain as explain_locally
+from dpexplain.explainers.local_sketch import LocalSketchRequest
+from dpexplain.explainers.local_sketch import explain as explain_sketch
+from dpexplain.explainers.marginals import MarginalsRequest
+from dpexplain.explainers.marginals import explain as explain_marginals
+from dpexplain.explainers.partial_dependence import PartialDependence
+from dpexplain.explainers.partial_dependence import explain as explain_dependence
+from dpexplain.explainers.permutation_importance import PermutationImportance
+from dpexplain.explainers.permutation_importance import explain as explain_importance
+
+__all__ = ["ATTACKS", "EXPLAINERS", "Plan", "read", "run"]
+
+Floats = NDArray[np.float64]
+Say = Callable[[str], None]
+
+ATTACKS = ("membership", "table", "reconstruction", "bounds")
+ON_ROWS = ATTACKS[:2]
+USUAL_EPSILONS = (0.1, 1.0, 5.0)
+USUAL_TRIALS, BOUND_TRIALS = 1_000, 10_000
+CONFIDENCE = 0.999
+RATES = (0.01, 0.1)  # of false positives
+MOST_COLUMNS = 8  # of one release that is attacked
+
+
+# Explainers -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Explainer:
+    """One that can be attacked: how it is run, its name among the releases, and what it needs of a project."""
+
+    run: Callable[[Subject, PrivateTable, Cost], Any]
+    release: str
+    needs_delta: bool = False
+    needs_target: bool = False
+
+
+def _pdp(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
+    request = PartialDependence(feature=list(subject.features[:MOST_COLUMNS]))
+    return explain_dependence(table, subject.model, request, cost=cost)
+
+
+def _ale(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
+    request = AccumulatedEffects(feature=subject.features[:MOST_COLUMNS])
+    return explain_accumulated(table, subject.model, request, cost=cost)
+
+
+def _importance(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
+    assert subject.target is not None
+    request = PermutationImportance(target=subject.target, features=subject.features[:MOST_COLUMNS])
+    return explain_importance(table, subject.model, request, cost=cost)
+
+
+def _interactions(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
+    request = InteractionRanking(features=subject.features[:MOST_COLUMNS], kind="total")
+    return explain_interactions(table, subject.model, request, cost=cost)
+
+
+def _marginals(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
+    return explain_marginals(table, MarginalsRequest(features=subject.features[:MOST_COLUMNS]), cost=cost)
+
+
+def _local(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
+    """Of a record that is made up, and public."""
+    record = record_of(PublicRandom(0).rows(subject.domain, 1), 0, subject.features)
+    return explain_locally(table, subject.model, LocalExplanation(record=record, method="moments"), cost=cost)
+
+
+def _sketch(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
+    return explain_sketch(table, subject.model, LocalSketchRequest(), cost=cost)
+
+
+EXPLAINERS: Mapping[str, Explainer] = {
+    "pdp": Explainer(_pdp, "partial_dependence"),
+    "ale": Explainer(_ale, "accumulated_effects"),
+    "importance": Explainer(_importance, "permutation_importance", needs_target=True),
+    "interactions": Explainer(_interactions, "interaction_ranking"),
+    "marginals": Explainer(_marginals, "marginals"),
+    "local": Explainer(_local, "local_explanation", needs_delta=True),
+    "sketch": Explainer(_sketch, "local_sketch", needs_delta=True),
+}
+USUAL_EXPLAINERS = ("pdp", "ale", "importance", "sketch")
+
+
+# The plan -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of an audit. What is wrong with it is found out before any row is read."""
+
+    attacks: tuple[str, ...]
+    explainers: tuple[str, ...]
+    epsilons: tuple[float, ...]
+    trials: int
+    workers: int
+    cases: tuple[Case, ...]  # for the attack "bounds"
+    confidence: float  # of each statement
+    usual: bool  # the attacks were not chosen by the caller: what is impossible is left out
+    left_out: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        budget: Budget,
+        neighbours: Neighbours,
+        target: str | None = None,
+        *,
+        attacks: Sequence[str] = (),
+        explainers: Sequence[str] = (),
+        epsilons: Sequence[float] = (),
+        trials: int | None = None,
+        workers: int = 1,
+    ) -> Plan:
+        """Empty lists stand for what is usual; of that, what the account or the project cannot do is left out."""
+        chosen = _known("attack", attacks, ATTACKS) or ATTACKS
+        named = _known("explainer", explainers, EXPLAINERS) or USUAL_EXPLAINERS
+        whole_number(workers, "workers", 1)
+        possible, left_out = list[str](), list[str]()
+        for what, asked, reasons in (
+            *((name, explainers, _lacking(EXPLAINERS[name], budget, target)) for name in named),
+            *((name, attacks, _unattackable(name, budget)) for name in chosen),
+        ):
+            if reasons is None:
+                possible.append(what)
+            elif asked:
+                raise InputError(f"{what} {reasons[0]}", hint=reasons[1])
+            else:
+                left_out.append(f"{what} {reasons[0]}")
+        named, chosen = (tuple(name for name in names if name in possible) for names in (named, chosen))
+        prices = sorted({float(exact(e, "epsilon")) for e in epsilons or USUAL_EPSILONS})
+        costs = [budget.cost(epsilon=e) for e in prices]
+        cases = _cases(named, budget, neighbours) if "bounds" in chosen else ()
+        statements = len(named) * len(costs) * len(set(chosen) & set(ON_ROWS)) + len(cases)
+        confidence = 1 - (1 - CONFIDENCE) / max(statements, 1)
+        needed = max(_needed(cost, confidence) for cost in costs)
+        enough = max(USUAL_TRIALS, needed) if trials is None else whole_number(trials, "trials", 1)
+        if set(chosen) & set(ON_ROWS) and enough < needed:
+            raise InputError(
+                f"{enough} trials are too few for any statement about epsilon = {prices[-1]:g}.",
+                hint=f"at least {needed} are needed, and more to have any power",
+            )
+        return cls(
+            *(chosen, named, tuple(prices), enough, workers),
+            *(cases, confidence, not attacks, tuple(left_out)),
+        )
+
+
+def _known(what: str, names: Sequence[str], known: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...]:
+    for name in names:
+        if name not in known:
+            raise InputError(f"unknown {what} {name!r}.", hint=f"one of {', '.join(known)}")
+    return tuple(dict.fromkeys(names))
+
+
+def _lacking(explainer: Explainer, budget: Budget, target: str | None) -> tuple[str, str] | None:
+    """What a project lacks for this explainer, and how to give it."""
+    if explainer.needs_delta and budget.definition is Definition.PURE:
+        return "needs an account with a delta.", "write delta = 1e-6 in [budget] of the project"
+    if explainer.needs_target and target is None:
+        return "needs the column that the model predicts.", 'write target = "NAME" in [model] of the project'
+    return None
+
+
+def _unattackable(attack: str, budget: Budget) -> tuple[str, str] | None:
+    if attack == "reconstruction" and budget.definition is Definition.PURE:
+        return "is about local explanations: it needs an account with a delta.", "write delta = 1e-6 in [budget]"
+    return None
+
+
+def _cases(names: Sequence[str], budget: Budget, neighbours: Neighbours) -> tuple[Case, ...]:
+    """The worst cases of these releases under this protection and definition."""
+    protection = (neighbours.relation.value, 1 if neighbours.unit is None else UNIT_ROWS)
+    found = [case for name in names for case in RELEASES[EXPLAINERS[name].release]()]
+    return tuple(c for c in found if (c.relation, c.rows) == protection and c.definition is budget.definition)
+
+
+def _needed(cost: Cost, confidence: float) -> int:
+    """Trials without which not even an attack that is always right refutes the claim; see `membership`."""
+    error = (1 - confidence) / (2 * (1 + 2 * len(RATES)))
+
+    def enough(n: int) -> bool:
+        wrong = float(bounds.upper(np.array([0]), n, error)[0])
+        return bool(bounds.lower(np.array([n]), n, error)[0] > most_true_positives(cost, wrong))
+
+    return max(LEAST_RUNS, least_trials(enough))
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A release on a pair of tables, to be drawn many times."""
+
+    attack: str
+    explainer: str
+    epsilon: float
+    cost: Cost
+    about: str
+    values: tuple[str, str]
+    parts: tuple[Part, ...]
+
+    @property
+    def telling(self) -> list[Part]:
+        return [part for part in self.parts if not part.silent]
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether all that can tell the tables apart is Gaussian noise on a fine grid, in a zCDP account."""
+        return self.cost.definition is Definition.ZCDP and all(_scale(part) >= FINE_SCALE for part in self.telling)
+
+    def scores(self, runs: int) -> Floats:
+        """Log likelihood ratios of right to left, a line for each side."""
+        total = np.zeros((2, runs))
+        for part in self.telling:
+            total -= draws(narrowed(part), runs)
+        return total
+
+
+def _scale(part: Part) -> float:
+    """Of Gaussian noise; 0 for any other law."""
+    call = part.left[0]
+    return float(call.noise.scale) if isinstance(call, Sum) and call.noise.law is Law.GAUSSIAN else 0.0
+
+
+def narrowed(part: Part) -> Part:
+    """The same to tell apart by one number, where only the distance that a vector moved counts."""
+    call = part.left[0]
+    if not isinstance(call, Sum) or _scale(part) < CONTINUOUS:
+        return part
+    moved = round(float(np.linalg.norm(part.change.astype(np.float64))))
+    if moved < CONTINUOUS:  # rounding would be felt
+        return part
+    noise = replace(call.noise, size=1)
+    return replace(
+        part, left=(replace(call, values=(0,), noise=noise),), right=(replace(call, values=(moved,), noise=noise),)
+    )
+
+
+def captured(subject: Subject, plan: Plan, say: Say) -> Iterator[Captured]:
+    """Every release to be attacked at every price, on its pairs of tables."""
+    kinds = [attack for attack in ON_ROWS if attack in plan.attacks]
+    costs = {epsilon: subject.budget.cost(epsilon=epsilon) for epsilon in plan.epsilons}
+    for name in plan.explainers if kinds else ():
+        explain = partial(EXPLAINERS[name].run, subject)
+        unit, other = most_exposed(subject, explain, list(costs.values())[len(costs) // 2])
+        for attack in kinds:
+            pair = membership_pair(subject, unit, other) if attack == "membership" else hidden_pair(subject, unit)
+            say(f"{name}, {attack}: {pair.about}")
+            for epsilon, cost in costs.items():
+                parts = tuple(_both(subject, pair, partial(priced, explain, cost)))
+                yield Captured(attack, name, epsilon, cost, pair.about, pair.values, parts)
+
+
+def _both(subject: Subject, pair: Pair, explain: Callable[[PrivateTable], Any]) -> list[Part]:
+    return capture(subject.opened(pair.left), subject.opened(pair.right), explain)
+
+
+def attacked(work: Captured, scores: Floats, plan: Plan, relation: Relation) -> Outcome:
+    """The report on a release whose noise was drawn: half of the runs fit the attacker, the others measure."""
+    lines = [iter(line.tolist()) for line in scores]
+    settings: dict[str, Any] = {"trials": plan.trials, "gaussian": work.gaussian, "confidence": plan.confidence}
+    report: Membership | TableReconstruction
+    limit = work.cost
+    if work.attack == "membership":
+        settings |= {"attack": "threshold", "score": float, "false_positives": RATES}
+        report = membership(lambda side: next(lines[side]), 0, 1, claim=work.cost, **settings)
+    else:
+        tables = dict(zip(work.values, (0, 1), strict=True))
+        settings |= {"claim": work.cost, "relation": relation}
+        report = table_reconstruction(lambda side: next(lines[side]), tables, **settings)
+        limit, _ = claim_of_replacing(work.cost, relation)
+    loss = sum(part.loss for part in work.parts)
+    return Outcome(work.explainer, work.epsilon, work.about, loss / float(limit.amount), report)
+
+
+def _scores_of(runs: int, work: Captured) -> Floats:
+    return work.scores(runs)
+
+
+def _drawn(works: Sequence[Captured], plan: Plan) -> Iterator[Floats]:
+    """Drawn here, or shared out to processes that are started anew: a fork would copy buffered randomness."""
+    draw = partial(_scores_of, 2 * plan.trials)
+    with track("drawing the noise again", len(works)) as advance:
+        if plan.workers == 1:
+            for work in works:
+                yield draw(work)
+                advance(1)
+            return
+        with ProcessPoolExecutor(plan.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for scores in pool.map(draw, works):
+                yield scores
+                advance(1)
+
+
+def lower_bounds(plan: Plan, say: Say) -> list[dict[str, Any]]:
+    """Lines of `audit_all`. Noise is drawn; a choice is judged by its exact loss: enough draws would take minutes."""
+    if not plan.cases:
+        return []
+    say(f"lower bounds: {len(plan.cases)} parts of releases on made-up worst cases")
+    cases = [replace(case, drawn=case.drawn and isinstance(case.captured().left[0], Sum)) for case in plan.cases]
+    runs = {"trials": BOUND_TRIALS, "most": BOUND_TRIALS, "workers": plan.workers}
+    frame = audit_all(cases, **runs, confidence=plan.confidence, progress=True)
+    return [{str(key): value for key, value in line.items() if _tells(value)} for line in frame.to_dict("records")]
+
+
+def _tells(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def run(subject: Subject, plan: Plan, *, say: Say = lambda _: None) -> ProjectAudit:
+    """All attacks of a plan, one after the other."""
+    attacks, left_out = _attacks(subject, plan)
+    works = list(captured(subject, plan, say))
+    if works:
+        say(f"the noise of {len(works)} captured releases, drawn again {4 * plan.trials} times each")
+    outcomes: dict[str, list[Outcome]] = {attack: [] for attack in ON_ROWS}
+    for work, scores in zip(works, _drawn(works, plan), strict=True):
+        outcomes[work.attack].append(attacked(work, scores, plan, subject.neighbours.relation))
+    explained, skipped = attacked_explanations(subject, plan.epsilons, say) if "reconstruction" in attacks else ([], [])
+    return ProjectAudit(
+        name=subject.name,
+        model=subject.model.name,
+        rows=subject.size,
+        read=len(subject.frame),
+        attacked=min(ATTACKED_ROWS, len(subject.frame)),
+        neighbours=subject.neighbours,
+        budget=subject.budget,
+        epsilons=plan.epsilons,
+        trials=plan.trials,
+        confidence=CONFIDENCE,
+        membership=tuple(outcomes["membership"]),
+        table=tuple(outcomes["table"]),
+        explained=tuple(explained),
+        bounds=tuple(lower_bounds(plan, say)) if "bounds" in attacks else (),
+        left_out=(*plan.left_out, *left_out, *skipped),
+    )
+
+
+def _attacks(subject: Subject, plan: Plan) -> tuple[tuple[str, ...], list[str]]:
+    """Those for which there are rows enough, and what is left out."""
+    least, few = LEAST_AUXILIARY + LEAST_TESTED, list[str]()
+    if len(subject.features) > MOST_COLUMNS and set(plan.attacks) & set(ON_ROWS):
+        few.append(f"columns after the first {MOST_COLUMNS}, of pdp, ale, importance, interactions and marginals.")
+    if "reconstruction" not in plan.attacks or len(subject.frame) >= least:
+        return plan.attacks, few
+    if not plan.usual:
+        raise InputError(f"the attack reconstruction needs at least {least} rows.", hint="leave it out: --attack ...")
+    few.append(f"the attack reconstruction needs at least {least} rows.")
+    return tuple(attack for attack in plan.attacks if attack != "reconstruction"), few
