@@ -36,7 +36,7 @@ def releases(options: Namespace) -> None:
 
 def words(options: Namespace) -> None:
     found = audit_reviews.words(options)
-    report.write("audit-words", options, found.content, audit_figures.words(found))
+    report.write("audit-words", options, {"note": NOT_PRIVATE, **found.content}, audit_figures.words(found))
 
 
 def records(options: Namespace) -> None:
