@@ -40,6 +40,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers.marginals import builds_on, known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
 from dpexplain.models import Model, Predictor
@@ -316,6 +317,8 @@ def explain(
     require_delta(cost)
     if marginals is not None and marginals.receipt.request["table"]["domain"] != table.domain.digest:
         raise InputError("these marginals were released for another domain.", hint="release them again from this table")
+    ours = marginals is not None and marginals.receipt.request["table"] == table.identity
+    own = known_marginals(table, marginals) if ours else None
     used = model.features(table.domain)
     spec = resolve(
         *(request, table.domain, model.output, table.neighbours, table.rows_hint, cost),
@@ -339,7 +342,14 @@ def explain(
         moments = spec.blocks.cut(sums, coordinates)
         gate.noisy_sum("moments", moments, sensitivity(spec, gate.neighbours), second, mechanism=GAUSSIAN)
 
-    public = ["the features", "the cells" if spec.layout else "how cells are drawn", "the output range", "the model"]
+    elsewhere = [] if marginals is None or ours else ["marginals of another table"]
+    public = [
+        *elsewhere,
+        "the features",
+        "the cells" if spec.layout else "how cells are drawn",
+        "the output range",
+        "the model",
+    ]
     identity = {
         "explainer": LocalSketch.kind,
         "table": table.identity,
@@ -347,6 +357,7 @@ def explain(
         "spec": spec.to_json(),
         "public": [*public, "the weights of the blocks", table.domain.describe(), *table.neighbours.public],
         "outside": ["the records that are explained from it"],
+        **builds_on(own),
     }
     released = table.door.release(request.label, identity, cost, body)
     return LocalSketch(receipt_for(request.label, table.budget, table.neighbours, released), released.payload)

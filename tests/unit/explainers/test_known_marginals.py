@@ -100,6 +100,20 @@ def test_what_they_cost_is_named_in_the_guarantee():
     assert dpx.from_json(found.to_json()).receipt.guarantee == found.receipt.guarantee
 
 
+def test_a_sketch_names_the_price_of_its_marginals_and_refuses_forged_ones():
+    data = table(budget=dpx.Budget(100, 1e-6))
+    known = dpx.marginals(data, epsilon=5)
+    found = dpx.local_sketch(data, model(), epsilon=1, marginals=known)
+    assert "for entry" in found.receipt.guarantee
+    with pytest.raises(dpx.InputError, match="has not released these marginals"):
+        dpx.local_sketch(data, model(), epsilon=1, marginals=forged(known, other_counts))
+    elsewhere = dpx.marginals(table(name="other"), epsilon=5)
+    assert (
+        "marginals of another table"
+        in dpx.local_sketch(data, model(), epsilon=1, marginals=elsewhere).receipt.guarantee
+    )
+
+
 def test_a_free_report_never_shows_the_associations_of_another_model():
     data = table()
     paid = dpx.transparency_report(data, model("age"), ROW, epsilon=5)
