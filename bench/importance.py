@@ -108,7 +108,7 @@ class Exact:
 
         identity = {"table": {"rows": self.size}, "spec": spec.to_json(), "public": []}
         released = self.door.release("importance", identity, cost, body)
-        return Importance(receipt_for("importance", dpx.Budget(100), NEIGHBOURS, released), released.payload)
+        return Importance(receipt_for(dpx.Budget(100), NEIGHBOURS, released), released.payload)
 
 
 def concordance(scores: np.ndarray, reference: np.ndarray) -> float:

@@ -64,7 +64,7 @@ def made(
         "public": ["the record", "the model", "the declared domain"],
     }
     released = door.release("a made explanation", identity, cost, body)
-    receipt = receipt_for("a made explanation", door.account.budget, door.account.neighbours, released)
+    receipt = receipt_for(door.account.budget, door.account.neighbours, released)
     settings = {"record": space.read(record), "value": value, "notes": list(notes)}
     return Attribution(receipt, released.payload, settings)
 

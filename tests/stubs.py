@@ -56,7 +56,7 @@ class FreeAccount:
         event = digest([reservation, number])
         entry = Entry(self.name, reservation, number, event, digest(payload), "2024-01-01T00:00:00Z", charged)
         if self._keep:
-            self.stored[ask.request_id] = Stored(entry, payload)
+            self.stored[ask.request_id] = Stored(ask.label, entry, payload)
         return entry
 
 

@@ -37,6 +37,7 @@ class Entry:
 class Stored:
     """A committed release, as the ledger keeps it."""
 
+    label: str
     entry: Entry
     payload: JsonObject
 

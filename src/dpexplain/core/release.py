@@ -36,6 +36,7 @@ IntVector = Sequence[int] | NDArray[np.int64]
 class Released:
     """What left through the door: named parts, each with its values and the law of its noise."""
 
+    label: str  # of the reservation: an identical request may have been worded in another way
     request: JsonObject  # what was paid for, as the ledger has it
     payload: JsonObject
     entry: Entry
@@ -57,7 +58,7 @@ class Door:
         ask = Ask(label, identity, digest(identity), cost)
         stored = self.account.find(ask.request_id)
         if stored is not None:
-            return Released(identity, stored.payload, stored.entry, replayed=True)
+            return Released(stored.label, identity, stored.payload, stored.entry, replayed=True)
         reservation = self.account.reserve(ask)
         gate = Gate(self, cost)
         payload = _run(body, gate)
@@ -69,7 +70,7 @@ class Door:
                 "and stays spent.",
             )
         entry = self.account.commit(reservation, payload, gate.charged)
-        return Released(identity, payload, entry, replayed=False)
+        return Released(label, identity, payload, entry, replayed=False)
 
 
 def _run(body: Callable[[Gate], None], gate: Gate) -> JsonObject | None:

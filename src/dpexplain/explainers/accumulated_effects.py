@@ -372,7 +372,7 @@ def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, c
         "public": [*public, *table.neighbours.public],
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(request.label, table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released)
     smooth = request.smooth and request.method != "paper"
     return Curves([AccumulatedCurve(receipt, released.payload, i, smooth) for i in range(len(spec.steps))])
 

@@ -132,7 +132,7 @@ def release_cells(table: PrivateTable, spec: Spec, label: str, cost: Cost) -> Ma
     public = ["the cells", table.domain.describe(), *table.neighbours.public]
     identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json(), "public": public}
     released = table.door.release(label, identity, cost, body)
-    return Marginals(receipt_for(label, table.budget, table.neighbours, released), released.payload)
+    return Marginals(receipt_for(table.budget, table.neighbours, released), released.payload)
 
 
 def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) -> Marginals:

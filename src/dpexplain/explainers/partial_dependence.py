@@ -302,7 +302,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
         "public": public,
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(request.label, table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released)
     smooth = request.smooth and request.method != "paper"
     return Curves([MeanCurve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])
 

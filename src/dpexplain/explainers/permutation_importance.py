@@ -536,7 +536,7 @@ def explain(
         **builds_on(marginals),
     }
     released = table.door.release(request.label, identity, cost, body)
-    return Importance(receipt_for(request.label, table.budget, table.neighbours, released), released.payload)
+    return Importance(receipt_for(table.budget, table.neighbours, released), released.payload)
 
 
 def send_changes(gate: Gate, spec: Spec, cost: Cost, found: Integers, groups: int) -> None:

@@ -251,7 +251,7 @@ def explain(table: PrivateTable, request: QuantilesRequest, *, cost: Cost) -> Qu
     public = ["the cells", "the probabilities", table.domain.describe(), *table.neighbours.public]
     identity = {"explainer": "quantiles", "table": table.identity, "spec": spec.to_json(), "public": public}
     released = table.door.release(request.label, identity, cost, body)
-    return Quantiles(receipt_for(request.label, table.budget, table.neighbours, released), released.payload)
+    return Quantiles(receipt_for(table.budget, table.neighbours, released), released.payload)
 
 
 def quantiles(

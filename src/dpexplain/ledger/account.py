@@ -48,7 +48,8 @@ class LedgerAccount:
             same = [(r, e) for r, e in committed if e.request_id == request_id and e.reservation in asked]
             if not same:
                 return None
-            return Stored(entry_of(*same[-1]), load_payload(connection, same[-1][1]))
+            record, event = same[-1]
+            return Stored(reserved[event.reservation].label, entry_of(record, event), load_payload(connection, event))
 
     def reserve(self, ask: Ask) -> str:
         """Take `ask.cost` from the budget, durably, and return the reservation's id; or raise BudgetError."""

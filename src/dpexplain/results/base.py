@@ -254,6 +254,8 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no number of ours")
 
 
-def receipt_for(label: str, budget: Budget, neighbours: Neighbours, released: Released) -> Receipt:
+def receipt_for(budget: Budget, neighbours: Neighbours, released: Released) -> Receipt:
     """The receipt of a release that just came through the door."""
-    return Receipt(label, released.request, budget, neighbours, released.entry, package_version(), released.replayed)
+    return Receipt(
+        released.label, released.request, budget, neighbours, released.entry, package_version(), released.replayed
+    )

@@ -140,6 +140,19 @@ def test_a_model_that_fails_on_synthetic_rows_is_refused(make_table, frame):
 # What is released -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("call", ["influence", "marginals", "interaction_ranking"])
+def test_the_same_request_in_other_words_is_the_same_release(make_table, frame, model, call):
+    """What was worded as "all features" and is then asked for by name has the ledger's receipt, which verifies."""
+    table = make_table(frame, budget=dpx.Budget(10))
+    model = () if call == "marginals" else (model,)
+    first = getattr(dpx, call)(table, *model, features=None, epsilon=1)
+    again = getattr(dpx, call)(table, *model, features=["age", "sex", "income"], epsilon=1)
+    assert again.receipt.replayed
+    assert again.receipt.label == first.receipt.label
+    dpx.verify(again, table.ledger)
+    assert spent(table) == 1
+
+
 def test_parts_and_prices(make_table, frame, model):
     table = make_table(frame, budget=dpx.Budget(10))
     found = influence(table, model, epsilon=1, samples=2)
