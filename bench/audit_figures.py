@@ -21,6 +21,7 @@ COLOURS = {EXACT: "black", DPGD: "#8a4b12", MOMENTS: "#1f5fa8", SKETCH: "#2f8f4e
 MARKS = {EXACT: "*", DPGD: "^", MOMENTS: "o", SKETCH: "s", LIME: "D"}
 MAIN = {"Adult": "explanations, forest", "IMDB": "thinking, linear"}  # the strongest attack on each table
 SOUND, PLANTED = "#1f5fa8", "#c55a11"
+STYLES = {"10": "--", "1": ":"}  # of an epsilon, beside lines without noise
 WIDTH = 0.0054  # of a letter, as a share of the picture
 
 
@@ -80,16 +81,16 @@ def _advantages(ax: Axes, name: str, content: Mapping[str, Any]) -> None:
         lines = [line for line in _by(content, method) if line["epsilon"] != "inf"]
         shift = 1.06 ** (number - 1)  # so that bars do not hide each other
         _bars(ax, name, method, [float(line["epsilon"]) * shift for line in lines], lines)
+    levels = []
     for method, style in ((EXACT, "-"), (DPGD, ":"), (LIME, "--")):
         for line in (line for line in _by(content, method) if line["epsilon"] == "inf"):
-            ax.axhline(_main(name, line)["advantage"], color=COLOURS[method], linestyle=style, linewidth=1.1)
-            label = f"{method}, no noise" if method == DPGD else method
-            ax.annotate(label, (1, _main(name, line)["advantage"]), xycoords=("axes fraction", "data"), fontsize=7.5,
-                        xytext=(-3, 2), textcoords="offset points", ha="right", color=COLOURS[method])  # fmt: skip
+            label, height = f"{method}, no noise" if method == DPGD else method, _main(name, line)["advantage"]
+            levels.append(ax.axhline(height, color=COLOURS[method], linestyle=style, linewidth=1.1, label=label))
+    ax.legend(handles=levels, fontsize=8, frameon=False)
     guess = _main(name, content["explanations"][0])["without the explanation"]
     ax.axhline(0, color="0.6", linewidth=0.8)
     ax.set(xscale="log", xlabel="epsilon", ylabel=f"attack success beyond the plain guess ({guess:.3f})")
-    ax.set_title(f"{name}: advantage of the attacker ({MAIN[name]})", fontsize=11, loc="left")
+    ax.set_title(f"{name}: advantage of the attacker\n({MAIN[name]})", fontsize=10, loc="left")
     ax.grid(alpha=0.2)
 
 
@@ -153,7 +154,7 @@ def _roc(ax: Axes, name: str, content: Mapping[str, Any], curves: Mapping[str, A
     for line in content["explanations"]:
         if (line["method"], line["epsilon"]) not in SHOWN:
             continue
-        dashed = "--" if line["epsilon"] in ("10", "1") else "-"
+        dashed = STYLES.get(line["epsilon"], "-")
         label = line["method"] + ("" if line["epsilon"] == "inf" else f", epsilon {line['epsilon']}")
         for attack in dict.fromkeys((MAIN[name], plain)):
             curve = curves.get(f"{line['method']}, {line['epsilon']}, {attack}")
@@ -165,7 +166,7 @@ def _roc(ax: Axes, name: str, content: Mapping[str, Any], curves: Mapping[str, A
             ax.plot(*curve.values(), dashed, color=COLOURS[line["method"]], label=text, **width)
     ax.plot([0, 1], [0, 1], ":", color="0.6")
     ax.set(xlabel="false positives", ylabel="true positives")
-    ax.set_title(f"{name}: ROC, {MAIN[name]} (faint: {plain})", fontsize=10, loc="left")
+    ax.set_title(f"{name}: ROC, {MAIN[name]}\n(faint: {plain})", fontsize=10, loc="left")
     if ax.get_legend_handles_labels()[0]:
         ax.legend(fontsize=7, frameon=False, loc="lower right")
     ax.grid(alpha=0.2)
@@ -183,11 +184,11 @@ def _sizes(ax: Axes, name: str, content: Mapping[str, Any]) -> None:
             abs(np.array([low, high]) - gain) for gain, (_, _, low, high) in zip(gains, found.values(), strict=True)
         ]
         label += "" if line["epsilon"] == "inf" else f", epsilon {line['epsilon']}"
-        ax.errorbar(sizes, gains, np.array(ends).T, fmt="--" if line["epsilon"] in ("10", "1") else "-", capsize=2,
+        ax.errorbar(sizes, gains, np.array(ends).T, linestyle=STYLES.get(line["epsilon"], "-"), capsize=2,
                     color=COLOURS[line["method"]], marker=MARKS[line["method"]], markersize=4, label=label)  # fmt: skip
     ax.axhline(0, color="0.6", linewidth=0.8)
     ax.set(xlabel="auxiliary records", ylabel="advantage of the attacker")
-    ax.set_title(f"{name}: size of the auxiliary set (Fig. 10), {attack}", fontsize=11, loc="left")
+    ax.set_title(f"{name}: size of the auxiliary set (Fig. 10)\n{attack}", fontsize=10, loc="left")
     ax.legend(fontsize=7.5, frameon=False)
     ax.grid(alpha=0.2)
 

@@ -20,6 +20,8 @@ RESULTS = Path(__file__).parent / "results"
 REAL = "models and data: fixed in bench/; noise: operating-system entropy, so a repetition differs"
 SEEDED = "all fixed in bench/; seeded normal noise, rounded to whole numbers, stands for the exact sampler"
 SIMULATED = ("showcase", "private_models", "adaptive")  # the benchmarks with such noise
+MIXED = SEEDED + "; but for sketches: operating-system entropy"
+RECORDS = ("audit", "audit-paper", "audit-words")
 
 
 def write(name: str, options: Namespace, content: dict[str, Any], figure: Figure | None = None) -> None:
@@ -29,7 +31,7 @@ def write(name: str, options: Namespace, content: dict[str, Any], figure: Figure
         print("(quick form: nothing written)")
         return
     RESULTS.mkdir(exist_ok=True)
-    document = {"about": about(options), **content}
+    document = {"about": about(options, name), **content}
     (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if figure is not None:
         FigureCanvasAgg(figure)
@@ -37,8 +39,11 @@ def write(name: str, options: Namespace, content: dict[str, Any], figure: Figure
     print(f"written: bench/results/{name}.json")
 
 
-def about(options: Namespace) -> dict[str, Any]:
+def about(options: Namespace, name: str) -> dict[str, Any]:
+    """What was run. `name` is that of the file, of which a benchmark may write several."""
     flags = f" --explainer {options.explainer}" if options.name == "effects" else ""
+    flags += f" --part {options.part}" if options.part != "all" else ""
+    seeds = MIXED if name in RECORDS else SEEDED if options.name in SIMULATED else REAL
     packages = ("dpexplain", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow", "opendp", "sqlalchemy")
     return {
         "command": f"python -m bench {options.name}{flags}",
@@ -47,7 +52,7 @@ def about(options: Namespace) -> dict[str, Any]:
         "python": sys.version.split()[0],
         "versions": {name: version(name) for name in packages},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
-        "seeds": SEEDED if options.name in SIMULATED else REAL,
+        "seeds": seeds,
     }
 
 

@@ -15,6 +15,7 @@ from dpexplain.core.domain import Categorical, Column, Domain, Numeric
 from dpexplain.errors import InputError
 
 WHOLE_NUMBERS = 101  # an integer column with at most this many values can have a point (or a cell) for each of them
+CELLS = 24  # of a column with many values, where nothing else is said
 FEW_NUMBERS = 32  # and with at most this many it always has: a grid that misses hours or school years misleads
 
 
@@ -135,3 +136,25 @@ def partition_of(feature: str, column: Column, cells: int) -> Partition:
         edges = np.linspace(column.low, column.high, cells + 1)
     middles = (edges[:-1] + edges[1:]) / 2
     return Partition(feature, tuple(map(float, middles)), tuple(map(float, edges)))
+
+
+def cells_of(names: Sequence[str], domain: Domain, cells: int) -> tuple[Partition, ...]:
+    """The public cells of marginals that values are drawn from."""
+    return tuple(_graded(name, domain[name], cells) for name in names)
+
+
+def _graded(name: str, column: Column, cells: int) -> Partition:
+    """Every category; every whole number of a small integer column; else a third of the cells of equal width, and the
+    others graded: the first one holds the low end alone, and each next one is wider by the same factor.
+    """
+    if isinstance(column, Categorical) or (column.integer and column.values <= WHOLE_NUMBERS):
+        return partition_of(name, column, WHOLE_NUMBERS)
+    even = max(1, cells // 3)
+    width = float(column.values) if column.integer else column.high - column.low
+    least = 1.0 if column.integer else width / 10_000
+    parts = np.concatenate([np.linspace(0, width, even + 1), np.geomspace(least, width, max(1, cells - even))])
+    edges = column.low + np.unique(np.rint(parts) if column.integer else parts)
+    edges[-1] = column.high + 1 if column.integer else column.high
+    edges = np.unique(edges - 0.5 if column.integer else edges)
+    middles = (edges[:-1] + edges[1:]) / 2
+    return Partition(name, tuple(map(float, middles)), tuple(map(float, edges)))

@@ -146,6 +146,23 @@ def test_single_features_and_sets(exact, model, quantity, kind, relation, unit):
     np.testing.assert_allclose(found.counts, {"average": [24], "group": [16], "disparity": [16, 8]}[quantity])
 
 
+@pytest.mark.parametrize("kind", ["class", "score"])
+@pytest.mark.parametrize("quantity", PEOPLE)
+@pytest.mark.parametrize(("relation", "unit"), TABLES)
+def test_features_by_themselves_without_draws(make_table, model, quantity, kind, relation, unit):
+    """All values, each as often as it is in the table, here unevenly: exact, by default."""
+    frame = people().iloc[[0, 0, 0, 1, 2, 5, 8, 9, 9, 14, 16, 18, 23, 23]].reset_index(drop=True).assign(id=range(14))
+    options = {"unit": dpx.Unit("id", 1)} if unit else {}
+    table = make_table(frame, exact=True, domain=DOMAIN, relation=relation, budget=dpx.Budget(10**6), **options)
+    found = ask(table, model, quantity, kind)
+    assert found.spec["listed"] == ["a", "b", "c", "sex"]
+    decide = outcomes(kind)
+    for name, value in zip(found.items, found.values, strict=True):
+        changes = [decide(frame) - decide(frame.assign(**{name: other})) for other in frame[name]]
+        each = np.mean(np.abs(changes) if quantity == "average" else changes, axis=0)
+        assert value == pytest.approx(pooled(frame, each, quantity), abs=STEP)
+
+
 @pytest.mark.parametrize("quantity", PEOPLE)
 def test_beside_a_given_feature(exact, model, quantity):
     found = ask(exact(), model, quantity, "score", features=["a", "c"], given=["b"], samples=len(COMBINATIONS))

@@ -53,13 +53,13 @@ def resolved(protection, cost=None, **options):
     return qii.resolve(request, DOMAIN, output, who, 1_000, cost or pure(1)), who
 
 
-def sums(rows, protection, spec, values, model=wild):
+def sums(rows, protection, spec, values, model=wild, weights=None):
     """The exact integers of the statistic; every row takes the same given values."""
     table = private(rows, protection)
     asker = asker_of(model, spec)
     found = np.zeros(spec.size, dtype=np.int64)
     for batch in table.rows(Gate(table.door, pure(1)), COLUMNS):
-        found += qii.statistic(batch, asker, spec, repeated(values, batch.size))
+        found += qii.statistic(batch, asker, spec, repeated(values, batch.size), weights)
     table.ledger.close()
     return found
 
@@ -98,7 +98,13 @@ def test_sums_and_counts_move_within_the_bound(pair, people, shape, outcome, cos
         options.update(samples=draws, exact=True if "aggregate" in shape else None)
     spec, who = resolved(protection, cost, **options)
     values = data.draw(st.lists(DRAW, min_size=spec.plan.most_draws, max_size=spec.plan.most_draws))
-    change = sums(one, protection, spec, values) - sums(two, protection, spec, values)
+    weights = None
+    if spec.single:  # draws that count alike, or points of a distribution
+        shares = st.lists(st.integers(0, 2**30), min_size=len(values), max_size=len(values)).filter(any)
+        weights = {
+            name: np.array(each) for name, each in data.draw(st.dictionaries(st.sampled_from(COLUMNS), shares)).items()
+        }
+    change = sums(one, protection, spec, values, weights=weights) - sums(two, protection, spec, values, weights=weights)
     if change.any():
         assert within(lengths(change), qii.sensitivity(spec, who))
 

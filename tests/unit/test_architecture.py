@@ -29,19 +29,21 @@ MAY_IMPORT = {
     "engine": set(),
     "smoothing": set(),
     "grids": {"core", "errors"},
+    "reference": {"core", "grids"},
     "binning": {"core", "grids"},
     "losses": {"core", "errors"},
     "plain": {"core", "data", "models", "grids"},
-    "data": {"core", "ledger", "engine", "errors"},
+    "data": {"core", "ledger", "engine", "reference", "errors"},
     "models": {"core", "data", "errors"},
     "surrogate": {"core", "errors"},
     "training": {"core", "errors"},
     "sampling": {"core", "errors"},
     "games": {"core", "data", "models", "errors"},
     "clusters": {"core", "data", "engine", "models", "grids", "results", "design", "surrogate", "explainers", "errors"},
-    "results": {"core", "grids", "binning", "smoothing", "surrogate", "errors", "render"},  # render: lazily, see below
+    # render: lazily, see below
+    "results": {"core", "grids", "reference", "binning", "smoothing", "surrogate", "errors", "render"},
     "explainers": {
-        *("core", "data", "engine", "models", "grids", "binning"),
+        *("core", "data", "engine", "models", "grids", "reference", "binning"),
         *("results", "design", "plain", "losses", "surrogate", "games", "errors"),
     },
     "design": {"core", "errors", "render"},  # render: inside functions only

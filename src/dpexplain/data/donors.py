@@ -5,6 +5,7 @@ one: a group of rows, or each row by itself.
 
     by_group        groups are dealt by position through a public permutation, or by secret numbers (`Dealer`)
     by_permutation  the whole column in another, public order
+    by_pairing      all features of another row at once, by public permutations of the places
     by_histogram    secret numbers for every row, turned into values of a released distribution
 """
 
@@ -16,13 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.domain import Categorical, Numeric
 from dpexplain.core.release import Gate
 from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
+from dpexplain.reference import Reference
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -125,29 +126,27 @@ def by_permutation(gathered: Gathered, features: Sequence[str], seed: int) -> It
         yield Replaced(part, values, [np.ones(part.size, dtype=bool)], np.arange(part.size))
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """A released distribution over public cells: of codes where there are no edges."""
+def by_pairing(gathered: Gathered, names: Sequence[str], draws: int, seed: int) -> Iterator[Replaced]:
+    """Batches of single rows, each with another row that gives it values of all inputs, one for each draw: by public
+    permutations of the places.
+    """
+    rows, public = gathered.rows, PublicRandom(seed)
+    donors = [public.generator.permutation(rows.size) for _ in range(draws)]
+    for begin in range(0, rows.size, BATCH_ROWS):
+        place = slice(begin, min(begin + BATCH_ROWS, rows.size))
+        part = rows.take(place)
+        values = {name: [rows[name][donor[place]] for donor in donors] for name in names}
+        yield Replaced(part, values, [np.ones(part.size, dtype=bool)] * draws, np.arange(part.size))
 
-    shares: Floats
-    edges: tuple[float, ...] | None
 
-
-def by_histogram(rows: Rows, histograms: Mapping[str, Histogram], draws: int) -> Replaced:
+def by_histogram(rows: Rows, references: Mapping[str, Reference], draws: int) -> Replaced:
     """Single rows with secret draws of their own, which do not depend on the place of a row in the table."""
-    values = {name: [_drawn(rows, name, h) for _ in range(draws)] for name, h in histograms.items()}
+    values = {name: [_drawn(rows.size, reference) for _ in range(draws)] for name, reference in references.items()}
     return Replaced(rows, values, [np.ones(rows.size, dtype=bool)] * draws, np.arange(rows.size))
 
 
-def _drawn(rows: Rows, name: str, histogram: Histogram) -> NDArray[np.generic]:
-    column, ends = rows.domain[name], np.cumsum(histogram.shares)
-    cell = np.searchsorted(ends[:-1], _uniform(rows.size) * ends[-1], side="right")
-    if histogram.edges is None:
-        assert isinstance(column, Categorical)
-        return column.clean(cell.astype(np.int32))
-    assert isinstance(column, Numeric)
-    edges = np.asarray(histogram.edges)
-    return column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * _uniform(rows.size))
+def _drawn(size: int, reference: Reference) -> NDArray[np.generic]:
+    return reference.at(reference.cell_at(_uniform(size)), _uniform(size))
 
 
 def _uniform(size: int) -> Floats:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -34,40 +34,39 @@ from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, Column, Domain, PublicRange
+from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.data.donors import Gathered, Histogram, Replaced, by_histogram, gather
+from dpexplain.data.donors import Replaced, by_histogram, by_pairing, gather
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
-from dpexplain.data.table import BATCH_ROWS, PrivateTable
+from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engine import map_sum
 from dpexplain.errors import InputError, InternalError
 from dpexplain.explainers import marginals as histograms
+from dpexplain.explainers.influence_request import MOST_SAMPLES, Item, set_of
+from dpexplain.explainers.influence_request import PERSON as PERSON
+from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Asker, Group, Norms, Outcome, Plan, coalitions_plan, exact_plan, norms, orders_plan
 from dpexplain.games.plans import EXACT
-from dpexplain.grids import WHOLE_NUMBERS, Partition, partition_of
+from dpexplain.grids import Partition, cells_of
 from dpexplain.models import Model
+from dpexplain.reference import Reference, points_in
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.influence import Influence, TableInfluence, combined_halfwidth
-from dpexplain.results.marginals import nearest_with_total
+from dpexplain.results.marginals import counts_of, shares_of, total_of
 
 Integers = NDArray[np.int64]
-Item = str | Sequence[str]
 Values = Mapping[str, Sequence[NDArray[np.generic]]]
+Weights = Mapping[str, Integers]
 
-TABLE, PERSON = ("average", "group", "disparity"), ("individual", "actual")
-AGGREGATES = ("unary", "shapley", "banzhaf")
-MARGINALS_SHARE = Fraction(1, 5)
-EVEN_CELLS, GRADED_CELLS = 8, 16  # of a column with many values; the graded ones are narrow at its low end
 FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES = 62  # that are replaced somewhere: the bits of a mask
-MOST_DRAWS, MOST_SAMPLES = 256, 10_000
 MOST_OUTCOMES = 2**18  # of one row
 MOST_ASKED = 2**22  # predictions that a release makes unless the caller asks for more
 LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
@@ -75,101 +74,6 @@ UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is p
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
 TYPICAL = 0.25  # the size of an influence by which the weight of a count is chosen
-
-
-@dataclass(frozen=True, kw_only=True)
-class InfluenceRequest:
-    """The request: everything about the release that a caller decides.
-
-    quantity   "average": how often (class) or how much (score) outcomes change; "group": what inputs do to the mean
-               outcome of a group; "disparity": to the difference between a group and all others; "individual" and
-               "actual": the same for one person, `row`, from released marginals alone
-    features   names, or tuples of names for sets (default: all that the model uses). One that the model does not use
-               has no influence, and is released like the others
-    aggregate  "unary": each item by itself; "shapley" or "banzhaf": shared out among single features
-    given      features that are replaced in any case: the influence of an item beside them
-    group      {column: value, values or (low, high)}
-    outcome    "class" or "score" (default: a class if the model has a label), with the `threshold` of a class
-    samples    draws of other values for each row; of drawn orders (Shapley) or sets (Banzhaf), their number
-    exact      whether Shapley and Banzhaf values take all sets of inputs (default: up to 8 inputs, without `samples`)
-    method     "default", or "paper": values from other rows by public pairings, Laplace noise, replace-one only
-    cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike
-    marginals_share  the part of the price that is paid for marginals
-    mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
-    seed       of public pairings, orders and sets
-    row        the person, for "individual" and "actual"
-    """
-
-    quantity: str = "average"
-    features: Sequence[Item] | None = None
-    aggregate: str = "unary"
-    given: Sequence[str] = ()
-    group: Any = None
-    outcome: str | None = None
-    threshold: float | None = None
-    samples: int | None = None
-    exact: bool | None = None
-    method: str = "default"
-    cells: int = EVEN_CELLS + GRADED_CELLS
-    marginals_share: Any = MARGINALS_SHARE
-    mechanism: str | None = None
-    seed: int = 0
-    row: Any = None
-
-    def __post_init__(self) -> None:
-        _one_of(self.quantity, (*TABLE, *PERSON), "quantity")
-        _one_of(self.aggregate, AGGREGATES, "aggregate")
-        _one_of(self.method, ("default", "paper"), "method")
-        if self.outcome is not None:
-            _one_of(self.outcome, ("class", "score"), "outcome")
-        object.__setattr__(self, "given", _names(self.given, "given"))
-        if self.features is not None:
-            object.__setattr__(self, "features", _items(self.features))
-        self._check_sets()
-        self._check_people()
-        _whole(self.samples, "samples", MOST_SAMPLES)
-        _whole(self.cells, "cells", WHOLE_NUMBERS)
-        if self.cells is None or self.exact not in (None, True, False):
-            raise InputError("cells is a whole number, and exact is true, false or left out.")
-        if self.exact and self.aggregate == "unary":
-            raise InputError(
-                "exact belongs to Shapley and Banzhaf values.", hint='aggregate="shapley", or leave it out'
-            )
-        object.__setattr__(self, "marginals_share", _share(self.marginals_share))
-        PublicRandom(self.seed)
-
-    def _check_sets(self) -> None:
-        items = [] if self.features is None else [_set(item) for item in self.features]
-        if self.aggregate != "unary" and (self.given or any(len(item) > 1 for item in items)):
-            raise InputError(
-                f"{self.aggregate} values share the outcome out among single features.",
-                hint='name features one by one, without given=; or use aggregate="unary"',
-            )
-        if overlap := sorted({name for item in items for name in item} & set(self.given)):
-            raise InputError(f"{overlap[0]!r} is given, so it cannot be asked for as well.")
-
-    def _check_people(self) -> None:
-        grouped = self.quantity in ("group", "disparity")
-        if grouped != (self.group is not None):
-            raise InputError(
-                f"{self.quantity!r} needs a group." if grouped else f"{self.quantity!r} has no group.",
-                hint='group={"sex": "Female"}' if grouped else 'leave it out, or use quantity="group" or "disparity"',
-            )
-        if (self.quantity in PERSON) != (self.row is not None):
-            raise InputError(
-                f"{self.quantity!r} is about one person." if self.row is None else f"{self.quantity!r} has no row.",
-                hint='row={"age": 39, ...}' if self.row is None else 'quantity="individual" explains one person',
-            )
-        if self.quantity in PERSON and self.method == "paper":
-            raise InputError('method="paper" is about tables.', hint="leave it out")
-
-    @property
-    def label(self) -> str:
-        names = "all features" if self.features is None else ", ".join(" + ".join(_set(i)) for i in self.features)
-        about = {"average": "", "group": " in a group", "disparity": " on a disparity"}.get(
-            self.quantity, " on a person"
-        )
-        return f"influence of {names}{about}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +87,8 @@ class Spec:
     outcome: Outcome
     group: Group | None
     method: str
-    draws: int  # other values that a row takes
+    draws: int  # other values that a row takes, at most
+    listed: tuple[str, ...]  # features whose released distribution is gone through point by point
     samples: int | None  # drawn orders or sets; None: all sets, or none are needed
     seed: int
     partitions: tuple[Partition, ...]  # of the marginals that are paid for here
@@ -207,6 +112,11 @@ class Spec:
     @property
     def absolute(self) -> bool:
         return self.quantity == "average"
+
+    @property
+    def single(self) -> bool:
+        """Whether each item is one feature, replaced by itself."""
+        return self.aggregate == "unary" and not self.given and all(len(item) == 1 for item in self.items)
 
     @property
     def blocks(self) -> int:
@@ -257,6 +167,7 @@ class Spec:
             else {"conditions": self.group.to_json(), "words": self.group.describe()},
             "method": self.method,
             "draws": self.draws,
+            "listed": list(self.listed),
             "samples": self.samples,
             "seed": self.seed,
             "partitions": [p.to_json() for p in self.partitions],
@@ -300,12 +211,20 @@ def outcomes_plan(inputs: int, masks: Sequence[int], draws: int, given: int, bas
     return Plan(inputs, asked, drawn, weights if base_weight else weights[1:], draws)
 
 
-def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values) -> Integers:
+def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values, weights: Weights | None = None) -> Integers:
     """Exact integer sums of one batch: no noise, no budget, and no randomness but the values it is given.
 
     For each block the sums over its rows, the base first if there is one; then the weighted counts.
+
+    values   other values of each feature for every row, one array for each draw, or for each point of a listed feature
+    weights  those of the points of listed features; draws count alike
     """
-    found = asker.influences(rows, spec.plan, spec.names, values, absolute=spec.absolute)
+    if spec.single:
+        before, after = asker.means(rows, spec.names, values, weights or {}, absolute=spec.absolute)
+        base = [spec.base_weight * before[:, None]] if spec.base_weight else []
+        found = np.concatenate([*base, after if spec.absolute else -after], axis=1)
+    else:
+        found = asker.influences(rows, spec.plan, spec.names, values, absolute=spec.absolute)
     if spec.aggregate == "banzhaf":  # drawn sets with and without an input differ in more than that input
         found = found * [name in asker.predictor.features for (name,) in spec.items]
     if spec.aggregate == "unary" and spec.centred:
@@ -391,11 +310,11 @@ def resolve(
             'method="paper" pairs the rows of a table whose number of rows is public.',
             hint='use relation="replace-one" without units, or the default method',
         )
-    known = None
-    if marginals is not None:
-        for name in names:
-            marginals.rug(name)  # one that the marginals do not have is refused before anything is paid
-        known = marginals.receipt.entry.payload_hash
+    if marginals is None:
+        partitions = () if paper else cells_of(names, domain, request.cells)
+    else:  # a feature that the marginals do not have is refused before anything is paid
+        partitions = tuple(marginals.rug(name).partition for name in names)
+    paid = () if marginals is not None else partitions
     based = request.aggregate == "unary" and (request.quantity != "average" or bool(request.given))
     grouped = request.quantity in ("group", "disparity")
     spec = Spec(
@@ -407,11 +326,12 @@ def resolve(
         group=Group.of(request.group, domain) if grouped else None,
         method=request.method,
         draws=1,
+        listed=(),
         samples=_samples(request, len(names), orders),
         seed=request.seed,
-        partitions=() if paper or known is not None else cells_of(names, domain, request.cells),
-        marginals=known,
-        marginals_share=Fraction(0) if paper or known is not None else request.marginals_share,
+        partitions=paid,
+        marginals=None if marginals is None else marginals.receipt.entry.payload_hash,
+        marginals_share=request.marginals_share if paid else Fraction(0),
         # a base cancels what centring takes off; without one it pays where a row's coming or going counts
         centred=request.aggregate == "unary" and (based or neighbours.relation is Relation.ADD_REMOVE),
         base_weight=1 if based else 0,
@@ -419,13 +339,14 @@ def resolve(
         counts=_counts(request.quantity, neighbours),
         mechanism=Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism,
     )
-    return _with_draws(_with_weights(spec, neighbours, cost), request, neighbours, rows, cost)
+    points = {p.feature: int(points_in(domain[p.feature], p).sum()) for p in partitions}
+    return _with_draws(_with_weights(spec, neighbours, cost), request, neighbours, rows, cost, points)
 
 
 def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
     """The sets of features that are asked for: those of the request, or all that the model uses but the given ones."""
     used = [name for name in (domain if uses is None else uses) if name not in request.given]
-    items = tuple(_set(item) for item in (used if request.features is None else request.features))
+    items = tuple(set_of(item) for item in (used if request.features is None else request.features))
     for name in itertools.chain(request.given, *items):
         domain.column(name)
     if not items:
@@ -433,28 +354,6 @@ def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | No
     if (many := len({*itertools.chain(request.given, *items)})) > MOST_FEATURES:
         raise InputError(f"{many} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
     return items
-
-
-def cells_of(names: Sequence[str], domain: Domain, cells: int) -> tuple[Partition, ...]:
-    """The public cells of marginals that values are drawn from."""
-    return tuple(_cells(name, domain[name], cells) for name in names)
-
-
-def _cells(name: str, column: Column, cells: int) -> Partition:
-    """Every category; every whole number of a small integer column; else a third of the cells of equal width, and the
-    others graded: the first one holds the low end alone, and each next one is wider by the same factor.
-    """
-    if isinstance(column, Categorical) or (column.integer and column.values <= WHOLE_NUMBERS):
-        return partition_of(name, column, WHOLE_NUMBERS)
-    even = max(1, cells // 3)
-    width = float(column.values) if column.integer else column.high - column.low
-    least = 1.0 if column.integer else width / 10_000
-    parts = np.concatenate([np.linspace(0, width, even + 1), np.geomspace(least, width, max(1, cells - even))])
-    edges = column.low + np.unique(np.rint(parts) if column.integer else parts)
-    edges[-1] = column.high + 1 if column.integer else column.high
-    edges = np.unique(edges - 0.5 if column.integer else edges)
-    middles = (edges[:-1] + edges[1:]) / 2
-    return Partition(name, tuple(map(float, middles)), tuple(map(float, edges)))
 
 
 def _samples(request: InfluenceRequest, inputs: int, orders: int) -> int | None:
@@ -501,27 +400,39 @@ def _with_weights(spec: Spec, neighbours: Neighbours, cost: Cost) -> Spec:
     return min(candidates, key=lambda candidate: _variance(candidate, neighbours, cost))
 
 
-def _with_draws(spec: Spec, request: InfluenceRequest, neighbours: Neighbours, rows: int | None, cost: Cost) -> Spec:
-    """As many draws as make the Monte Carlo error half of the noise, if that does not take too many predictions.
+def _with_draws(
+    spec: Spec,
+    request: InfluenceRequest,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+    points: Mapping[str, int],
+) -> Spec:
+    """As many draws as make the Monte Carlo error half of the noise.
 
-    Drawn orders and sets take turns with the draws. More of these then cost no prediction, but fewer outcomes are
-    shared, and the bound may grow.
+    A feature by itself that has no more points than that is gone through point by point instead, so that there is no
+    such error, and no row is asked about more often than there are points. Sets of features have too many: draws are
+    as many as MOST_ASKED predictions allow. Drawn orders and sets take turns with the draws. More of these then cost no
+    prediction, but fewer outcomes are shared, and the bound may grow.
     """
-    if request.samples is not None and spec.samples is None:
-        asked = request.samples * spec.plan.asked
-        if asked > MOST_OUTCOMES:
-            raise InputError(
-                f"every row would be asked about {asked:,} times; {MOST_OUTCOMES:,} is the most.",
-                hint="fewer samples, or fewer features",
-            )
-        return replace(spec, draws=request.samples)
-    if spec.method == "paper":
-        return spec
     n, single = UNKNOWN_ROWS if rows is None else rows, spec.aggregate == "unary" and not spec.given
     drawn = n * (spec.K / 2 if single else spec.K) ** 2  # at most the variance of the sum for one draw
     wanted = math.ceil(4 * drawn / _variance(spec, neighbours, cost))
+    if request.samples is not None and spec.samples is None:
+        wanted = request.samples
+        if wanted * spec.plan.asked > MOST_OUTCOMES:
+            raise InputError(
+                f"every row would be asked about {wanted * spec.plan.asked:,} times; {MOST_OUTCOMES:,} is the most.",
+                hint="fewer samples, or fewer features",
+            )
+    elif spec.method == "paper":
+        return spec
+    if spec.single and spec.method != "paper":
+        listed = tuple(name for name in spec.names if points[name] <= wanted)
+        return replace(spec, draws=min(wanted, max(points.values())), listed=listed)
     if spec.samples is None:
-        return replace(spec, draws=max(1, min(wanted, MOST_DRAWS, MOST_ASKED // (n * spec.plan.asked))))
+        most = wanted if request.samples is not None else max(1, MOST_ASKED // (n * spec.plan.asked))
+        return replace(spec, draws=min(wanted, most))
     candidates = [spec, replace(spec, draws=min(wanted, -(-spec.samples // 2)))]
     return min(candidates, key=lambda candidate: _variance(candidate, neighbours, cost) + drawn / candidate.draws)
 
@@ -643,7 +554,7 @@ def explain(
     if spec.samples is None:
         return result
     known = result.marginals
-    given = {} if known is None else _histograms(spec.names, known)
+    given = {} if known is None else _references(spec.names, known, table.domain)
     return replace(result, sampling=_sampling_error(spec, asker, given))
 
 
@@ -673,14 +584,24 @@ class _Job:
     def drawn(self, gate: Gate, cost: Cost, marginals: Marginals | None) -> Integers:
         """Values from histograms that are released here, or were before."""
         spec, table = self.spec, self.table
-        known = self._released_cells(gate, cost) if marginals is None else _histograms(spec.names, marginals)
+        known = (
+            self._released_cells(gate, cost) if marginals is None else _references(spec.names, marginals, table.domain)
+        )
+        listed = {name: known[name] for name in spec.listed}
+        drawn = {name: reference for name, reference in known.items() if name not in listed}
+        weights = {name: reference.weights for name, reference in listed.items()}
+        draws = spec.draws if spec.single else spec.plan.most_draws
 
         def kernel(rows: Rows) -> Integers:
-            return statistic(rows, self.asker, spec, by_histogram(rows, known, spec.plan.most_draws).values)
+            every = {
+                name: [np.broadcast_to(p, rows.size) for p in reference.points] for name, reference in listed.items()
+            }
+            values = {**every, **by_histogram(rows, drawn, draws).values}
+            return statistic(rows, self.asker, spec, values, weights)
 
         return table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
 
-    def _released_cells(self, gate: Gate, cost: Cost) -> dict[str, Histogram]:
+    def _released_cells(self, gate: Gate, cost: Cost) -> dict[str, Reference]:
         spec, table = self.spec, self.table
         cells = histograms.Spec(spec.partitions, None)
 
@@ -688,13 +609,18 @@ class _Job:
             return histograms.statistic(rows, cells)
 
         exact = table.map_sum(gate, kernel, list(spec.names), size=cells.size, label=self.label)
-        noisy = gate.noisy_sum("counts", exact, _counts_bound(spec, gate.neighbours), cost)
-        return shares_of(spec.partitions, np.array(noisy, dtype=np.float64), table.size)
+        noisy = np.array(gate.noisy_sum("counts", exact, _counts_bound(spec, gate.neighbours), cost))
+        counts = counts_of(noisy, spec.partitions, total_of(noisy, spec.partitions, table.size))
+        return {
+            p.feature: Reference(table.domain[p.feature], p, shares_of(part))
+            for p, part in zip(spec.partitions, counts, strict=True)
+        }
 
     def paired(self, gate: Gate) -> Integers:
         """Values from other rows."""
         spec = self.spec
-        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, spec.plan.most_draws, spec.seed)
+        draws = spec.draws if spec.single else spec.plan.most_draws
+        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, draws, spec.seed)
 
         def kernel(batch: Replaced) -> Integers:
             return statistic(batch.rows, self.asker, spec, batch.values)
@@ -702,33 +628,8 @@ class _Job:
         return map_sum(kernel, batches, size=spec.size, label=self.label, total=self.table.size, parallel=self.parallel)
 
 
-def by_pairing(gathered: Gathered, names: Sequence[str], draws: int, seed: int) -> Iterator[Replaced]:
-    """Batches of single rows, each with another row that gives it values of all inputs, one for each draw: by public
-    permutations of the places.
-    """
-    rows, public = gathered.rows, PublicRandom(seed)
-    donors = [public.generator.permutation(rows.size) for _ in range(draws)]
-    for begin in range(0, rows.size, BATCH_ROWS):
-        place = slice(begin, min(begin + BATCH_ROWS, rows.size))
-        part = rows.take(place)
-        values = {name: [rows[name][donor[place]] for donor in donors] for name in names}
-        yield Replaced(part, values, [np.ones(part.size, dtype=bool)] * draws, np.arange(part.size))
-
-
-def shares_of(partitions: Sequence[Partition], noisy: NDArray[np.float64], rows: int | None) -> dict[str, Histogram]:
-    """Released counts as distributions, the same that `Marginals` makes of them."""
-    total = max(0.0, float(noisy.sum()) / len(partitions)) if rows is None else float(rows)
-    found, end = {}, 0
-    for partition in partitions:
-        begin, end = end, end + partition.size
-        counts = nearest_with_total(noisy[begin:end], total)
-        even = np.full(partition.size, 1 / partition.size)
-        found[partition.feature] = Histogram(counts / counts.sum() if counts.sum() > 0 else even, partition.edges)
-    return found
-
-
-def _histograms(names: Sequence[str], marginals: Marginals) -> dict[str, Histogram]:
-    return {name: Histogram(marginals.shares(name), marginals.rug(name).partition.edges) for name in names}
+def _references(names: Sequence[str], marginals: Marginals, domain: Domain) -> dict[str, Reference]:
+    return {name: marginals.reference(name, domain) for name in names}
 
 
 # Drawn orders and sets ------------------------------------------------------------------------------------------------
@@ -741,14 +642,14 @@ def _orders_for(spec: Spec, asker: Asker, noise: float, rows: int | None) -> int
     return max(LEAST_ORDERS, min(wanted, MOST_ASKED // (n * M) // 2 * 2, MOST_SAMPLES))
 
 
-def _sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Histogram]) -> tuple[float, ...]:
+def _sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> tuple[float, ...]:
     """The standard deviation that drawn orders or sets add to each influence: on rows drawn from released marginals."""
     assert spec.samples is not None
     pairs = -(-spec.samples // 2)
     return tuple(spec.outcome.range.width * spread / math.sqrt(pairs) for spread in _spread(spec, asker, known))
 
 
-def _spread(spec: Spec, asker: Asker, known: Mapping[str, Histogram]) -> list[float]:
+def _spread(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> list[float]:
     """The standard deviation between pairs of orders (or of sets) of the mean influence of public rows, in units of
     the range. All pairs meet the same rows and the same other values.
     """
@@ -761,74 +662,12 @@ def _spread(spec: Spec, asker: Asker, known: Mapping[str, Histogram]) -> list[fl
     return spread
 
 
-def _public_rows(public: PublicRandom, asker: Asker, known: Mapping[str, Histogram]) -> Rows:
+def _public_rows(public: PublicRandom, asker: Asker, known: Mapping[str, Reference]) -> Rows:
     """As many rows as a block has: evenly from the domain, but columns whose distribution was released from that."""
     rows = public.rows(asker.filler.domain, asker.filler.size)
-    columns = {name: _public_values(public, rows, name, histogram) for name, histogram in known.items()}
+    draw = public.generator
+    columns = {name: r.at(r.cell_at(draw.random(rows.size)), draw.random(rows.size)) for name, r in known.items()}
     return Rows(rows.domain, {**rows.columns, **columns}, rows.size)
-
-
-def _public_values(public: PublicRandom, rows: Rows, name: str, histogram: Histogram) -> NDArray[Any]:
-    column, draw = rows.domain[name], public.generator
-    cell = draw.choice(len(histogram.shares), rows.size, p=histogram.shares)
-    if isinstance(column, Categorical):
-        return column.clean(cell.astype(np.int32))
-    edges = np.asarray(histogram.edges)
-    return column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * draw.random(rows.size))
-
-
-# Words of the request -------------------------------------------------------------------------------------------------
-
-
-def _one_of(value: Any, known: Sequence[str], what: str) -> None:
-    if value not in known:
-        raise InputError(f"unknown {what} {value!r}."[:200], hint="use " + ", ".join(f'"{name}"' for name in known))
-
-
-def _whole(value: Any, what: str, most: int) -> None:
-    number = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (number and 1 <= value <= most):
-        raise InputError(f"{what} must be a whole number from 1 to {most}; got {value!r}."[:200])
-
-
-def _share(value: Any) -> Fraction:
-    try:
-        share = Fraction(value).limit_denominator(10**6)
-    except (TypeError, ValueError, OverflowError):
-        share = Fraction(0)
-    if isinstance(value, bool) or not 0 < share < 1:
-        raise InputError(f"marginals_share lies between 0 and 1; got {value!r}."[:200])
-    return share
-
-
-def _set(item: Item) -> tuple[str, ...]:
-    return (item,) if isinstance(item, str) else tuple(item)
-
-
-def _names(value: Any, what: str) -> tuple[str, ...]:
-    """One name or several different ones."""
-    listed = isinstance(value, str | Sequence) and not isinstance(value, bytes)
-    names = _set(value) if listed else ()
-    if not listed or not all(isinstance(name, str) for name in names):
-        raise InputError(f"{what} is a name or a list of names; got {value!r}."[:200])
-    if len(set(names)) < len(names):
-        raise InputError(f"{what} has a name twice.")
-    return names
-
-
-def _items(value: Any) -> tuple[Item, ...]:
-    """Names, and sets of names as tuples."""
-    if isinstance(value, str) or not isinstance(value, Sequence) or not len(value):
-        raise InputError(
-            "features must be a list of names, or of tuples of names for sets.",
-            hint='features=["age", ("sex", "race")], or leave it out for all',
-        )
-    items = [item if isinstance(item, str) else _names(item, "a set of features") for item in value]
-    if any(not item for item in items):
-        raise InputError("a set of features has at least one.")
-    if len({frozenset(_set(item)) for item in items}) < len(items):
-        raise InputError("a feature or a set of features is asked for twice.")
-    return tuple(items)
 
 
 def influence(

@@ -40,7 +40,6 @@ from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, ScoreRange, Sensitivity
 from dpexplain.data.assignment import assignment_for
 from dpexplain.data.donors import (
-    Histogram,
     Replaced,
     by_group,
     by_histogram,
@@ -600,12 +599,10 @@ class _Job:
     def _row_sums(self, gate: Gate, marginals: Marginals) -> Integers:
         """Rows take their values from released histograms."""
         spec = self.spec
-        histograms = {
-            name: Histogram(marginals.shares(name), marginals.rug(name).partition.edges) for name in spec.features
-        }
+        references = {name: marginals.reference(name, self.table.domain) for name in spec.features}
 
         def kernel(rows: Rows) -> Integers:
-            return statistic(by_histogram(rows, histograms, spec.draws), self.predictor, spec)
+            return statistic(by_histogram(rows, references, spec.draws), self.predictor, spec)
 
         return self.table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,25 +27,20 @@ from scipy.special import ndtri, stdtrit
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, Column, Domain, Numeric, PublicRange
+from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence import (
-    MOST_FEATURES,
-    MOST_OUTCOMES,
-    MOST_SAMPLES,
-    InfluenceRequest,
-    cells_of,
-    items_of,
-)
+from dpexplain.explainers.influence import MOST_FEATURES, MOST_OUTCOMES, items_of
+from dpexplain.explainers.influence_request import MOST_SAMPLES, InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Outcome, Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
-from dpexplain.grids import Partition
+from dpexplain.grids import cells_of
 from dpexplain.models import Model, Predictor
+from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.person import PersonInfluence, coefficient_norm, runs_of
 from dpexplain.surrogate import Space
@@ -54,7 +48,6 @@ from dpexplain.surrogate import Space
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-INSIDE = 4  # points in a cell of a continuous feature
 GRID = 4_096  # combinations of points that a model is asked about one by one
 EVALUATIONS = 2**19  # changed records that a model is asked about for all persons together, where values are drawn
 FEWEST, MOST = 2**12, 2**15  # for one of them
@@ -191,68 +184,14 @@ def record_of(persons: Rows, place: int) -> JsonObject:
 # Other values ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """A released marginal as something to take values from."""
-
-    column: Column
-    partition: Partition
-    shares: Floats  # of the cells, adding up to one
-
-    @cached_property
-    def _inside(self) -> Integers:
-        """How many points stand for each cell: each whole number of a narrow one, a few spread evenly over others."""
-        if self.partition.edges is None:
-            return np.ones(self.partition.size, dtype=np.int64)
-        assert isinstance(self.column, Numeric)
-        width = np.diff(self.partition.edges)
-        return (
-            np.minimum(INSIDE, np.rint(width)).astype(np.int64) if self.column.integer else np.full(len(width), INSIDE)
-        )
-
-    @cached_property
-    def cells(self) -> Integers:
-        """The cell of each point."""
-        return np.repeat(np.arange(self.partition.size), self._inside)
-
-    @cached_property
-    def points(self) -> NDArray[Any]:
-        """Values, or codes of categories. All points of a cell count alike."""
-        number = np.arange(len(self.cells)) - np.repeat(np.cumsum(self._inside) - self._inside, self._inside)
-        return self._at(self.cells, (number + 0.5) / self._inside[self.cells])
-
-    def _at(self, cell: Integers, part: Floats) -> NDArray[Any]:
-        """The value that lies `part` of the way through a cell."""
-        if self.partition.edges is None:
-            assert isinstance(self.column, Categorical)
-            return self.column.clean(cell.astype(np.int32))
-        assert isinstance(self.column, Numeric)
-        edges = np.asarray(self.partition.edges)
-        return self.column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * part)
-
-    @cached_property
-    def by_cell(self) -> Floats:
-        """From the outcomes at (own value, points) to the mean outcome in each cell: one line for each cell."""
-        lines = np.zeros((self.partition.size, 1 + len(self.cells)))
-        lines[self.cells, 1 + np.arange(len(self.cells))] = 1 / self._inside[self.cells]
-        return lines
-
-    @cached_property
-    def kept_or_replaced(self) -> Floats:
-        """From the same to two numbers: with the own value, and the mean over the marginal."""
-        own = np.zeros((1, 1 + len(self.cells)))
-        own[0, 0] = 1.0
-        return np.concatenate([own, self.shares[None, :] @ self.by_cell])
-
-    def drawn(self, public: PublicRandom, batches: Sequence[int]) -> tuple[NDArray[Any], Integers]:
-        """Values and their cells, batch after batch, spread evenly over the marginal: one of a batch of ten in each
-        tenth of it.
-        """
-        draw = public.generator
-        even = np.concatenate([(draw.permutation(size) + draw.random(size)) / size for size in batches])
-        ends = np.cumsum(self.shares)
-        cell = np.searchsorted(ends[:-1], even * ends[-1], side="right")
-        return self._at(cell, draw.random(len(even))), cell
+def drawn(reference: Reference, public: PublicRandom, batches: Sequence[int]) -> tuple[NDArray[Any], Integers]:
+    """Values and their cells, batch after batch, spread evenly over the marginal: one of a batch of ten in each tenth
+    of it.
+    """
+    draw = public.generator
+    even = np.concatenate([(draw.permutation(size) + draw.random(size)) / size for size in batches])
+    cell = reference.cell_at(even)
+    return reference.at(cell, draw.random(len(even))), cell
 
 
 # The game -------------------------------------------------------------------------------------------------------------
@@ -358,19 +297,19 @@ class Player:
         own   for each influence, the inputs that it is of, as a mask
         """
         public, batches = PublicRandom(STREAM + self.question.seed), _batches(plan.most_draws)
-        drawn = [self.references[name].drawn(public, batches) for name in names]
+        others = [drawn(self.references[name], public, batches) for name in names]
         inside = [plan.masks >> j & 1 == 1 for j in range(len(names))]
 
         def changed(persons: Rows) -> dict[str, NDArray[Any]]:
             return {
-                name: np.where(inside[j], drawn[j][0][plan.draws], persons[name][:, None])
+                name: np.where(inside[j], others[j][0][plan.draws], persons[name][:, None])
                 for j, name in enumerate(names)
             }
 
         game = self._game(len(plan.masks), changed)
         weights = -plan.weights / plan.denominator
         slopes = [
-            _group_slopes(self.references[name], drawn[j][1], plan, game, _moved(weights, inside[j], own, j))
+            _group_slopes(self.references[name], others[j][1], plan, game, _moved(weights, inside[j], own, j))
             for j, name in enumerate(names)
         ]
         batch = np.repeat(np.arange(len(batches)), batches)[plan.draws]
@@ -476,9 +415,7 @@ def answers(
     """For each person, all that a `PersonInfluence` has to know besides the marginals: public, enough to rebuild it."""
     scores = checked_scores(predictor, persons)
     references = {
-        name: Reference(persons.domain[name], marginals.rug(name).partition, marginals.shares(name))
-        for name in question.names
-        if name in predictor.features
+        name: marginals.reference(name, persons.domain) for name in question.names if name in predictor.features
     }
     found, outcome = Player(question, persons, references, predictor).play(), question.outcome
     outcomes = outcome.range.low + outcome.quantized(scores) * (outcome.range.width / outcome.range.levels)

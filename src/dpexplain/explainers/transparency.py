@@ -39,7 +39,6 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
-from dpexplain.explainers.influence import EVEN_CELLS, GRADED_CELLS, cells_of
 from dpexplain.explainers.marginals import MarginalsRequest, builds_on, known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.persons import (
@@ -50,7 +49,7 @@ from dpexplain.explainers.persons import (
     read_persons,
 )
 from dpexplain.games import Asker, Outcome
-from dpexplain.grids import Partition
+from dpexplain.grids import CELLS, Partition, cells_of
 from dpexplain.models import Model
 from dpexplain.results import Marginals
 from dpexplain.results.base import Receipt, receipt_for
@@ -84,7 +83,7 @@ class TransparencyRequest:
     aggregate: str = "shapley"
     outcome: str | None = None
     threshold: float | None = None
-    cells: int = EVEN_CELLS + GRADED_CELLS
+    cells: int = CELLS
     samples: int | None = None
     exact: bool | None = None
     seed: int = 0

@@ -112,3 +112,33 @@ class Asker:
             found = self.ask(rows, inputs, {name: values[name][draw] for name in used}) if used else before
             sums += (-np.abs(found - before) if absolute else found)[:, None] * weights[None, :]
         return plan.divided(sums)
+
+    def means(
+        self,
+        rows: Rows,
+        names: Sequence[str],
+        values: Mapping[str, Sequence[NDArray[np.generic]]],
+        weights: Mapping[str, Integers],
+        *,
+        absolute: bool,
+    ) -> tuple[Integers, Integers]:
+        """The outcomes of rows as they are; and one line for each row: its mean outcome (or with `absolute` the mean of
+        how far it moves) when one input after the other is replaced, each by itself.
+
+        Other values count by their weights, or alike where there are none. A mean of numbers in {0..K}, rounded down,
+        lies in {0..K}, whatever the weights are.
+        """
+        inputs = self.predictor.inputs(rows)
+        before = self.ask(rows, inputs, {})
+        found = np.zeros((rows.size, len(names)), dtype=np.int64)
+        for name, line in zip(names, found.T, strict=True):
+            if name not in self.predictor.features:
+                line += 0 if absolute else before
+                continue
+            each = weights.get(name, np.ones(len(values[name]), dtype=np.int64))
+            for value, weight in zip(values[name], each.tolist(), strict=True):
+                if weight:
+                    after = self.ask(rows, inputs, {name: value})
+                    line += weight * (np.abs(after - before) if absolute else after)
+            line //= each.sum()
+        return before, found

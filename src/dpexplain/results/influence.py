@@ -231,7 +231,9 @@ class TableInfluence(Influence):
 
     @property
     def caveat(self) -> str:
-        return self.note or ""
+        if self.note is not None or not self._mostly_drawn:
+            return self.note or ""
+        return "Chance in what was drawn for each row widens these intervals more than the noise; more samples help."
 
     # Released numbers -------------------------------------------------------------------------------------------------
 
@@ -338,6 +340,13 @@ class TableInfluence(Influence):
         sampled = (self.sampling[item] / self._step) ** 2 if self.sampling else 0.0
         return found, math.sqrt(drawn + sampled)
 
+    @property
+    def _mostly_drawn(self) -> bool:
+        """Whether the Monte Carlo error of some influence is larger than the noise."""
+        _, noise = self._released
+        found = [self._coefficients(item) for item in range(len(self.items))]
+        return any(drawn > noise.std * math.hypot(*coefficients) for coefficients, drawn in found)
+
     def _drawn(self, item: int, block: int) -> float:
         """At most the standard deviation of one row's influence over its draws, in whole steps.
 
@@ -346,6 +355,8 @@ class TableInfluence(Influence):
         that of their mean; m is taken where it is largest within twice the noise.
         """
         spec, K = self.spec, float(self.output.levels)
+        if set(spec["items"][item]) <= set(spec["listed"]):
+            return 0.0  # every point of its distribution was asked about
         single = self.aggregate == "unary" and not self.given
         spread = (0.5 if single else 1.0) * K
         if single and self.quantity == "average":

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
 from dpexplain.grids import Partition
+from dpexplain.reference import Reference
 from dpexplain.results.base import Floats, Receipt, Result
 
 if TYPE_CHECKING:
@@ -28,8 +32,7 @@ class Rug:
 
     @property
     def shares(self) -> Floats:
-        total = self.counts.sum()
-        return self.counts / total if total > 0 else np.full(len(self.counts), 1 / len(self.counts))
+        return shares_of(self.counts)
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,7 @@ class Marginals(Result):
     @cached_property
     def total(self) -> float:
         """The number of rows: public, or the mean of the histograms' noisy totals."""
-        rows = self.receipt.request["table"]["rows"]
-        return float(rows) if rows is not None else max(0.0, float(self.part("counts")[0].sum()) / len(self.partitions))
+        return total_of(self.part("counts")[0], self.partitions, self.receipt.request["table"]["rows"])
 
     @cached_property
     def _slices(self) -> dict[str, slice]:
@@ -59,13 +61,15 @@ class Marginals(Result):
 
     @cached_property
     def values(self) -> Floats:
-        noisy = self.part("counts")[0].astype(np.float64)
-        return np.concatenate([nearest_with_total(noisy[place], self.total) for place in self._slices.values()])
+        return np.concatenate(counts_of(self.part("counts")[0], self.partitions, self.total))
 
     def shares(self, feature: str) -> Floats:
         """The estimated distribution of one feature over its cells; it adds up to one."""
-        counts = self.values[self._slices[feature]]
-        return counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1 / len(counts))
+        return shares_of(self.values[self._slices[feature]])
+
+    def reference(self, feature: str, domain: Domain) -> Reference:
+        """The same as something to take other values from."""
+        return Reference(domain[feature], self.rug(feature).partition, self.shares(feature))
 
     def rug(self, feature: str) -> Rug:
         """The histogram of one feature in the form that curves show."""
@@ -103,6 +107,22 @@ class Marginals(Result):
         if not len(marginals.interval()[0]) == len(marginals.values) == cells:
             raise ValueError("the cells do not fit the released values")
         return marginals
+
+
+def total_of(noisy: NDArray[np.int64], partitions: Sequence[Partition], rows: int | None) -> float:
+    """The number of rows: public, or the mean of the noisy totals of several partitions."""
+    return float(rows) if rows is not None else max(0.0, float(noisy.sum()) / len(partitions))
+
+
+def counts_of(noisy: NDArray[np.int64], partitions: Sequence[Partition], total: float) -> list[Floats]:
+    """The counts of each partition, never negative, and all with one total."""
+    ends = np.cumsum([partition.size for partition in partitions])[:-1]
+    return [nearest_with_total(part, total) for part in np.split(noisy.astype(np.float64), ends)]
+
+
+def shares_of(counts: Floats) -> Floats:
+    """Counts as a distribution; an even one where there is nothing."""
+    return counts / counts.sum() if counts.sum() > 0 else np.full(len(counts), 1 / len(counts))
 
 
 def nearest_with_total(values: Floats, total: float) -> Floats:

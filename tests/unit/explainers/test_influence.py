@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -242,15 +243,53 @@ def test_outcomes_follow_the_model(make_table, frame):
 
 
 def test_draws_follow_the_noise():
-    draws = [resolved(cost=pure(epsilon)).draws for epsilon in (0.01, 0.1, 0.2)]
-    assert draws[0] == 1 < draws[1] < draws[2] <= qii.MOST_DRAWS
-    spec = resolved(cost=pure(0.2))
+    pair = {"features": [("age", "sex"), "income"]}
+    draws = [resolved(cost=pure(epsilon), **pair).draws for epsilon in (0.01, 0.1, 0.2)]
+    assert draws[0] == 1 < draws[1] < draws[2]
+    spec = resolved(cost=pure(0.2), **pair)
     noise = qii.forecast(spec, REPLACE_ONE, pure(0.2))["influences"].std
     assert 0.45 < spec.K / 2 * math.sqrt(10_000 / spec.draws) / noise <= 0.5  # worst case against the noise
-    most = resolved(cost=pure(100), rows=10**6)
-    assert most.draws * most.plan.asked * 10**6 <= max(qii.MOST_ASKED, 10**6 * most.plan.asked)
-    assert resolved(cost=pure(1), samples=7).draws == 7
+    most = resolved(cost=pure(100), rows=10**6, **pair)
+    assert most.draws > 1
+    assert most.plan.asked * 10**6 <= qii.MOST_ASKED
+    assert resolved(cost=pure(1), samples=7, **pair).draws == 7
     assert resolved(method="paper").draws == 1
+
+
+def test_features_with_few_points_are_gone_through():
+    """So the Monte Carlo error of a feature by itself is at most half of the noise at any price."""
+    points = {"age": 10, "sex": 2, "income": 4 * qii.cells_of(["income"], DOMAIN, 24)[0].size}
+    listed = [resolved(cost=pure(epsilon)).listed for epsilon in (0.01, 0.1, 0.3, 1, 100)]
+    assert listed[0] == ()
+    assert listed[-1] == ("age", "sex", "income")
+    assert all(set(few) <= set(more) for few, more in itertools.pairwise(listed))
+    for epsilon, rows in itertools.product((0.01, 0.1, 0.3, 1, 100), (100, 10**4, 10**7)):
+        spec = resolved(cost=pure(epsilon), rows=rows)
+        noise = qii.forecast(spec, REPLACE_ONE, pure(epsilon))["influences"].std
+        assert all(points[name] <= spec.draws for name in spec.listed)
+        assert all(name in spec.listed or points[name] > spec.draws for name in points)
+        assert set(spec.listed) == set(points) or spec.K / 2 * math.sqrt(rows / spec.draws) <= noise / 2
+    assert resolved(samples=7).listed == ("sex",)
+    assert resolved(method="paper", samples=7).listed == resolved(aggregate="shapley", samples=7).listed == ()
+
+
+@pytest.mark.parametrize(
+    ("samples", "listed"), [(2, [False, True, False]), (10, [True, True, False]), (100, [True] * 3)]
+)
+def test_what_is_gone_through_has_no_monte_carlo_error(make_table, frame, model, samples, listed):
+    found = influence(make_table(frame), model, epsilon=0.5, samples=samples)
+    assert found.spec["listed"] == [name for name, every in zip(found.items, listed, strict=True) if every]
+    assert [found._drawn(item, 0) == 0 for item in range(3)] == listed
+
+
+@pytest.mark.parametrize(("samples", "epsilon"), [(1, 50), (1, 0.05), (400, 1)])
+def test_more_samples_are_asked_for_where_they_would_help(make_table, frame, model, samples, epsilon):
+    found = influence(
+        make_table(frame, budget=dpx.Budget(50)), model, features=[("age", "sex")], epsilon=epsilon, samples=samples
+    )
+    _, noise = found.part("influences")
+    assert found._mostly_drawn == (found._drawn(0, 0) / math.sqrt(400) > noise.std / 400) == (epsilon == 50)
+    assert any("more samples help" in sentence for sentence in found.sentences()) == found._mostly_drawn
 
 
 def test_all_sets_up_to_eight_inputs():
@@ -346,7 +385,7 @@ def test_the_outlook_is_what_results_say(make_table, frame, model, neighbours, c
     setting = Setting(DOMAIN, UNIT, neighbours, 4_000, 4_000, None, list(DOMAIN))
     told = qii.outlook(request, setting, cost)
     found = qii.explain(table, model, request, cost=cost)
-    half = (found.interval()[1] - found.values)[0]  # of age, far from the ends of the range
+    half = (found.interval()[1] - found.values)[2]  # of income, which is drawn, and far from the ends of the range
     assert told.error == pytest.approx(half, rel=0.15)
     assert told.law == found.part("influences")[1].law
     assert told.points == 3

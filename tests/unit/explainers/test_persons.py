@@ -10,9 +10,10 @@ import dpexplain as dpx
 from dpexplain.explainers import persons
 from dpexplain.explainers.influence import InfluenceRequest
 from dpexplain.explainers.outlook import Setting
-from dpexplain.explainers.persons import Reference, person_influence
+from dpexplain.explainers.persons import person_influence
 from dpexplain.games import Outcome
 from dpexplain.grids import partition_of
+from dpexplain.reference import Reference
 from dpexplain.results.person import PersonInfluence
 
 ROW = {"age": 25, "sex": "Male", "income": 50.0}
@@ -192,7 +193,7 @@ def test_points_stand_for_their_cells(domain):
     assert age.points.tolist() == list(range(20, 30))
     assert age.cells.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
     sex = Reference(domain["sex"], partition_of("sex", domain["sex"], 5), np.array([0.25, 0.75]))
-    codes, cells = sex.drawn(dpx.data.PublicRandom(0), [40, 40])
+    codes, cells = persons.drawn(sex, dpx.data.PublicRandom(0), [40, 40])
     assert codes.tolist() == cells.tolist()
     assert [int(part.sum()) for part in np.split(codes, 2)] == [30, 30]  # evenly, in each batch
 

@@ -167,7 +167,7 @@ def test_a_larger_epsilon_helps(make_table, frame, model):
 @pytest.mark.parametrize("outcome", ["class", "score"])
 @pytest.mark.parametrize("quantity", list(PEOPLE))
 def test_words(ask, quantity, outcome):
-    found = ask(quantity, outcome=outcome)
+    found = ask(quantity, outcome=outcome, samples=None)
     said = found.sentences(2)
     assert len(said) == 2
     starts = {"average": ("For ", "The score"), "group": ("Where sex is Female, ",), "disparity": ("sex lowers the ",)}

@@ -1,0 +1,98 @@
+"""A released distribution over public cells, as something to take other values from: point by point, or at random.
+
+Numbers that say where in the distribution a value lies are handed over: secret ones for a private row, public ones for
+a person or a synthetic row. Nothing here draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.domain import Categorical, Column, Numeric
+from dpexplain.grids import Partition
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+INSIDE = 4  # points in a cell of many values
+WHOLE = 2**30  # what the weights of all points add up to
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The cells of one column and their shares, which add up to one. Inside a cell all values count alike."""
+
+    column: Column
+    partition: Partition
+    shares: Floats
+
+    def at(self, cell: Integers, part: Floats) -> NDArray[Any]:
+        """The values that lie `part` of the way through a cell: numbers, or codes of categories."""
+        if self.partition.edges is None:
+            assert isinstance(self.column, Categorical)
+            return self.column.clean(cell.astype(np.int32))
+        assert isinstance(self.column, Numeric)
+        edges = np.asarray(self.partition.edges)
+        return self.column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * part)
+
+    def cell_at(self, even: Floats) -> Integers:
+        """The cells that lie `even` of the way through the distribution."""
+        ends = np.cumsum(self.shares)
+        found: Integers = np.searchsorted(ends[:-1], even * ends[-1], side="right")
+        return found
+
+    # Point by point ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _inside(self) -> Integers:
+        return points_in(self.column, self.partition)
+
+    @cached_property
+    def cells(self) -> Integers:
+        """The cell of each point."""
+        return np.repeat(np.arange(self.partition.size), self._inside)
+
+    @cached_property
+    def points(self) -> NDArray[Any]:
+        """Values that stand for the cells. All points of a cell count alike."""
+        number = np.arange(len(self.cells)) - np.repeat(np.cumsum(self._inside) - self._inside, self._inside)
+        return self.at(self.cells, (number + 0.5) / self._inside[self.cells])
+
+    @cached_property
+    def weights(self) -> Integers:
+        """The share of each point in whole parts, WHOLE in all: rounded down, and what is left to the largest rests."""
+        exact = self.shares[self.cells] / self._inside[self.cells] * WHOLE
+        found = np.floor(exact).astype(np.int64)
+        rests = np.argsort(found - exact, kind="stable")
+        found[rests[: max(0, WHOLE - int(found.sum()))]] += 1
+        found[np.argmax(found)] += WHOLE - int(found.sum())  # what shares of not quite one leave
+        return found
+
+    @cached_property
+    def by_cell(self) -> Floats:
+        """From the outcomes at (own value, points) to the mean outcome in each cell: one line for each cell."""
+        lines = np.zeros((self.partition.size, 1 + len(self.cells)))
+        lines[self.cells, 1 + np.arange(len(self.cells))] = 1 / self._inside[self.cells]
+        return lines
+
+    @cached_property
+    def kept_or_replaced(self) -> Floats:
+        """From the same to two numbers: with the own value, and the mean over the distribution."""
+        own = np.zeros((1, 1 + len(self.cells)))
+        own[0, 0] = 1.0
+        return np.concatenate([own, self.shares[None, :] @ self.by_cell])
+
+
+def points_in(column: Column, partition: Partition) -> Integers:
+    """How many points stand for each cell: each whole number of a narrow one, a few spread evenly over others."""
+    if partition.edges is None:
+        return np.ones(partition.size, dtype=np.int64)
+    width = np.diff(partition.edges)
+    if isinstance(column, Numeric) and column.integer:
+        return np.minimum(INSIDE, np.rint(width)).astype(np.int64)
+    return np.full(len(width), INSIDE)
