@@ -3,18 +3,20 @@
 Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed,
              marginals included. Public: the model, the outcome, the group, the cells, the declared domain, and the
              number of rows under replace-one without units. Nothing is promised about the model's training data.
-Statistic    o(S) is a row's outcome with the inputs S replaced by values drawn from released histograms; each row has
-             secret draws of its own. A row adds its influences: o() - o(S) for each set S, or Shapley or Banzhaf
-             values. "average" takes |o() - o(S)| over everybody; "group" adds up the rows of a group, "disparity" also
-             those of all others, in a block of its own. Counts stand beside the sums where they are private.
+Statistic    o(S) is a row's outcome with the inputs S replaced by values of released histograms: all of them by their
+             weights, or secret draws of the row's own. A row adds its influences: o() - o(S) for each set S, or Shapley
+             or Banzhaf values. "average" takes |o() - o(S)| over everybody; "group" adds up the rows of a group,
+             "disparity" also those of all others, in a block of its own. Counts stand beside the sums where they are
+             private.
              For sets, o() and each o(S) are summed apart and subtracted after the noise: half the range.
 Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), w the weight of a count and k rows of a
              unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
              crossing over 2 k (N + w). `sensitivity` has the proof.
 Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
              intervals and words are post-processing. With marginals that were released before, all is for the sums.
-             Draws are as many as keep the Monte Carlo error below half of the noise, if that takes no more than
-             MOST_ASKED predictions; what is left of it is in the intervals.
+             Draws are as many as keep the Monte Carlo error below half of the noise; a feature with no more points than
+             that is gone through point by point. Sets, Shapley and Banzhaf values end at MOST_ASKED predictions; what
+             is left of the Monte Carlo error is in the intervals.
 References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
              explained once and a donor once, so that the bound doubles; Laplace noise).
 """
