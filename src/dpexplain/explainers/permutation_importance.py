@@ -39,14 +39,7 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, ScoreRange, Sensitivity
 from dpexplain.data.assignment import assignment_for
-from dpexplain.data.donors import (
-    Replaced,
-    by_group,
-    by_histogram,
-    by_permutation,
-    deal,
-    gather,
-)
+from dpexplain.data.donors import Replaced, by_group, by_histogram, by_permutation, deal, gather
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
@@ -503,6 +496,10 @@ def explain(
     marginals: Marginals | None = None,
 ) -> Importance:
     """Release the importances of `request` for `cost`."""
+    if marginals is not None:
+        known_marginals(table, marginals)
+        if request.method == "paper":
+            raise InputError('method="paper" has no use for marginals.', hint="leave them out")
     spec = resolve(
         request,
         table.domain,
@@ -629,8 +626,4 @@ def permutation_importance(
     `marginals` that were released before. Options: see `requests.PermutationImportance`.
     """
     request = PermutationImportance(target=target, features=features, **options)
-    if marginals is not None:
-        known_marginals(table, marginals)
-        if request.method == "paper":
-            raise InputError('method="paper" has no use for marginals.', hint="leave them out")
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)
