@@ -138,17 +138,21 @@ def partition_of(feature: str, column: Column, cells: int) -> Partition:
     return Partition(feature, tuple(map(float, middles)), tuple(map(float, edges)))
 
 
-def cells_of(names: Sequence[str], domain: Domain, cells: int) -> tuple[Partition, ...]:
+def cells_of(
+    names: Sequence[str], domain: Domain, cells: int, most_whole: int = WHOLE_NUMBERS
+) -> tuple[Partition, ...]:
     """The public cells of marginals that values are drawn from."""
-    return tuple(_graded(name, domain[name], cells) for name in names)
+    return tuple(_graded(name, domain[name], cells, most_whole) for name in names)
 
 
-def _graded(name: str, column: Column, cells: int) -> Partition:
-    """Every category; every whole number of a small integer column; else a third of the cells of equal width, and the
-    others graded: the first one holds the low end alone, and each next one is wider by the same factor.
+def _graded(name: str, column: Column, cells: int, most_whole: int) -> Partition:
+    """Every category; every whole number of a small integer column, or equal cells if it has more than `most_whole`;
+    else a third of the cells of equal width, and the others graded: the first one holds the low end alone, and each
+    next one is wider by the same factor.
     """
     if isinstance(column, Categorical) or (column.integer and column.values <= WHOLE_NUMBERS):
-        return partition_of(name, column, WHOLE_NUMBERS)
+        few = isinstance(column, Categorical) or column.values <= most_whole
+        return partition_of(name, column, WHOLE_NUMBERS if few else cells)
     even = max(1, cells // 3)
     width = float(column.values) if column.integer else column.high - column.low
     least = 1.0 if column.integer else width / 10_000

@@ -19,7 +19,7 @@ from dpexplain.grids import Partition
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-INSIDE = 4  # points in a cell of many values
+INSIDE, POINTS = 4, 101  # points in a cell of many values, and of a whole column of cells, at most
 WHOLE = 2**30  # what the weights of all points add up to
 
 
@@ -89,10 +89,12 @@ class Reference:
 
 
 def points_in(column: Column, partition: Partition) -> Integers:
-    """How many points stand for each cell: each whole number of a narrow one, a few spread evenly over others."""
+    """How many points stand for each cell: each whole number of a narrow one, a few spread evenly over others; one,
+    where there are many cells.
+    """
     if partition.edges is None:
         return np.ones(partition.size, dtype=np.int64)
-    width = np.diff(partition.edges)
+    width, most = np.diff(partition.edges), min(INSIDE, max(1, POINTS // partition.size))
     if isinstance(column, Numeric) and column.integer:
-        return np.minimum(INSIDE, np.rint(width)).astype(np.int64)
-    return np.full(len(width), INSIDE)
+        return np.minimum(most, np.rint(width)).astype(np.int64)
+    return np.full(len(width), most)

@@ -55,7 +55,7 @@ from dpexplain.explainers.influence_request import InfluenceRequest as Influence
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Asker, Group, Norms, Outcome, Plan, coalitions_plan, exact_plan, norms, orders_plan
 from dpexplain.games.plans import EXACT
-from dpexplain.grids import Partition, cells_of
+from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
 from dpexplain.models import Model
 from dpexplain.reference import Reference, points_in
 from dpexplain.results import Marginals
@@ -67,6 +67,7 @@ Integers = NDArray[np.int64]
 Values = Mapping[str, Sequence[NDArray[np.generic]]]
 Weights = Mapping[str, Integers]
 
+CELLS_FACTOR, FEWEST_CELLS = 2.4, 6
 FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES = 62  # that are replaced somewhere: the bits of a mask
 MOST_OUTCOMES = 2**18  # of one row
@@ -313,7 +314,7 @@ def resolve(
             hint='use relation="replace-one" without units, or the default method',
         )
     if marginals is None:
-        partitions = () if paper else cells_of(names, domain, request.cells)
+        partitions = () if paper else _partitions(names, domain, request, neighbours, rows, cost)
     else:  # a feature that the marginals do not have is refused before anything is paid
         partitions = tuple(marginals.rug(name).partition for name in names)
     paid = () if marginals is not None else partitions
@@ -356,6 +357,28 @@ def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | No
     if (many := len({*itertools.chain(request.given, *items)})) > MOST_FEATURES:
         raise InputError(f"{many} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
     return items
+
+
+def _partitions(
+    names: Sequence[str],
+    domain: Domain,
+    request: InfluenceRequest,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+) -> tuple[Partition, ...]:
+    """The cells of marginals that are paid for here: the fewer, the more noise a count has beside the rows.
+
+    With m cells the error of a distribution has two parts, noise that grows like sqrt(m) s/n, s the noise of a count,
+    and what cells blur, which falls like 1/m or faster. Adult, where the factor was found, is flat around it.
+    """
+    if request.cells is not None:
+        return cells_of(names, domain, request.cells)
+    counts_cost, _ = split(cost, request.marginals_share)
+    noise = best(Sensitivity.of_counts(neighbours, len(names)), len(names), counts_cost)
+    wanted = CELLS_FACTOR * math.sqrt((UNKNOWN_ROWS if rows is None else rows) / noise.std)
+    cells = round(min(max(wanted, FEWEST_CELLS), WHOLE_NUMBERS))
+    return cells_of(names, domain, cells, most_whole=min(2 * cells, WHOLE_NUMBERS))
 
 
 def _samples(request: InfluenceRequest, inputs: int, orders: int) -> int | None:

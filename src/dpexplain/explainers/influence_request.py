@@ -9,7 +9,7 @@ from typing import Any
 
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.errors import InputError
-from dpexplain.grids import CELLS, WHOLE_NUMBERS
+from dpexplain.grids import WHOLE_NUMBERS
 
 Item = str | Sequence[str]
 
@@ -36,6 +36,7 @@ class InfluenceRequest:
     exact      whether Shapley and Banzhaf values take all sets of inputs (default: up to 8 inputs, without `samples`)
     method     "default", or "paper": values from other rows by public pairings, Laplace noise, replace-one only
     cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike
+               (default: for a table by forecast, for a person 24)
     marginals_share  the part of the price that is paid for marginals
     mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
     seed       of public pairings, orders and sets
@@ -52,7 +53,7 @@ class InfluenceRequest:
     samples: int | None = None
     exact: bool | None = None
     method: str = "default"
-    cells: int = CELLS
+    cells: int | None = None
     marginals_share: Any = MARGINALS_SHARE
     mechanism: str | None = None
     seed: int = 0
@@ -71,8 +72,8 @@ class InfluenceRequest:
         self._check_people()
         _whole(self.samples, "samples", MOST_SAMPLES)
         _whole(self.cells, "cells", WHOLE_NUMBERS)
-        if self.cells is None or self.exact not in (None, True, False):
-            raise InputError("cells is a whole number, and exact is true, false or left out.")
+        if self.exact not in (None, True, False):
+            raise InputError("exact is true, false or left out.")
         if self.exact and self.aggregate == "unary":
             raise InputError(
                 "exact belongs to Shapley and Banzhaf values.", hint='aggregate="shapley", or leave it out'

@@ -38,7 +38,7 @@ from dpexplain.explainers.influence import MOST_FEATURES, MOST_OUTCOMES, items_o
 from dpexplain.explainers.influence_request import MOST_SAMPLES, InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Outcome, Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
-from dpexplain.grids import cells_of
+from dpexplain.grids import CELLS, cells_of
 from dpexplain.models import Model, Predictor
 from dpexplain.reference import Reference
 from dpexplain.results import Marginals
@@ -473,7 +473,7 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     through the feature with most cells: hardly any is moved further. Monte Carlo error is left out.
     """
     question = question_of(request, setting.domain, setting.output, setting.label, setting.features)
-    spec = histograms.Spec(cells_of(question.names, setting.domain, request.cells), request.mechanism)
+    spec = histograms.Spec(cells_of(question.names, setting.domain, request.cells or CELLS), request.mechanism)
     noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
     cells = max(partition.size for partition in spec.partitions)
     half = np.repeat([0.0, 1.0], [cells // 2, cells - cells // 2])
@@ -514,7 +514,7 @@ def person_influence(
         known = histograms.known_marginals(table, marginals, question.names)
     else:
         assert cost is not None
-        spec = histograms.Spec(cells_of(question.names, table.domain, request.cells), request.mechanism)
+        spec = histograms.Spec(cells_of(question.names, table.domain, request.cells or CELLS), request.mechanism)
         label = f"marginals of {', '.join(question.names)}"
         known = histograms.release_cells(table, spec, label, cost)
     (view,) = answers(question, model, predictor, persons, known)

@@ -18,6 +18,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.explainers import influence as qii
 from dpexplain.explainers.influence import InfluenceRequest, influence
 from dpexplain.explainers.outlook import Setting
+from dpexplain.reference import points_in
 from examples import DOMAIN, score
 
 UNIT = PublicRange(0.0, 1.0)
@@ -65,7 +66,7 @@ def resolved(neighbours=REPLACE_ONE, rows=10_000, cost=None, domain=DOMAIN, **op
         ({"samples": 2.0}, "samples must be a whole number from 1"),
         ({"samples": True}, "samples must be a whole number from 1"),
         ({"cells": 0}, "cells must be a whole number from 1"),
-        ({"cells": None}, "cells is a whole number"),
+        ({"cells": "many"}, "cells must be a whole number"),
         ({"marginals_share": 0}, "marginals_share lies between 0 and 1"),
         ({"marginals_share": math.nan}, "marginals_share lies between 0 and 1"),
         ({"marginals_share": "much"}, "marginals_share lies between 0 and 1"),
@@ -256,21 +257,41 @@ def test_draws_follow_the_noise():
     assert resolved(method="paper").draws == 1
 
 
+def points_of(spec):
+    return {p.feature: int(points_in(DOMAIN[p.feature], p).sum()) for p in spec.partitions}
+
+
 def test_features_with_few_points_are_gone_through():
     """So the Monte Carlo error of a feature by itself is at most half of the noise at any price."""
-    points = {"age": 10, "sex": 2, "income": 4 * qii.cells_of(["income"], DOMAIN, 24)[0].size}
     listed = [resolved(cost=pure(epsilon)).listed for epsilon in (0.01, 0.1, 0.3, 1, 100)]
     assert listed[0] == ()
     assert listed[-1] == ("age", "sex", "income")
     assert all(set(few) <= set(more) for few, more in itertools.pairwise(listed))
     for epsilon, rows in itertools.product((0.01, 0.1, 0.3, 1, 100), (100, 10**4, 10**7)):
         spec = resolved(cost=pure(epsilon), rows=rows)
-        noise = qii.forecast(spec, REPLACE_ONE, pure(epsilon))["influences"].std
+        noise, points = qii.forecast(spec, REPLACE_ONE, pure(epsilon))["influences"].std, points_of(spec)
         assert all(points[name] <= spec.draws for name in spec.listed)
         assert all(name in spec.listed or points[name] > spec.draws for name in points)
         assert set(spec.listed) == set(points) or spec.K / 2 * math.sqrt(rows / spec.draws) <= noise / 2
     assert resolved(samples=7).listed == ("sex",)
     assert resolved(method="paper", samples=7).listed == resolved(aggregate="shapley", samples=7).listed == ()
+
+
+@pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE])
+def test_cells_follow_the_noise_of_a_count(neighbours):
+    sizes = {
+        (epsilon, rows): [p.size for p in resolved(neighbours, rows, pure(epsilon)).partitions]
+        for epsilon, rows in itertools.product((0.001, 0.01, 100), (1_000, 10**6))
+    }
+    assert all(size[1] == 2 for size in sizes.values())  # categories stay what they are
+    assert all(size[0] == 10 for size in sizes.values())  # and so do few whole numbers
+    assert sizes[0.001, 1_000][2] <= qii.FEWEST_CELLS < sizes[0.01, 10**6][2] < sizes[100, 10**6][2] <= 101
+    for rows in (1_000, 10**6):
+        assert [p.size for p in resolved(neighbours, rows, pure(0.01), cells=24).partitions] == [10, 2, 23]
+    ages = dpx.Domain({"age": dpx.Numeric(0, 99, integer=True)})
+    few, many = (resolved(neighbours, cost=pure(epsilon), domain=ages).partitions[0] for epsilon in (0.1, 100))
+    assert few.size < many.size == 100
+    assert len(set(np.diff(few.edges)[:-1])) == 1  # of equal width, in whole numbers
 
 
 @pytest.mark.parametrize(
