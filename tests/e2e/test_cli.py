@@ -517,7 +517,7 @@ class TestErrorsInGeneral:
         def broken(*_args, **_options):
             raise ZeroDivisionError("age=23 of a person")
 
-        monkeypatch.setattr("dpexplain.cli.explain.plan", broken)
+        monkeypatch.setattr("dpexplain.cli.plan.forecast_of", broken)
         error = refusal(capsys, 70, "plan", "--feature", "age", "--epsilon", "1")
         assert error["message"] == "internal error (ZeroDivisionError)."
         assert "report" in error["hint"]
@@ -528,7 +528,7 @@ class TestErrorsInGeneral:
         def interrupted(*_args, **_options):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("dpexplain.cli.explain.pdp", interrupted)
+        monkeypatch.setattr("dpexplain.cli.effects.release", interrupted)
         assert run(["pdp", "--feature", "age", "--epsilon", "1"]) == 130
         assert "stays spent" in capsys.readouterr().err
 
@@ -536,7 +536,7 @@ class TestErrorsInGeneral:
         def full(*_args):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("dpexplain.cli.explain.write_results", full)
+        monkeypatch.setattr("dpexplain.render.files.write_results", full)
         assert run(["pdp", "--feature", "sex", "--epsilon", "0.5", "--json"]) == 2
         error = json.loads(capsys.readouterr().out)["error"]
         assert "is spent, and released" in error["spent"]

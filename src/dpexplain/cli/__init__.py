@@ -1,13 +1,16 @@
-"""The command `dpexplain`: parse, call, print.
+"""The command `dpexplain`: parse, call, print. A command stands with its options and its help in the file of its group.
 
-    app.py       the commands, their options and their help
-    project.py   dpexplain.toml: table, domain, budget, model
-    explain.py   plan, pdp, ale, importance, interactions      start.py      init
-    local.py     sketch, local                                 clusters.py   clusters
-    influence.py influence, transparency                       books.py      budget, verify
-    audit.py     audit                                         report.py     what is printed, errors included
+start.py      demo, init                        clusters.py   clusters
+plan.py       plan                              influence.py  influence, transparency
+effects.py    pdp, ale                          books.py      budget, verify
+rankings.py   importance, interactions          audit.py      audit
+local.py      sketch, local
 
-Only `app.py` is loaded to print help; the rest is imported by the command that needs it.
+app.py        the list of all commands, exit codes        options.py   options that several commands share
+release.py    what all that release do: forecast, release, write, tell
+project.py    dpexplain.toml: table, domain, budget, model, clustering
+typed.py      records and groups as people type them      report.py    what is printed, errors included
+reference.py  docs/commands.md
 """
 
 from __future__ import annotations

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from dpexplain.cli.options import DEFAULT_PROJECT, Json, ProjectFile, option
 from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
@@ -13,17 +17,32 @@ from dpexplain.render import text as words
 from dpexplain.results import from_json
 from dpexplain.verification import verify as check_result
 
+LedgerUrl = Annotated[
+    str | None,
+    option("--ledger", "URL", "sqlite:///FILE or postgresql://... Default: $DPEXPLAIN_LEDGER, then the project's."),
+]
+
 
 def budget(
-    reporter: Reporter,
-    project: Path,
     *,
-    account: str | None,
-    ledger: str | None,
-    anchor: bool,
-    check_anchor: str | None,
-    limit: str | None,
+    account: Annotated[str | None, option("--account", "NAME", "One account. Default: the project's, or all.")] = None,
+    ledger: LedgerUrl = None,
+    anchor: Annotated[
+        bool, option("--anchor", None, "Print the head of the chain, to be kept outside the ledger.")
+    ] = False,
+    check_anchor: Annotated[
+        str | None, option("--check-anchor", "SEQ:HASH", "Compare with an anchor that was kept.")
+    ] = None,
+    limit: Annotated[str | None, option("--limit", "ANALYST=E", "The most this analyst may spend from now on.")] = None,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
 ) -> None:
+    """Show what was spent, what is left and every entry, and verify the whole ledger.
+
+    Every entry carries the hash of the one before. An anchor kept elsewhere also shows whether the end was cut off or
+    an old backup was restored.
+    """
+    reporter = Reporter(as_json=json)
     opened = _open(project, ledger)
     checked = opened.verify(check_anchor)
     chosen = _account(opened, project, account, use_project=ledger is None)
@@ -51,11 +70,23 @@ def budget(
     )
 
 
-def verify(reporter: Reporter, project: Path, *, receipt: Path, ledger: str | None) -> None:
+def verify(
+    *,
+    receipt: Annotated[Path, typer.Argument(help="A result file that `pdp` or to_json wrote.")],
+    ledger: LedgerUrl = None,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Check a published explanation against the ledger.
+
+    The values must follow from the released integers in the file, and the ledger must have released exactly these, for
+    this request, at this price and under this guarantee. Exit code 4 if not.
+    """
     result = from_json(receipt)
     opened = _open(project, ledger)
     check_result(result, opened)
     checked = opened.verify()
+    reporter = Reporter(as_json=json)
     reporter.show(
         f"[bold]{text(receipt.name)} is genuine.[/bold]",
         words.receipt_view(result.receipt),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from dpexplain.cli.explain import Price, Task, left_for, prepare_folder, publish, records
+from dpexplain.cli.options import Call, Price, once, option
 from dpexplain.cli.project import Project
-from dpexplain.cli.report import Reporter, text
+from dpexplain.cli.release import Task, left, left_for, listed, prepare_folder, publish, show_results, where
+from dpexplain.cli.report import text
 from dpexplain.clusters import dp_kmeans
 from dpexplain.clusters.explain import ClustersRequest, check_noise, explain, resolve
 from dpexplain.core.budget import Cost
@@ -21,38 +20,40 @@ LEAD = "for each cluster the columns that tell it from the rest, and how their v
 
 
 def clusters(
-    reporter: Reporter,
-    project: Path,
     *,
-    kmeans: int | None,
-    kmeans_epsilon: float | None,
-    attributes: Sequence[str],
+    kmeans: Annotated[int | None, option("--kmeans", "K", "Find K clusters first, by private k-means.")] = None,
+    kmeans_epsilon: Annotated[float | None, option("--kmeans-epsilon", "E", "The price of finding them.")] = None,
+    attribute: Annotated[
+        list[str] | None, option("--attribute", "NAME", "A column that may explain. May be repeated. Default: all.")
+    ] = None,
     price: Price,
-    out: Path,
-    options: dict[str, Any],
+    per_cluster: Annotated[int, option("--per-cluster", "L", "How many columns explain each cluster.")] = 1,
+    method: Annotated[str, option("--method", "NAME", "one-stage, or two-stage.")] = "one-stage",
+    bounds: Annotated[str, option("--bounds", "NAME", "tight, or paper.")] = "tight",
+    call: Call,
 ) -> None:
-    found = Project.load(project)
-    if (kmeans is None) != (kmeans_epsilon is None):
-        raise InputError("--kmeans and --kmeans-epsilon belong together.", hint="--kmeans 5 --kmeans-epsilon 1")
-    if (kmeans is None) == (not found.has_clustering):
-        raise InputError(
-            "give either --kmeans K, or a [clustering] in the project file, not both."
-            if found.has_clustering
-            else "there is no clustering to explain.",
-            hint='--kmeans 5 --kmeans-epsilon 1, or [clustering] import = "module:function" in the project file',
-        )
+    """Explain clusters: the columns that tell each of them from the rest, with histograms.
+
+    The clustering is a function named in the project's [clustering], which must come from public knowledge or from a
+    private release; or --kmeans finds one, paid from the same account.
+
+        dpexplain clusters --kmeans 5 --kmeans-epsilon 1 --epsilon 0.5
+    """
+    found = Project.load(call.project)
+    _check_source(found, kmeans, kmeans_epsilon)
     domain, budget = found.domain(), found.budget()
     cost = price.cost(budget)
-    request = ClustersRequest(attributes=list(dict.fromkeys(attributes)) or None, **options)
+    attributes = once(attribute)
+    request = ClustersRequest(attributes=attributes or None, per_cluster=per_cluster, method=method, bounds=bounds)
     for name in attributes:
         domain.column(name)
     ready = None if kmeans is not None else found.clustering(domain)
-    prepare_folder(out)
-    table = found.table(domain, analyst=price.analyst)
+    prepare_folder(call.out)
+    table = found.table(domain, analyst=call.analyst)
     results: list[Result] = []
     if ready is None:
         assert kmeans is not None
-        _require_both(table, request, kmeans, cost, budget.cost(epsilon=kmeans_epsilon), price.analyst)
+        _require_both(table, request, kmeans, cost, budget.cost(epsilon=kmeans_epsilon), call.analyst)
         ready = dp_kmeans(table, kmeans, epsilon=kmeans_epsilon)
         assert ready.result is not None
         results.append(ready.result)
@@ -64,30 +65,35 @@ def clusters(
                 f"{budget.describe(results[0].receipt.cost)} was spent on k-means, whose clusters are in the ledger."
             )
         raise
-    task = Task(request, explain, "Clusters", LEAD)
-    files = publish(results, out, task, table.name, budget.describe(cost))
+    files = publish(results, call.out, Task(request, explain, "Clusters", LEAD), table.name, budget.describe(cost))
     after = table.ledger.statement(table.name)
-    for result in results:
-        reporter.show(words.result_view(result), "")
-    reporter.show(
-        *(f"{text(r.receipt.label)}: {_paid(r)}." for r in results),
-        f"Left: {text(words.left_text(budget, left_for(after, price.analyst)))}.",
-        f"Files: {text(out)}/index.html, and for each result a .png and a .json with its receipt (`dpexplain verify`).",
-    )
-    reporter.finish(
+    show_results(call, results)
+    paid = (f"{text(result.receipt.label)}: {_paid(result)}." for result in results)
+    call.reporter.show(*paid, left("Left", after, call.analyst), where(call, "result"))
+    call.reporter.finish(
         {
             "account": table.name,
             "labels": list(ready.labels),
             "left": after.left.to_json(),
             "guarantee": results[0].receipt.guarantee,
             "spent_now": not all(result.receipt.replayed for result in results),
-            "results": [
-                {"kind": r.kind, "json": str(path), "png": str(path.with_suffix(".png")), "table": records(r)}
-                for r, path in zip(results, files, strict=True)
-            ],
-            "page": str(out / "index.html"),
+            "results": listed(results, files),
+            "page": str(call.out / "index.html"),
         }
     )
+
+
+def _check_source(project: Project, kmeans: int | None, kmeans_epsilon: float | None) -> None:
+    """The clusters come from one place: from k-means with a price, or from the project."""
+    if (kmeans is None) != (kmeans_epsilon is None):
+        raise InputError("--kmeans and --kmeans-epsilon belong together.", hint="--kmeans 5 --kmeans-epsilon 1")
+    if (kmeans is None) == (not project.has_clustering):
+        raise InputError(
+            "give either --kmeans K, or a [clustering] in the project file, not both."
+            if project.has_clustering
+            else "there is no clustering to explain.",
+            hint='--kmeans 5 --kmeans-epsilon 1, or [clustering] import = "module:function" in the project file',
+        )
 
 
 def _require_both(

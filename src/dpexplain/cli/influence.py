@@ -4,17 +4,29 @@ a report for a person.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 
-from dpexplain.cli.explain import Price, Task, prepare_folder, publish, records, release
-from dpexplain.cli.local import read_records, record_of, typed
-from dpexplain.cli.project import Project
-from dpexplain.cli.report import Reporter, text
+from dpexplain.cli.options import (
+    Call,
+    Features,
+    Guess,
+    MarginalsFile,
+    Mechanism,
+    Method,
+    Outcome,
+    Price,
+    Row,
+    Threshold,
+    once,
+    option,
+)
+from dpexplain.cli.release import Task, free, release
+from dpexplain.cli.report import text
+from dpexplain.cli.typed import group_of, read_records, record_of
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain
 from dpexplain.data.table import PrivateTable
@@ -23,8 +35,7 @@ from dpexplain.explainers import influence as influences
 from dpexplain.explainers import transparency as reports
 from dpexplain.explainers.persons import read_persons
 from dpexplain.models import Model
-from dpexplain.render import text as words
-from dpexplain.results import Marginals, Result, from_json
+from dpexplain.results import Marginals, from_json
 from dpexplain.results.transparency import TransparencyReport, TransparencyReports
 
 LEADS = {
@@ -37,61 +48,115 @@ LEADS = {
 
 
 def influence(
-    reporter: Reporter,
-    project: Path,
     *,
-    features: Sequence[str],
-    sets: Sequence[str],
-    given: Sequence[str],
-    group: Sequence[str],
-    row: Sequence[str],
-    marginals: Path | None,
+    quantity: Annotated[
+        str, option("--quantity", "NAME", "average, group, disparity, individual or actual.")
+    ] = "average",
+    feature: Features = None,
+    set_: Annotated[
+        list[str] | None, option("--set", "NAME,NAME", "Columns that are replaced together. May be repeated.")
+    ] = None,
+    given: Annotated[
+        list[str] | None, option("--given", "NAME", "A column that is replaced in any case. May be repeated.")
+    ] = None,
+    aggregate: Annotated[str, option("--aggregate", "NAME", "unary, shapley or banzhaf.")] = "unary",
+    group: Annotated[
+        list[str] | None,
+        option("--group", "NAME=VALUE", "Who: NAME=VALUE, NAME=A|B or NAME=LOW..HIGH. May be repeated."),
+    ] = None,
+    row: Row = None,
+    marginals: MarginalsFile = None,
+    outcome: Outcome = None,
+    threshold: Threshold = None,
+    samples: Annotated[
+        int | None, option("--samples", "N", "Draws for each row, or drawn orders. Default: by forecast.")
+    ] = None,
+    exact: Annotated[
+        bool | None, option("--exact/--no-exact", None, "Shapley, Banzhaf: ask about all sets of columns.")
+    ] = None,
+    method: Method = "default",
+    mechanism: Mechanism = None,
     price: Price,
-    out: Path,
-    options: dict[str, Any],
+    n: Guess = None,
+    call: Call,
 ) -> None:
-    known = None if marginals is None else marginals_of(marginals)
-    items = [*dict.fromkeys(features), *(tuple(part.strip() for part in names.split(",")) for names in sets)]
+    """Tell which columns caused outcomes, by replacing their values with other people's: quantitative input influence.
 
-    def task(domain: Domain, model: Model) -> Task:
-        person = record_of(domain, row, model.features(domain)) if row else None
+    For everybody, for a group, for what sets a group apart, or for one person, whose influences are free with
+    --marginals, a file that an earlier influence wrote.
+
+        dpexplain influence --quantity disparity --group sex=Female --epsilon 0.5
+
+        dpexplain influence --quantity individual --row age=40 --row sex=Female --marginals explanations/influence.json
+    """
+    known = None if marginals is None else marginals_of(marginals)
+    items = [*once(feature), *(tuple(part.strip() for part in names.split(",")) for names in set_ or [])]
+
+    def ask(domain: Domain, model: Model) -> Task:
         request = influences.InfluenceRequest(
+            quantity=quantity,
+            aggregate=aggregate,
             features=items or None,
-            given=tuple(dict.fromkeys(given)),
-            group=group_of(domain, group) or None,
-            row=person,
-            **options,
+            given=tuple(once(given)),
+            group=group_of(domain, group or []) or None,
+            row=record_of(domain, row, model.features(domain)) if row else None,
+            outcome=outcome,
+            threshold=threshold,
+            samples=samples,
+            exact=exact,
+            method=method,
+            mechanism=mechanism,
         )
         lead = LEADS.get(request.quantity, "influences")
         return Task(request, partial(influences.explain, marginals=known), "Influence", lead)
 
-    if options["quantity"] in influences.PERSON and known is not None:
-        _free(reporter, project, task, price, out)
+    if quantity not in influences.PERSON or known is None:
+        release(call, price, ask, n=n)
+    elif price.given:
+        raise InputError("with --marginals the influences on a person are free.", hint="leave the price out")
     else:
-        release(reporter, project, task, price, out)
+        free(call, ask)
 
 
 def transparency(
-    reporter: Reporter,
-    project: Path,
     *,
-    features: Sequence[str],
-    row: Sequence[str],
-    rows: Path | None,
-    marginals: Path | None,
+    row: Row = None,
+    rows: Annotated[Path | None, option("--rows", "FILE", "Several persons: CSV or Parquet, for one price.")] = None,
+    feature: Features = None,
+    marginals: MarginalsFile = None,
+    quantity: Annotated[str, option("--quantity", "NAME", "individual, or actual.")] = "individual",
+    aggregate: Annotated[str, option("--aggregate", "NAME", "shapley, banzhaf or unary.")] = "shapley",
+    outcome: Outcome = None,
+    threshold: Threshold = None,
+    mechanism: Mechanism = None,
     price: Price,
-    out: Path,
-    options: dict[str, Any],
+    n: Guess = None,
+    call: Call,
 ) -> None:
-    """Reports for one person or several, of one price; later persons are free, by the same command again."""
+    """Write a transparency report for a person, or for many for one price; persons that come later are free.
+
+    It says what made the model decide as it did about the person, and what only goes along with such decisions. The
+    guarantee is about the rows of the table; the person's own record is in the report, and it is not protected.
+
+        dpexplain transparency --row age=40 --row sex=Female --epsilon 0.5
+
+        dpexplain transparency --rows people.csv --epsilon 0.5
+    """
     if (rows is None) == (not row):
         raise InputError("give one person by --row NAME=VALUE for each column, or several by --rows FILE.")
     known = None if marginals is None else marginals_of(marginals)
 
-    def task(domain: Domain, model: Model) -> Task:
-        request = reports.TransparencyRequest(features=list(dict.fromkeys(features)) or None, **options)
-        needed = list(dict.fromkeys([*model.features(domain), *(request.features or [])]))
-        people = pd.DataFrame(read_records(rows, domain, needed) if rows else [record_of(domain, row, needed)])
+    def ask(domain: Domain, model: Model) -> Task:
+        request = reports.TransparencyRequest(
+            features=once(feature) or None,
+            quantity=quantity,
+            aggregate=aggregate,
+            outcome=outcome,
+            threshold=threshold,
+            mechanism=mechanism,
+        )
+        needed = once([*model.features(domain), *(request.features or [])])
+        people = pd.DataFrame(read_records(rows, domain, needed) if rows else [record_of(domain, row or [], needed)])
         read_persons(people, domain, needed)  # a value that nobody can have is refused before the table is opened
 
         def explain(table: PrivateTable, model: Model, request: Any, *, cost: Cost | None) -> TransparencyReports:
@@ -100,43 +165,10 @@ def transparency(
         lead = "what made the model decide as it did about a person, and what did not"
         return Task(request, explain, "Transparency report", lead)
 
-    free = known is not None and price.epsilon is None and price.rho is None
-    found = (_free if free else release)(reporter, project, task, price, out)
-    TransparencyReports([r for r in found if isinstance(r, TransparencyReport)]).to_html(out / "transparency.html")
-    reporter.show(f"To hand over: {text(out)}/transparency.html.")
-
-
-def _free(
-    reporter: Reporter, project: Path, task: Callable[[Domain, Model], Task], price: Price, out: Path
-) -> list[Result]:
-    """From marginals that were paid for before."""
-    if price.epsilon is not None or price.rho is not None:
-        raise InputError("with --marginals the influences on a person are free.", hint="leave the price out")
-    found = Project.load(project)
-    domain, model = found.domain(), found.model()
-    job = task(domain, model)
-    prepare_folder(out)
-    table = found.table(domain, analyst=price.analyst)
-    answer = job.explain(table, model, job.request, cost=None)
-    results: list[Result] = [answer] if isinstance(answer, Result) else list(answer)
-    files = publish(results, out, job, table.name, "nothing")
-    for result in results:
-        reporter.show(words.result_view(result), "")
-    reporter.show("Free: computed from released values alone.", f"Files: {text(out)}/index.html.")
-    reporter.finish(
-        {
-            "account": table.name,
-            "guarantee": results[0].receipt.guarantee,
-            "entry": results[0].receipt.entry.sequence,
-            "spent_now": False,
-            "results": [
-                {"kind": r.kind, "json": str(path), "png": str(path.with_suffix(".png")), "table": records(r)}
-                for r, path in zip(results, files, strict=True)
-            ],
-            "page": str(out / "index.html"),
-        }
-    )
-    return results
+    found = free(call, ask) if known is not None and not price.given else release(call, price, ask, n=n)
+    page = TransparencyReports([r for r in found if isinstance(r, TransparencyReport)])
+    page.to_html(call.out / "transparency.html")
+    call.reporter.show(f"To hand over: {text(call.out)}/transparency.html.")
 
 
 def marginals_of(path: Path) -> Marginals:
@@ -146,23 +178,3 @@ def marginals_of(path: Path) -> Marginals:
     if not isinstance(known, Marginals):
         raise InputError(f"{path} has no marginals.", hint="give a file that `dpexplain influence` wrote")
     return known
-
-
-def group_of(domain: Domain, conditions: Sequence[str]) -> dict[str, Any]:
-    """The group that a person typed: NAME=VALUE, NAME=VALUE|VALUE, NAME=LOW..HIGH with either end left out."""
-    group: dict[str, Any] = {}
-    for condition in conditions:
-        name, equals, value = (part.strip() for part in condition.partition("="))
-        if not equals or not value or name in group:
-            raise InputError(
-                f"--group takes NAME=VALUE, once for each column; got {condition!r}.",
-                hint="--group sex=Female, --group 'race=Black|Other' or --group age=17..30",
-            )
-        if name not in domain:
-            group[name] = value  # refused later, with the names there are
-        elif ".." in value:
-            ends = value.partition("..")
-            group[name] = tuple(typed(domain, name, end.strip()) if end.strip() else None for end in (ends[0], ends[2]))
-        else:
-            group[name] = [typed(domain, name, part.strip()) for part in value.split("|")]
-    return group

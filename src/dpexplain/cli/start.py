@@ -1,11 +1,15 @@
-"""`dpexplain init`: draft the domain file and the project file."""
+"""`dpexplain demo`: see it work. `dpexplain init`: draft the domain file and the project file."""
 
 from __future__ import annotations
 
-import json
 import os
+from json import dumps
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from dpexplain.cli.options import Json, option
 from dpexplain.cli.report import Reporter, text
 from dpexplain.data.domain_file import draft_domain
 from dpexplain.errors import InputError
@@ -38,7 +42,43 @@ version = "1"               # change it whenever the model changes
 """
 
 
-def init(reporter: Reporter, table: Path, *, peek: bool, out: Path, force: bool) -> None:
+def demo(
+    *,
+    out: Annotated[Path, option("--out", "DIR", "Folder for the page, the pictures and the ledger.")] = Path(
+        "demo-output"
+    ),
+    quick: Annotated[bool, option("--quick", None, "Fewer rows and a smaller model: a few seconds.")] = False,
+    json: Json = False,
+) -> None:
+    """Train a model on a public table, explain it privately, and write a page about it.
+
+    The table is the RAND Health Insurance Experiment (20,190 rows, shipped with statsmodels; nothing is downloaded).
+    Run again, the same explanations come from the ledger, free. The folder is a project of its own to try the other
+    commands on.
+    """
+    from dpexplain.demo import run  # draws, and matplotlib is slow to come
+
+    reporter = Reporter(as_json=json)
+    reporter.finish(run(out, quick=quick, show=reporter.show))
+
+
+def init(
+    *,
+    table: Annotated[Path, typer.Argument(help="A Parquet or CSV file, or a folder of Parquet files.")],
+    peek: Annotated[
+        bool, option("--peek", None, "Also suggest bounds and categories from the rows. This reveals them.")
+    ] = False,
+    out: Annotated[Path, option("--out", "FILE", "The domain file to write.")] = Path("domain.yaml"),
+    force: Annotated[bool, option("--force", None, "Replace a domain file that is there.")] = False,
+    json: Json = False,
+) -> None:
+    """Draft domain.yaml (and dpexplain.toml beside it) for a table.
+
+    Reads column names and types only. What has to be declared from public knowledge is written ???, and nothing runs
+    before a person has replaced it and signed the file. With --peek, suggestions from the data are filled in and
+    marked; they reveal the data until a person replaces them.
+    """
+    reporter = Reporter(as_json=json)
     if out.exists() and not force:
         raise InputError(f"{out} exists already.", hint="--force replaces it, and with it what was reviewed")
     draft = draft_domain(table, peek=peek)
@@ -47,7 +87,7 @@ def init(reporter: Reporter, table: Path, *, peek: bool, out: Path, force: bool)
     drafted = not project.exists()
     if drafted:
         paths = {"table": os.path.relpath(table, project.parent), "domain": out.name, "name": table.stem or "table"}
-        _write(project, PROJECT.format(**{key: json.dumps(value, ensure_ascii=False) for key, value in paths.items()}))
+        _write(project, PROJECT.format(**{key: dumps(value, ensure_ascii=False) for key, value in paths.items()}))
     reporter.show(f"Drafted {text(out)}" + (f" and {text(project)}." if drafted else "."))
     if peek:
         reporter.show(

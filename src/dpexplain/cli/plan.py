@@ -1,0 +1,141 @@
+"""`dpexplain plan`: the error of a price, or the price of an error, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from dpexplain.cli.effects import dependence_request
+from dpexplain.cli.options import (
+    DEFAULT_PROJECT,
+    Epsilon,
+    Features,
+    Grid,
+    Json,
+    Mechanism,
+    Method,
+    NoRug,
+    Pairs,
+    ProjectFile,
+    Target,
+    number,
+    once,
+    option,
+)
+from dpexplain.cli.project import Project
+from dpexplain.cli.rankings import needed_target
+from dpexplain.cli.release import SOME_SIZES
+from dpexplain.cli.report import Reporter
+from dpexplain.core.domain import Domain
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.data.domain_file import load_domain
+from dpexplain.errors import InputError
+from dpexplain.explainers.accumulated_effects import AccumulatedEffects
+from dpexplain.explainers.interaction_ranking import InteractionRanking
+from dpexplain.explainers.permutation_importance import PermutationImportance
+from dpexplain.planning import plan as forecast_of
+from dpexplain.render import text as words
+
+
+def plan(
+    *,
+    explainer: Annotated[str, option("--explainer", "NAME", "pdp, ale, importance or interactions.")] = "pdp",
+    feature: Features = None,
+    pair: Pairs = None,
+    epsilon: Epsilon = None,
+    max_error: Annotated[
+        str | None, option("--max-error", "X", "Instead of --epsilon: the largest error allowed.")
+    ] = None,
+    n: Annotated[int | None, option("--n", "ROWS", "About how many rows. Default: three examples.")] = None,
+    delta: Annotated[str, option("--delta", "D", "Of the zCDP account that is compared.")] = "1e-6",
+    grid: Grid = None,
+    method: Method = "default",
+    mechanism: Mechanism = None,
+    no_rug: NoRug = False,
+    target: Target = None,
+    domain: Annotated[Path | None, option("--domain", "FILE", "A domain file instead of the project's.")] = None,
+    output: Annotated[str | None, option("--output", "LOW,HIGH", "The model's range instead of the project's.")] = None,
+    relation: Annotated[
+        str | None, option("--relation", "NAME", "Instead of the project's: replace-one or add-remove.")
+    ] = None,
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Tell the error of a release at a price, or the price of an error. Free: no row is read, no ledger is opened.
+
+    A pure account and a zCDP account are compared side by side, because the choice is made once: when the account is
+    opened (with or without delta in the project file).
+
+        dpexplain plan --feature age --epsilon 0.5 --n 20000
+
+        dpexplain plan --feature age --max-error 0.01
+
+        dpexplain plan --explainer importance --target income --epsilon 0.5
+    """
+    if (epsilon is None) == (max_error is None):
+        raise InputError("give exactly one of --epsilon and --max-error.", hint="plan --feature age --epsilon 0.5")
+    found = None if domain and output and relation else Project.load(project)
+    declared = _reviewed(domain) if domain else _known(found).domain()
+    span = _pair_of_numbers(output) if output else _known(found).output
+    neighbours = Neighbours(Relation.parse(relation)) if relation else _known(found).neighbours
+    aim = target or (None if found is None else found.target)
+    if explainer == "pdp":
+        options = {"grid": grid, "method": method, "mechanism": mechanism, "rug": not no_rug}
+        request: Any = dependence_request(declared, once(feature), pair, options)
+    elif pair or grid is not None or no_rug:
+        raise InputError("--pair, --grid and --no-rug belong to partial dependence.", hint="--explainer pdp")
+    else:
+        request = _request(explainer, once(feature), aim, method, mechanism)
+    forecasts = [
+        forecast_of(
+            request,
+            domain=declared,
+            n=size,
+            relation=neighbours.relation,
+            unit=neighbours.unit,
+            rows_hint=None if found is None else found.rows_hint,
+            output=span,
+            epsilon=number(epsilon, "epsilon"),
+            max_error=number(max_error, "max-error"),
+            delta=number(delta, "delta"),
+            label=None if found is None else found.label,
+            features=[name for name in declared if name != aim],
+        )
+        for size in ([n] if n is not None else SOME_SIZES)
+    ]
+    reporter = Reporter(as_json=json)
+    reporter.show(words.forecast_view(forecasts), "Nothing was read and nothing was spent.")
+    reporter.finish({"forecasts": [forecast.to_json() for forecast in forecasts]})
+
+
+def _request(explainer: str, named: list[str], target: str | None, method: str, mechanism: str | None) -> Any:
+    """The request that is planned: what its command would ask for."""
+    if explainer == "ale":
+        if not named:
+            raise InputError("name what to explain.", hint="--feature age")
+        return AccumulatedEffects(feature=named, method=method, mechanism=mechanism)
+    if explainer == "importance":
+        aim = needed_target(target)
+        return PermutationImportance(target=aim, features=named or None, method=method, mechanism=mechanism)
+    if explainer == "interactions":
+        return InteractionRanking(features=named or None, mechanism=mechanism)
+    raise InputError(f"unknown explainer {explainer!r}.", hint="use pdp, ale, importance or interactions")
+
+
+def _known(project: Project | None) -> Project:
+    assert project is not None
+    return project
+
+
+def _reviewed(path: Path) -> Domain:
+    domain = load_domain(path)
+    domain.require_review()
+    return domain
+
+
+def _pair_of_numbers(value: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in value.split(","))
+    except ValueError:
+        raise InputError(f"--output takes two numbers; got {value!r}.", hint="--output 0,1") from None
+    return low, high

@@ -1,0 +1,80 @@
+"""`dpexplain importance` and `dpexplain interactions`: which columns count, and which act together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from dpexplain.cli.options import Call, Features, Guess, Mechanism, Method, Price, Target, once, option
+from dpexplain.cli.project import Project
+from dpexplain.cli.release import Task, release
+from dpexplain.core.domain import Domain
+from dpexplain.errors import InputError
+from dpexplain.explainers import interaction_ranking, permutation_importance
+from dpexplain.explainers.interaction_ranking import InteractionRanking
+from dpexplain.explainers.permutation_importance import PermutationImportance
+from dpexplain.models import Model
+
+
+def importance(
+    *,
+    target: Target = None,
+    feature: Features = None,
+    price: Price,
+    loss: Annotated[str, option("--loss", "NAME", "squared, absolute, log or accuracy.")] = "squared",
+    method: Method = "default",
+    mechanism: Mechanism = None,
+    n: Guess = None,
+    call: Call,
+) -> None:
+    """Rank columns by permutation importance: how much worse the model predicts without what a column tells.
+
+    All columns that the model uses, or those named with --feature, for one price, with the probability that each stands
+    above the next. The target must be declared in the domain.
+
+        dpexplain importance --target income --epsilon 0.5
+    """
+    aim = needed_target(target or Project.load(call.project).target)
+    options: dict[str, Any] = {"loss": loss, "method": method, "mechanism": mechanism}
+
+    def ask(_domain: Domain, _model: Model) -> Task:
+        request = PermutationImportance(target=aim, features=once(feature) or None, **options)
+        lead = "how much worse the model predicts when one column is exchanged between rows"
+        return Task(request, permutation_importance.explain, "Importance", lead)
+
+    release(call, price, ask, n=n)
+
+
+def interactions(
+    *,
+    feature: Features = None,
+    kind: Annotated[str, option("--kind", "NAME", "pairwise, or total: each column with all others.")] = "pairwise",
+    parts: Annotated[
+        int | None, option("--parts", "N", "Into how many parts the rows are dealt. Default: by forecast.")
+    ] = None,
+    top: Annotated[int | None, option("--top", "K", "Only the best K, more surely.")] = None,
+    price: Price,
+    n: Guess = None,
+    call: Call,
+) -> None:
+    """Rank pairs of columns by Friedman's H: how much of their joint effect is not the sum of their own ones.
+
+    The rows are dealt to parts, each part votes, and the votes are counted with noise.
+
+        dpexplain interactions --epsilon 1 --top 5
+    """
+
+    def ask(_domain: Domain, _model: Model) -> Task:
+        request = InteractionRanking(features=once(feature) or None, kind=kind, parts=parts, k=top)
+        lead = "which columns act together, so that their joint effect is not the sum of their own ones"
+        return Task(request, interaction_ranking.explain, "Interactions", lead)
+
+    release(call, price, ask, n=n)
+
+
+def needed_target(target: str | None) -> str:
+    if target is None:
+        raise InputError(
+            "name the column that the model predicts.",
+            hint='--target NAME, or target = "NAME" in [model]; it must be declared in the domain',
+        )
+    return target
