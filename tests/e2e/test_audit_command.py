@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -90,8 +91,39 @@ def test_prices_as_people_type_them(project, capsys, epsilons):
 
 def test_what_the_project_cannot_release_is_said(project, capsys):
     told = answer(capsys, "audit", "--attack", "bounds", "--workers", "1")
-    assert {line["release"] for line in told["bounds"]} == {"partial_dependence", "accumulated_effects"}
+    releases = {"partial_dependence", "accumulated_effects", "influence"}
+    assert {line["release"] for line in told["bounds"]} == releases
     assert [what.split()[0] for what in told["left_out"]] == ["importance", "sketch"]
+
+
+CLUSTERING = """
+[clustering]
+import = "audit_rules:halves"
+labels = ["young", "old"]
+name = "halves"
+version = "1"
+"""
+HALVES = """
+def halves(rows):
+    return (rows["age"] >= 25).map({True: "old", False: "young"})
+"""
+
+
+@pytest.mark.parametrize("source", ["project", "k-means"])
+def test_influence_and_clusters_on_the_rows_of_the_project(zcdp, capsys, monkeypatch, source):
+    monkeypatch.delitem(sys.modules, "audit_rules", raising=False)
+    (zcdp / "audit_rules.py").write_text(HALVES)
+    if source == "project":
+        (zcdp / "dpexplain.toml").write_text((zcdp / "dpexplain.toml").read_text() + CLUSTERING)
+    options = [] if source == "project" else ["--kmeans", "2"]
+    chosen = ["--attack", "membership", "--attack", "table", "--explainer", "influence", "--explainer", "clusters"]
+    told = answer(capsys, "audit", *chosen, *RUNS, *options)
+    for attack in ("membership", "table"):
+        assert [line["explainer"] for line in told[attack]] == ["influence", "clusters"]
+        assert all(0 <= line["exact_loss"] <= 1 + 1e-9 for line in told[attack])
+    assert (told["refuted"], told["left_out"]) == ([], [])
+    if source == "project":
+        assert "not both" in refusal(capsys, 2, "audit", "--kmeans", "2")["message"]
 
 
 def test_a_refuted_claim_has_an_exit_code(project, capsys, monkeypatch):
@@ -118,6 +150,8 @@ def test_a_refuted_claim_has_an_exit_code(project, capsys, monkeypatch):
         (["--explainer", "shap"], "unknown explainer 'shap'", "pdp"),
         (["--explainer", "sketch"], "needs an account with a delta", "delta"),
         (["--explainer", "importance"], "the column that the model predicts", "target"),
+        (["--explainer", "clusters"], "clusters needs a clustering", "--kmeans"),
+        (["--kmeans", "1"], "k must be a whole number", ""),
         (["--attack", "reconstruction"], "local explanations", "delta"),
         (["--epsilon", "much"], "--epsilon takes numbers", "0.1,1,5"),
         (["--epsilon", "-1"], "epsilon must be a positive", "0.5"),

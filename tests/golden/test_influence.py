@@ -49,7 +49,7 @@ def people() -> pd.DataFrame:
 COMBINATIONS = list(itertools.product(*CELLS.values()))
 
 
-def by_every_combination(rows, histograms, draws):
+def by_every_combination(rows, histograms, draws, uniform):
     """In the place of secret draws: each combination of values once."""
     assert draws == len(COMBINATIONS)
     columns = list(zip(*COMBINATIONS, strict=True))

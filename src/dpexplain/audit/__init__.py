@@ -3,6 +3,14 @@
 An audit runs a mechanism many times on two neighbouring inputs and tells them apart as well as it can. What it returns
 is a *lower* bound on the privacy loss: it can prove a claim wrong, it cannot prove one right. What an attack returns is
 made with the exact rows and is not private.
+
+    any mechanism      lower_bound.py  membership.py  table_reconstruction.py  reconstruction.py (explained records)
+    every release      releases.py: exact losses and draws on worst_cases/, made-up tables
+    a user's project   project.py: plan and runs of `dpexplain audit`; subject.py: rows and pairs; own_releases.py: what
+                       is asked of them; explained.py: explained records; project_report.py: what came out
+    captured releases  capture.py: one release on two tables, its exact loss, its noise again; calls.py  cases.py
+    attackers          likelihood.py  attack_models.py  guesses.py
+    shared             bounds.py (arithmetic)  claims.py (what a claim allows)  runs.py  processes.py  roc.py  report.py
 """
 
 from dpexplain.audit.claims import most_advantage, most_success, most_true_positives

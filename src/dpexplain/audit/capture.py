@@ -108,6 +108,28 @@ class FreeAccount:
         return Entry(self.name, reservation, number, digest(number), "", "", charged)
 
 
+class KnownAccount(FreeAccount):
+    """The same for one run, and it knows the marginals that it has released: what is computed from them asks for it."""
+
+    def __init__(self, budget: Budget, neighbours: Neighbours) -> None:
+        super().__init__(budget, neighbours)
+        self._ask: Ask | None = None
+        self._known: dict[str, Stored] = {}
+
+    def find(self, request_id: str) -> Stored | None:
+        return self._known.get(request_id)
+
+    def reserve(self, ask: Ask) -> str:
+        self._ask = ask
+        return super().reserve(ask)
+
+    def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
+        entry, ask = super().commit(reservation, payload, charged), self._ask
+        if ask is not None and ask.request.get("explainer") == "marginals":
+            self._known[ask.request_id] = Stored(ask.label, entry, payload)
+        return entry
+
+
 def capture(
     left: PrivateTable, right: PrivateTable, explain: Explain, answers: Mapping[int, Any] | None = None
 ) -> list[Part]:
@@ -115,22 +137,16 @@ def capture(
 
     `answers` sets parts of that history: the answer to the n-th call of the sampler, counted from 0.
     """
-    one = _run(left, explain, dict(answers or {}))
-    two = _run(right, explain, dict(enumerate(one.given)))
-    if one.public != two.public:
-        raise InternalError(
-            "what is released, its noise or its price depends on rows: neighbouring tables differ in it"
-        )
-    place, parts = 0, []
-    for name, cost, size in one.parts:
-        here = slice(place, place + size)
-        parts.append(Part(name, cost, tuple(one.calls[here]), tuple(two.calls[here]), left.neighbours))
-        place += size
-    return parts
+    return recorded(left, explain, answers).beside(right, explain)
+
+
+def recorded(table: PrivateTable, explain: Explain, answers: Mapping[int, Any] | None = None) -> Recorded:
+    """The left side alone, to stand beside several right ones."""
+    return _run(table, explain, answers or {})
 
 
 @dataclass(frozen=True)
-class _Run:
+class Recorded:
     """What one run of a release showed and was told."""
 
     parts: list[tuple[str, Cost, int]]  # name, price, number of calls of the sampler
@@ -144,10 +160,24 @@ class _Run:
         laws = [(type(call), call.public) for call in self.calls]
         return self.parts, laws, self.account.asked, self.account.charged
 
+    def beside(self, right: PrivateTable, explain: Explain) -> list[Part]:
+        """Every part, with this run on the left and a run on another table after the same history on the right."""
+        two = _run(right, explain, dict(enumerate(self.given)))
+        if self.public != two.public:
+            raise InternalError(
+                "what is released, its noise or its price depends on rows: neighbouring tables differ in it"
+            )
+        place, parts = 0, []
+        for name, cost, size in self.parts:
+            here = slice(place, place + size)
+            parts.append(Part(name, cost, tuple(self.calls[here]), tuple(two.calls[here]), right.neighbours))
+            place += size
+        return parts
 
-def _run(table: PrivateTable, explain: Explain, answers: Mapping[int, Any]) -> _Run:
+
+def _run(table: PrivateTable, explain: Explain, answers: Mapping[int, Any]) -> Recorded:
     """One run through a free account; the table's own door comes back afterwards."""
-    recorder, account, door = Recorder(answers), FreeAccount(table.budget, table.neighbours), table.door
+    recorder, account, door = Recorder(answers), KnownAccount(table.budget, table.neighbours), table.door
     table.door = Door(account, sampler=recorder)
     try:
         explain(table)
@@ -158,7 +188,7 @@ def _run(table: PrivateTable, explain: Explain, answers: Mapping[int, Any]) -> _
         for number, payload in enumerate(account.payloads, 1)
         for name, part in payload["parts"].items()
     ]
-    return _Run(parts, recorder.calls, recorder.given, account)
+    return Recorded(parts, recorder.calls, recorder.given, account)
 
 
 def _calls(part: JsonObject) -> int:

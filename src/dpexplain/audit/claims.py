@@ -114,6 +114,11 @@ def checked_claim(claim: Any, gaussian: bool, delta: Any) -> Cost:
     return stated
 
 
+def in_words(claim: Cost, gaussian: bool, delta: float) -> str:
+    """What is claimed, for a report."""
+    return f"{claim}{f', delta={delta:g}' if delta else ''}{' by Gaussian noise' * gaussian}"
+
+
 def _curve(claim: Cost, gaussian: bool, delta: float) -> Curve:
     if claim.definition is Definition.PURE:
         factor = math.exp(min(float(claim.amount), 700.0))

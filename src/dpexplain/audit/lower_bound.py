@@ -21,10 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import multiprocessing
-import pickle
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,6 +34,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpexplain.audit import bounds
+from dpexplain.audit.processes import mapped, require_picklable
+from dpexplain.audit.runs import check_confidence, least_trials, whole_number
 from dpexplain.core.budget import Cost, Definition, pure
 from dpexplain.engine import track
 from dpexplain.errors import InputError
@@ -218,41 +217,20 @@ def power_on(scores: Floats, *, claim: Cost, trials: int, confidence: float = 0.
 
 def shared_out(work: Callable[[int], Runs], trials: int, *, workers: int, label: str | None) -> Runs:
     """`work(size)` for pieces that add up to `trials`, in this process or in several; a bar if there is a label."""
-    checked_workers(workers)
+    whole_number(workers, "workers", 1)
+    if workers > 1:
+        require_picklable(work, "the mechanism")
     size = math.ceil(trials / max(workers, 1 if label is None else _PIECES))
     sizes = [min(size, trials - start) for start in range(0, trials, size)]
     found: list[Runs] = []
     with track(label or "", trials) if label else nullcontext(lambda _: None) as advance:
-        if workers == 1:
-            for piece in sizes:
-                found.append(work(piece))
-                advance(piece)
-        else:
-            _require_picklable(work)
-            with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-                for piece, runs in zip(sizes, pool.map(work, sizes), strict=True):
-                    found.append(runs)
-                    advance(piece)
-            _require_fresh([runs[0] for runs in found])
+        for piece, runs in zip(sizes, mapped(work, sizes, workers), strict=True):
+            found.append(runs)
+            advance(piece)
+    if workers > 1:
+        _require_fresh([runs[0] for runs in found])
     scores = np.concatenate([runs[0] for runs in found], axis=1)
     return scores, [what for runs in found for what in runs[1]]
-
-
-def checked_workers(workers: Any) -> int:
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers must be a whole number of at least 1; got {workers!r}.", spent="")
-    return workers
-
-
-def _require_picklable(work: Any) -> None:
-    try:
-        pickle.dumps(work)
-    except Exception:  # whatever it is, its text may quote an input
-        raise InputError(
-            "the mechanism, its inputs or its score cannot be sent to other processes.",
-            hint="use functions of a module instead of lambdas, or workers=1",
-            spent="",
-        ) from None
 
 
 def _require_fresh(pieces: list[Floats]) -> None:
@@ -281,10 +259,8 @@ def _hits(scores: Floats, threshold: float, above: bool) -> NDArray[np.int64]:
 
 
 def _check(trials: Any, confidence: Any, claim: Cost | None, gaussian: bool, delta: Any) -> None:
-    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 2:
-        raise InputError(f"trials must be a whole number of at least 2; got {trials!r}.", spent="")
-    if isinstance(confidence, bool) or not isinstance(confidence, float) or not 0.5 <= confidence < 1:
-        raise InputError(f"confidence must lie between 0.5 and 1; got {confidence!r}.", hint="usual: 0.999", spent="")
+    whole_number(trials, "trials", 2)
+    check_confidence(confidence)
     if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 <= delta < 1:
         raise InputError(f"delta must lie between 0 and 1; got {delta!r}.", spent="")
     if gaussian and (claim is None or claim.definition is not Definition.ZCDP):
@@ -346,15 +322,9 @@ def _require_enough(trials: int, error: float, metric: bounds.Metric, claimed: f
 
     if can(trials // 2):
         return
-    low, high = 1, 2
-    while not can(high) and high < 2**60:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if can(middle) else (middle, high)
     raise InputError(
         f"{trials} trials are too few for any statement at this claim and confidence.",
-        hint=f"at least {2 * high} are needed, and many more to have any power",
+        hint=f"at least {2 * least_trials(can)} are needed, and many more to have any power",
         spent="",
     )
 

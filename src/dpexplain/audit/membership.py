@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit import bounds, likelihood
-from dpexplain.audit.claims import Claim, checked_claim, most_advantage, most_true_positives
+from dpexplain.audit.claims import Claim, checked_claim, in_words, most_advantage, most_true_positives
 from dpexplain.audit.report import Report
 from dpexplain.audit.roc import area, roc_points
-from dpexplain.audit.runs import LEAST_RUNS, Runs, check_confidence, collect, least_trials, whole_number
+from dpexplain.audit.runs import Runs, least_trials, shadowed
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError
@@ -159,7 +159,7 @@ class Membership(Report):
     @property
     def stated(self) -> str:
         """The claim in words."""
-        return f"{self.claim}{f', delta={self.delta:g}' if self.delta else ''}{' by Gaussian noise' * self.gaussian}"
+        return in_words(self.claim, self.gaussian, self.delta)
 
     @property
     def _verdict(self) -> str:
@@ -237,19 +237,15 @@ def membership(
     if not set(names) <= set(ATTACKS):
         raise InputError(f"unknown attack {attack!r}.", hint='"likelihood-ratio", "threshold" or "both"', spent="")
     rates = checked_rates(false_positives)
-    check_confidence(confidence)
-    whole_number(trials, "trials", LEAST_RUNS)
-    whole_number(workers, "workers", 1)
-    fitted = trials if shadows is None else whole_number(shadows, "shadows", LEAST_RUNS)
-    runs = collect(release, (left, right), fitted + trials, label="membership attack", score=score, workers=workers)
-    seen, fresh = runs.part(slice(fitted)), runs.part(slice(fitted, None))
+    settings: dict[str, Any] = {"trials": trials, "shadows": shadows, "confidence": confidence, "workers": workers}
+    made = shadowed(release, (left, right), label="membership attack", score=score, **settings)
     error = (1 - confidence) / (2 * len(names) * (1 + 2 * len(rates)))
 
     def most(rate: float) -> float:
         return float(most_true_positives(stated, rate, gaussian=gaussian, delta=delta))
 
     def measure(name: str) -> Attack:
-        how, shadow, test = _scores(name, seen, fresh, centres, score is not None)
+        how, shadow, test = _scores(name, made.seen, made.fresh, centres, score is not None)
         points = [
             _point(shadow, test, says, rate, ratio=name == ATTACKS[0], error=error, most=most)
             for says, rate in [("right", None), *((side, rate) for side in ("right", "left") for rate in rates)]
@@ -262,11 +258,11 @@ def membership(
         delta=float(delta),
         confidence=confidence,
         trials=trials,
-        shadows=fitted,
+        shadows=made.shadows,
         attacks=tuple(measure(name) for name in names),
-        failures=runs.failures,
-        constant=runs.constant,
-        frozen=runs.frozen,
+        failures=made.runs.failures,
+        constant=made.runs.constant,
+        frozen=made.runs.frozen,
         needed=least_trials(lambda n: _refutable(n, error, most)),
     )
 

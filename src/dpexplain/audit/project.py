@@ -1,7 +1,8 @@
 """The audit of a user's own table, domain and model: what `dpexplain audit` runs.
 
 For        the data holder. Exact rows are read without the ledger, and nothing that comes out is private.
-Attacks    membership and table   the most exposed unit, and one of its values (audit/subject.py)
+Attacks    membership and table   the most exposed unit, and one of its values (audit/subject.py), by every release that
+                                  the project can make (audit/own_releases.py)
            reconstruction         explained records, which no claim covers (audit/explained.py)
            bounds                 the same releases on made-up worst cases, as in `audit_all`
 Rows       attacks on table rows use few of them: their attacker knows all others, so more of these would hardly matter
@@ -19,11 +20,9 @@ Confidence all statements of an audit hold together; each gets the same share of
 from __future__ import annotations
 
 import math
-import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -36,12 +35,15 @@ from dpexplain.audit.cases import UNIT_ROWS, Case
 from dpexplain.audit.claims import claim_of_replacing, most_true_positives
 from dpexplain.audit.explained import attacked_explanations
 from dpexplain.audit.membership import Membership, membership
+from dpexplain.audit.own_releases import EXPLAINERS, MOST_COLUMNS, USUAL_EXPLAINERS, Explainer
+from dpexplain.audit.processes import mapped
 from dpexplain.audit.project_report import Outcome, ProjectAudit
 from dpexplain.audit.reconstruction import LEAST_AUXILIARY, LEAST_TESTED
 from dpexplain.audit.releases import RELEASES, audit_all
 from dpexplain.audit.runs import LEAST_RUNS, least_trials, whole_number
 from dpexplain.audit.subject import (
     ATTACKED_ROWS,
+    Explain,
     Pair,
     Subject,
     hidden_pair,
@@ -49,32 +51,16 @@ from dpexplain.audit.subject import (
     most_exposed,
     priced,
     read,
-    record_of,
 )
 from dpexplain.audit.table_reconstruction import TableReconstruction, table_reconstruction
 from dpexplain.core.budget import Budget, Cost, Definition, exact
 from dpexplain.core.noise import Law
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.engine import track
 from dpexplain.errors import InputError
-from dpexplain.explainers.accumulated_effects import AccumulatedEffects
-from dpexplain.explainers.accumulated_effects import explain as explain_accumulated
-from dpexplain.explainers.interaction_ranking import InteractionRanking
-from dpexplain.explainers.interaction_ranking import explain as explain_interactions
-from dpexplain.explainers.local_explanation import LocalExplanation
-from dpexplain.explainers.local_explanation import explain as explain_locally
-from dpexplain.explainers.local_sketch import LocalSketchRequest
-from dpexplain.explainers.local_sketch import explain as explain_sketch
-from dpexplain.explainers.marginals import MarginalsRequest
-from dpexplain.explainers.marginals import explain as explain_marginals
-from dpexplain.explainers.partial_dependence import PartialDependence
-from dpexplain.explainers.partial_dependence import explain as explain_dependence
-from dpexplain.explainers.permutation_importance import PermutationImportance
-from dpexplain.explainers.permutation_importance import explain as explain_importance
 
-__all__ = ["ATTACKS", "EXPLAINERS", "Plan", "read", "run"]
+__all__ = ["ATTACKS", "EXPLAINERS", "Explainer", "Plan", "read", "run"]
 
 Floats = NDArray[np.float64]
 Say = Callable[[str], None]
@@ -85,67 +71,7 @@ USUAL_EPSILONS = (0.1, 1.0, 5.0)
 USUAL_TRIALS, BOUND_TRIALS = 1_000, 10_000
 CONFIDENCE = 0.999
 RATES = (0.01, 0.1)  # of false positives
-MOST_COLUMNS = 8  # of one release that is attacked
-
-
-# Explainers -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Explainer:
-    """One that can be attacked: how it is run, its name among the releases, and what it needs of a project."""
-
-    run: Callable[[Subject, PrivateTable, Cost], Any]
-    release: str
-    needs_delta: bool = False
-    needs_target: bool = False
-
-
-def _pdp(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    request = PartialDependence(feature=list(subject.features[:MOST_COLUMNS]))
-    return explain_dependence(table, subject.model, request, cost=cost)
-
-
-def _ale(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    request = AccumulatedEffects(feature=subject.features[:MOST_COLUMNS])
-    return explain_accumulated(table, subject.model, request, cost=cost)
-
-
-def _importance(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    assert subject.target is not None
-    request = PermutationImportance(target=subject.target, features=subject.features[:MOST_COLUMNS])
-    return explain_importance(table, subject.model, request, cost=cost)
-
-
-def _interactions(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    request = InteractionRanking(features=subject.features[:MOST_COLUMNS], kind="total")
-    return explain_interactions(table, subject.model, request, cost=cost)
-
-
-def _marginals(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    return explain_marginals(table, MarginalsRequest(features=subject.features[:MOST_COLUMNS]), cost=cost)
-
-
-def _local(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    """Of a record that is made up, and public."""
-    record = record_of(PublicRandom(0).rows(subject.domain, 1), 0, subject.features)
-    return explain_locally(table, subject.model, LocalExplanation(record=record, method="moments"), cost=cost)
-
-
-def _sketch(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    return explain_sketch(table, subject.model, LocalSketchRequest(), cost=cost)
-
-
-EXPLAINERS: Mapping[str, Explainer] = {
-    "pdp": Explainer(_pdp, "partial_dependence"),
-    "ale": Explainer(_ale, "accumulated_effects"),
-    "importance": Explainer(_importance, "permutation_importance", needs_target=True),
-    "interactions": Explainer(_interactions, "interaction_ranking"),
-    "marginals": Explainer(_marginals, "marginals"),
-    "local": Explainer(_local, "local_explanation", needs_delta=True),
-    "sketch": Explainer(_sketch, "local_sketch", needs_delta=True),
-}
-USUAL_EXPLAINERS = ("pdp", "ale", "importance", "sketch")
+LITTLE = 0.01  # of the loss of a release
 
 
 # The plan -------------------------------------------------------------------------------------------------------------
@@ -172,6 +98,7 @@ class Plan:
         neighbours: Neighbours,
         target: str | None = None,
         *,
+        clustering: bool = False,
         attacks: Sequence[str] = (),
         explainers: Sequence[str] = (),
         epsilons: Sequence[float] = (),
@@ -180,11 +107,12 @@ class Plan:
     ) -> Plan:
         """Empty lists stand for what is usual; of that, what the account or the project cannot do is left out."""
         chosen = _known("attack", attacks, ATTACKS) or ATTACKS
-        named = _known("explainer", explainers, EXPLAINERS) or USUAL_EXPLAINERS
+        usual = (*USUAL_EXPLAINERS, "clusters") if clustering else USUAL_EXPLAINERS
+        named = _known("explainer", explainers, EXPLAINERS) or usual
         whole_number(workers, "workers", 1)
         possible, left_out = list[str](), list[str]()
         for what, asked, reasons in (
-            *((name, explainers, _lacking(EXPLAINERS[name], budget, target)) for name in named),
+            *((name, explainers, _lacking(EXPLAINERS[name], budget, target, clustering)) for name in named),
             *((name, attacks, _unattackable(name, budget)) for name in chosen),
         ):
             if reasons is None:
@@ -219,12 +147,14 @@ def _known(what: str, names: Sequence[str], known: Sequence[str] | Mapping[str, 
     return tuple(dict.fromkeys(names))
 
 
-def _lacking(explainer: Explainer, budget: Budget, target: str | None) -> tuple[str, str] | None:
+def _lacking(explainer: Explainer, budget: Budget, target: str | None, clustering: bool) -> tuple[str, str] | None:
     """What a project lacks for this explainer, and how to give it."""
     if explainer.needs_delta and budget.definition is Definition.PURE:
         return "needs an account with a delta.", "write delta = 1e-6 in [budget] of the project"
     if explainer.needs_target and target is None:
         return "needs the column that the model predicts.", 'write target = "NAME" in [model] of the project'
+    if explainer.needs_clustering and not clustering:
+        return "needs a clustering.", "write [clustering] in the project, or let private k-means find one: --kmeans 3"
     return None
 
 
@@ -267,9 +197,15 @@ class Captured:
     values: tuple[str, str]
     parts: tuple[Part, ...]
 
-    @property
+    @cached_property
+    def loss(self) -> float:
+        """What the whole release loses on this pair, exactly, in units of the price."""
+        return sum(part.loss for part in self.parts)
+
+    @cached_property
     def telling(self) -> list[Part]:
-        return [part for part in self.parts if not part.silent]
+        """What is drawn: an attacker who leaves out what hardly tells anything is as good, and much faster."""
+        return [part for part in self.parts if not part.silent and part.loss >= LITTLE * self.loss]
 
     @property
     def gaussian(self) -> bool:
@@ -304,19 +240,37 @@ def narrowed(part: Part) -> Part:
     )
 
 
-def captured(subject: Subject, plan: Plan, say: Say) -> Iterator[Captured]:
-    """Every release to be attacked at every price, on its pairs of tables."""
+def captured(subject: Subject, plan: Plan, say: Say) -> tuple[list[Captured], list[str]]:
+    """Every release to be attacked at every price, on its pairs of tables; and what is refused at its price."""
     kinds = [attack for attack in ON_ROWS if attack in plan.attacks]
     costs = {epsilon: subject.budget.cost(epsilon=epsilon) for epsilon in plan.epsilons}
+    found, refused = list[Captured](), dict[str, None]()
     for name in plan.explainers if kinds else ():
         explain = partial(EXPLAINERS[name].run, subject)
-        unit, other = most_exposed(subject, explain, list(costs.values())[len(costs) // 2])
+        try:
+            unit, other = _exposed(subject, explain, list(costs.values()))
+        except InputError as error:
+            refused[f"{name}: {error.message}"] = None
+            continue
         for attack in kinds:
             pair = membership_pair(subject, unit, other) if attack == "membership" else hidden_pair(subject, unit)
             say(f"{name}, {attack}: {pair.about}")
             for epsilon, cost in costs.items():
-                parts = tuple(_both(subject, pair, partial(priced, explain, cost)))
-                yield Captured(attack, name, epsilon, cost, pair.about, pair.values, parts)
+                try:
+                    parts = _both(subject, pair, partial(priced, explain, cost))
+                except InputError as error:
+                    refused[f"{name} at epsilon {epsilon:g}: {error.message}"] = None
+                else:
+                    found.append(Captured(attack, name, epsilon, cost, pair.about, pair.values, tuple(parts)))
+    return found, list(refused)
+
+
+def _exposed(subject: Subject, explain: Explain, costs: Sequence[Cost]) -> tuple[int, int | None]:
+    """Whom to attack: by the middle price, or by the highest where that one buys nothing."""
+    try:
+        return most_exposed(subject, explain, costs[len(costs) // 2])
+    except InputError:
+        return most_exposed(subject, explain, costs[-1])
 
 
 def _both(subject: Subject, pair: Pair, explain: Callable[[PrivateTable], Any]) -> list[Part]:
@@ -337,8 +291,7 @@ def attacked(work: Captured, scores: Floats, plan: Plan, relation: Relation) -> 
         settings |= {"claim": work.cost, "relation": relation}
         report = table_reconstruction(lambda side: next(lines[side]), tables, **settings)
         limit, _ = claim_of_replacing(work.cost, relation)
-    loss = sum(part.loss for part in work.parts)
-    return Outcome(work.explainer, work.epsilon, work.about, loss / float(limit.amount), report)
+    return Outcome(work.explainer, work.epsilon, work.about, work.loss / float(limit.amount), report)
 
 
 def _scores_of(runs: int, work: Captured) -> Floats:
@@ -346,18 +299,12 @@ def _scores_of(runs: int, work: Captured) -> Floats:
 
 
 def _drawn(works: Sequence[Captured], plan: Plan) -> Iterator[Floats]:
-    """Drawn here, or shared out to processes that are started anew: a fork would copy buffered randomness."""
+    """The scores of each, drawn here or in other processes."""
     draw = partial(_scores_of, 2 * plan.trials)
     with track("drawing the noise again", len(works)) as advance:
-        if plan.workers == 1:
-            for work in works:
-                yield draw(work)
-                advance(1)
-            return
-        with ProcessPoolExecutor(plan.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            for scores in pool.map(draw, works):
-                yield scores
-                advance(1)
+        for scores in mapped(draw, works, plan.workers):
+            yield scores
+            advance(1)
 
 
 def lower_bounds(plan: Plan, say: Say) -> list[dict[str, Any]]:
@@ -365,9 +312,8 @@ def lower_bounds(plan: Plan, say: Say) -> list[dict[str, Any]]:
     if not plan.cases:
         return []
     say(f"lower bounds: {len(plan.cases)} parts of releases on made-up worst cases")
-    cases = [replace(case, drawn=case.drawn and isinstance(case.captured().left[0], Sum)) for case in plan.cases]
     runs = {"trials": BOUND_TRIALS, "most": BOUND_TRIALS, "workers": plan.workers}
-    frame = audit_all(cases, **runs, confidence=plan.confidence, progress=True)
+    frame = audit_all(plan.cases, **runs, confidence=plan.confidence, choices=False, progress=True)
     return [{str(key): value for key, value in line.items() if _tells(value)} for line in frame.to_dict("records")]
 
 
@@ -378,7 +324,7 @@ def _tells(value: Any) -> bool:
 def run(subject: Subject, plan: Plan, *, say: Say = lambda _: None) -> ProjectAudit:
     """All attacks of a plan, one after the other."""
     attacks, left_out = _attacks(subject, plan)
-    works = list(captured(subject, plan, say))
+    works, refused = captured(subject, plan, say)
     if works:
         say(f"the noise of {len(works)} captured releases, drawn again {4 * plan.trials} times each")
     outcomes: dict[str, list[Outcome]] = {attack: [] for attack in ON_ROWS}
@@ -400,7 +346,7 @@ def run(subject: Subject, plan: Plan, *, say: Say = lambda _: None) -> ProjectAu
         table=tuple(outcomes["table"]),
         explained=tuple(explained),
         bounds=tuple(lower_bounds(plan, say)) if "bounds" in attacks else (),
-        left_out=(*plan.left_out, *left_out, *skipped),
+        left_out=(*plan.left_out, *left_out, *refused, *skipped),
     )
 
 
@@ -408,7 +354,9 @@ def _attacks(subject: Subject, plan: Plan) -> tuple[tuple[str, ...], list[str]]:
     """Those for which there are rows enough, and what is left out."""
     least, few = LEAST_AUXILIARY + LEAST_TESTED, list[str]()
     if len(subject.features) > MOST_COLUMNS and set(plan.attacks) & set(ON_ROWS):
-        few.append(f"columns after the first {MOST_COLUMNS}, of pdp, ale, importance, interactions and marginals.")
+        few.append(
+            f"columns after the first {MOST_COLUMNS}, of pdp, ale, importance, interactions, influence and marginals."
+        )
     if "reconstruction" not in plan.attacks or len(subject.frame) >= least:
         return plan.attacks, few
     if not plan.usual:

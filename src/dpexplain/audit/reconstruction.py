@@ -24,19 +24,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from dpexplain.audit.attack_models import AttackModel, factory, predictions
+from dpexplain.audit.attack_models import AttackModel, factory
+from dpexplain.audit.guesses import Target, Trained, targets_of
 from dpexplain.audit.report import Report
 from dpexplain.audit.roc import Roc, area, roc_points
 from dpexplain.audit.runs import check_confidence
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain, Numeric
-from dpexplain.data.encode import encode
+from dpexplain.core.domain import Domain
 from dpexplain.data.public_random import PublicRandom
-from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.results import Result
 
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-FOLDS = 3
 LEAST_AUXILIARY, LEAST_TESTED = 20, 30
 UNCOVERED = (
     "The guarantee of a table does not cover the record that is explained: whoever receives its explanation may learn "
@@ -212,7 +208,7 @@ def reconstruction(
     if isinstance(threshold, bool) or not isinstance(threshold, float) or not 0 < threshold < 0.5:
         raise InputError(f"threshold must lie between 0 and 0.5; got {threshold!r}.", spent="")
     x = _lines(explanations)
-    targets = _targets(records, domain, threshold)
+    targets = targets_of(records, domain, threshold)
     if len(targets[0].values) != len(x):
         raise InputError(f"there are {len(x)} explanations for {len(targets[0].values)} records.", spent="")
     sizes = _sizes(auxiliary, len(x))
@@ -231,7 +227,7 @@ def reconstruction(
     constant = not np.ptp(x, axis=0).any()
     gains = []
     for size in sizes:
-        trained = _Trained.on(x, targets, blocks, order[:size], test, None if constant else make, name)
+        trained = Trained.on(x, targets, blocks, order[:size], test, None if constant else make, name)
         gains.append(_gain(size, trained.hits.mean(axis=1), trained.guessed.mean(axis=1), confidence))
     pooled = trained.pooled(targets, blocks, test)
     return Reconstruction(
@@ -241,7 +237,7 @@ def reconstruction(
         seed=seed,
         tested=len(test),
         features=tuple(
-            trained.feature(i, targets[i], blocks[i], test, sizes[-1], confidence) for i in range(len(ends))
+            _feature(trained, i, targets[i], blocks[i], test, sizes[-1], confidence) for i in range(len(ends))
         ),
         sizes=tuple(gains),
         area=None if pooled is None else area(*pooled),
@@ -250,162 +246,19 @@ def reconstruction(
     )
 
 
-@dataclass(frozen=True)
-class _Target:
-    """One feature of the records: codes of categories, or numbers scaled to 0..1."""
-
-    feature: str
-    values: NDArray[Any]
-    categories: int  # 0 for a number
-    threshold: float
-
-    @property
-    def width(self) -> int:
-        return self.categories or 1
-
-    def constant(self, where: NDArray[np.int64]) -> bool:
-        return bool((self.values[where] == self.values[where[0]]).all())
-
-    def columns(self, where: NDArray[np.int64]) -> Floats:
-        values = self.values[where]
-        if not self.categories:
-            return np.asarray(values[:, None], dtype=np.float64)
-        return np.asarray(values[:, None] == np.arange(self.categories), dtype=np.float64)
-
-    def best_guess(self, where: NDArray[np.int64]) -> float:
-        """The most frequent category, or the number with the most others near it."""
-        values = self.values[where]
-        if self.categories:
-            return float(np.bincount(values, minlength=self.categories).argmax())
-        return _densest(values, self.threshold)
-
-    def shift(self, found: Floats, where: NDArray[np.int64]) -> Floats:
-        """What to add to a model's columns so that most guesses come out right."""
-        if self.categories:
-            return _offsets(found, self.values[where])
-        return np.array([_densest(self.values[where] - found[:, 0], self.threshold)])
-
-    def decide(self, found: Floats, shift: Floats) -> Floats:
-        if self.categories:
-            return np.asarray((found + shift).argmax(axis=1), dtype=np.float64)
-        return np.asarray(np.clip(found[:, 0] + shift[0], 0, 1), dtype=np.float64)
-
-    def judged(self, found: Floats, where: NDArray[np.int64]) -> Bools:
-        """Which of these records come out right when the shift is taken from the other half of them."""
-        first = np.arange(len(where)) < len(where) // 2
-        hits = np.empty(len(where), dtype=np.bool_)
-        for half in (first, ~first):
-            shift = self.shift(found[~half], where[~half])
-            hits[half] = self.hits(self.decide(found[half], shift), where[half])
-        return hits
-
-    def hits(self, guesses: Floats | float, where: NDArray[np.int64]) -> Bools:
-        distance = abs(self.values[where] - guesses)
-        return np.asarray(distance == 0 if self.categories else distance <= self.threshold + 1e-12, dtype=np.bool_)
-
-
-def _densest(values: Floats, reach: float) -> float:
-    """The middle of the numbers in the window of width 2 reach that holds the most of them."""
-    ranked = np.sort(values)
-    ends = np.searchsorted(ranked, ranked + 2 * reach, side="right")
-    first = int(np.argmax(ends - np.arange(len(ranked))))
-    return float((ranked[first] + ranked[ends[first] - 1]) / 2)
-
-
-def _offsets(found: Floats, truth: NDArray[Any]) -> Floats:
-    """What to add to the scores of each category, one after the other, so that the largest is right most often.
-
-    Least squares rarely gives a rare category more than one half, however sure it could be; this corrects it. A
-    category is guessed where its offset exceeds the lead of the best other: what is right is gained, and where the best
-    other was right, it is lost.
-    """
-    offsets = np.zeros(found.shape[1])
-    for c in range(len(offsets)):
-        others = found + offsets
-        others[:, c] = -np.inf
-        lead = others.max(axis=1) - found[:, c]
-        order = np.argsort(lead)
-        change = (truth == c).astype(np.int64) - (truth == others.argmax(axis=1))
-        ends = np.concatenate([[lead.min() - 1], lead[order], [lead.max() + 1]])
-        gain = np.concatenate([[0], np.cumsum(change[order])])  # with an offset between two neighbouring ends
-        gain[ends[1:] <= ends[:-1]] = -len(truth)
-        best = int(gain.argmax())
-        if gain[best] > gain[np.searchsorted(lead[order], 0.0)]:
-            offsets[c] = (ends[best] + ends[best + 1]) / 2
-    return offsets
-
-
-@dataclass(frozen=True)
-class _Trained:
-    """The tested records after the attack: lines are records, columns features."""
-
-    hits: Bools
-    guessed: Bools  # without the explanation
-    used: tuple[bool, ...]
-    found: Floats | None  # what the model said
-    means: Floats  # of the auxiliary records, for each column
-
-    @classmethod
-    def on(
-        cls,
-        x: Floats,
-        targets: Sequence[_Target],
-        blocks: Sequence[slice],
-        known: NDArray[np.int64],
-        test: NDArray[np.int64],
-        make: Callable[[], AttackModel] | None,
-        name: str,
-    ) -> _Trained:
-        """Train on `known`, test on `test`. Without a model to make, the explanations say nothing."""
-        y = np.column_stack([target.columns(known) for target in targets])
-        plain = [target.best_guess(known) for target in targets]
-        guessed = np.column_stack([t.hits(g, test) for t, g in zip(targets, plain, strict=True)])
-        if make is None:
-            return cls(guessed, guessed, (False,) * len(targets), None, y.mean(axis=0))
-        inner = np.empty_like(y)
-        for fold in range(FOLDS):
-            inside = np.arange(len(known)) % FOLDS != fold
-            inner[~inside] = predictions(make, x[known[inside]], y[inside], x[known[~inside]], name)
-        found = predictions(make, x[known], y, x[test], name)
-        hits, used = [], []
-        for target, block, guess in zip(targets, blocks, plain, strict=True):
-            difference = target.judged(inner[:, block], known).astype(np.float64) - target.hits(guess, known)
-            used.append(bool(difference.mean() > difference.std() / np.sqrt(len(known))))
-            decided = target.decide(found[:, block], target.shift(inner[:, block], known)) if used[-1] else guess
-            hits.append(target.hits(decided, test))
-        return cls(np.column_stack(hits), guessed, tuple(used), found, y.mean(axis=0))
-
-    def feature(
-        self, i: int, target: _Target, block: slice, test: NDArray[np.int64], size: int, confidence: float
-    ) -> FeatureAttack:
-        gain = _gain(size, self.hits[:, i], self.guessed[:, i], confidence)
-        kind = "category" if target.categories else "number"
-        result = FeatureAttack(target.feature, kind, gain, self.used[i], None, None, None, None)
-        if not target.categories:
-            truth, mean = target.values[test], self.means[block][0]
-            found = mean if self.found is None else np.clip(self.found[:, block][:, 0], 0, 1)
-            mse, guess_mse = float(((truth - found) ** 2).mean()), float(((truth - mean) ** 2).mean())
-            return replace(result, mse=mse, guess_mse=guess_mse)
-        sides = self.sides(target, block, test)
-        return result if sides is None else replace(result, area=area(*sides), roc=roc_points(*sides))
-
-    def sides(self, target: _Target, block: slice, test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
-        """The model's scores of the second category, for records of the first and of the second."""
-        if target.categories != 2 or self.found is None:
-            return None
-        second, scores = target.values[test] == 1, self.found[:, block][:, 1]
-        return (scores[~second], scores[second]) if 0 < second.sum() < len(test) else None
-
-    def pooled(
-        self, targets: Sequence[_Target], blocks: Sequence[slice], test: NDArray[np.int64]
-    ) -> tuple[Floats, Floats] | None:
-        """All features with two categories together; their scores are less the share of the auxiliary records, so that
-        knowing which feature is frequent is no success."""
-        sides = [(self.sides(t, b, test), self.means[b][-1]) for t, b in zip(targets, blocks, strict=True)]
-        kept = [(pair[0] - mean, pair[1] - mean) for pair, mean in sides if pair is not None]
-        if not kept:
-            return None
-        return np.concatenate([pair[0] for pair in kept]), np.concatenate([pair[1] for pair in kept])
+def _feature(
+    trained: Trained, i: int, target: Target, block: slice, test: NDArray[np.int64], size: int, confidence: float
+) -> FeatureAttack:
+    gain = _gain(size, trained.hits[:, i], trained.guessed[:, i], confidence)
+    kind = "category" if target.categories else "number"
+    result = FeatureAttack(target.feature, kind, gain, trained.used[i], None, None, None, None)
+    if not target.categories:
+        truth, mean = target.values[test], trained.means[block][0]
+        found = mean if trained.found is None else np.clip(trained.found[:, block][:, 0], 0, 1)
+        mse, guess_mse = float(((truth - found) ** 2).mean()), float(((truth - mean) ** 2).mean())
+        return replace(result, mse=mse, guess_mse=guess_mse)
+    sides = trained.sides(target, block, test)
+    return result if sides is None else replace(result, area=area(*sides), roc=roc_points(*sides))
 
 
 def _gain(auxiliary: int, hits: NDArray[Any], guessed: NDArray[Any], confidence: float) -> Gain:
@@ -433,37 +286,6 @@ def _lines(explanations: Any) -> Floats:
             spent="",
         )
     return x
-
-
-def _targets(records: Any, domain: Domain, threshold: float) -> list[_Target]:
-    if not isinstance(domain, Domain):
-        raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})', spent="")
-    targets = []
-    for name, values in _columns(records, domain).items():
-        column = domain[name]
-        if isinstance(column, Numeric):
-            scaled = (values - column.low) / (column.high - column.low)
-            targets.append(_Target(name, scaled, 0, threshold))
-        else:
-            targets.append(_Target(name, values, len(column.categories), threshold))
-    return targets
-
-
-def _columns(records: Any, domain: Domain) -> dict[str, NDArray[Any]]:
-    """The clean values of each declared column."""
-    if isinstance(records, Rows):
-        return {name: records[name] for name in domain}
-    frame = records
-    if not isinstance(records, pd.DataFrame):
-        try:
-            frame = pd.DataFrame(np.asarray(records), columns=list(domain))
-        except (TypeError, ValueError):
-            raise InputError(
-                "records must be a frame with the columns of the domain, or lines in its order.", spent=""
-            ) from None
-    if missing := [name for name in domain if name not in frame.columns]:
-        raise InputError(f"the records have no column {', '.join(map(repr, missing))}.", spent="")
-    return {name: encode(column, frame[name].astype(object)) for name, column in domain.items()}
 
 
 def _sizes(auxiliary: Any, n: int) -> list[int]:

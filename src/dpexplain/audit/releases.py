@@ -1,6 +1,7 @@
 """Every release of the product, audited on worst-case neighbouring tables.
 
-`RELEASES` names the modules that release something; a test holds it against the package, so that none is forgotten.
+`RELEASES` has all modules that release something (gradients are released by those who use `descent`): one without worst
+cases cannot even be imported here, so that none is forgotten.
 `audit_release` audits one case, `audit_all` every one of them: the exact loss of each law on its pair (`Part.loss`),
 and what draws of its noise prove. The tables are made up: nothing here is about anybody's rows.
 """
@@ -8,9 +9,7 @@ and what draws of its noise prove. The tables are made up: nothing here is about
 from __future__ import annotations
 
 import math
-import multiprocessing
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
@@ -19,34 +18,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpexplain.audit import worst_cases
+from dpexplain.audit.calls import Sum
 from dpexplain.audit.capture import Part, draws
 from dpexplain.audit.cases import Case
-from dpexplain.audit.lower_bound import LowerBound, Runs, checked_workers, from_scores, power_on, shared_out
+from dpexplain.audit.lower_bound import LowerBound, Runs, from_scores, power_on, shared_out
+from dpexplain.audit.processes import mapped
+from dpexplain.audit.runs import whole_number
 from dpexplain.engine import track
 from dpexplain.errors import InputError
+from dpexplain.explainers import ALGORITHMS, EXPLAINERS, descent
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NOTE = "Of made-up tables: nothing here is about anybody's rows."
 
+_MODULES = [module.__name__.split(".")[-1] for module in (*EXPLAINERS, *ALGORITHMS) if module is not descent]
 RELEASES: dict[str, Callable[[], list[Case]]] = {
-    "partial_dependence": worst_cases.of_partial_dependence,
-    "accumulated_effects": worst_cases.of_accumulated_effects,
-    "generic_plot": worst_cases.of_generic_plot,
-    "permutation_importance": worst_cases.of_permutation_importance,
-    "rank_aggregation": worst_cases.of_rank_aggregation,
-    "interaction_ranking": worst_cases.of_interaction_ranking,
-    "quantiles": worst_cases.of_quantiles,
-    "marginals": worst_cases.of_marginals,
-    "local_explanation": worst_cases.of_local_explanation,
-    "local_sketch": worst_cases.of_local_sketch,
-    "adaptive": worst_cases.of_adaptive,
-    "influence": worst_cases.of_influence,
-    "persons": worst_cases.of_persons,
-    "transparency": worst_cases.of_transparency,
-    "clusters": worst_cases.of_clusters,
-    "kmeans": worst_cases.of_kmeans,
+    name: getattr(worst_cases, f"of_{name}") for name in (*_MODULES, "clusters", "kmeans")
 }
 
 
@@ -99,37 +88,38 @@ def audit_all(
     power: float = 0.95,
     confidence: float = 0.999,
     defect: float = 0.2,
+    choices: bool = True,
     workers: int = 1,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Every case, its exact loss, and what draws prove about it; a line for each.
 
     Parts whose scores have the same law (`Part.signature`) are drawn once for all of them. Where `trials` on each side
-    have less than the wanted power against the planted defect, they are doubled, up to `most`.
+    have less than the wanted power against the planted defect, they are doubled, up to `most`. Without `choices`, only
+    noise is drawn.
     """
     import pandas as pd
 
+    whole_number(workers, "workers", 1)
     captured = [(case, case.captured()) for case in (every_case() if cases is None else cases)]
-    audible = {part.signature: part for case, part in captured if case.drawn and not part.silent}
+    drawn = [case.drawn and (choices or isinstance(part.left[0], Sum)) for case, part in captured]
+    audible = {
+        part.signature: part for (_, part), heard in zip(captured, drawn, strict=True) if heard and not part.silent
+    }
     work = partial(_audited, trials=trials, most=most, wanted=power, confidence=confidence, defect=defect)
     found: dict[Any, Audited] = {}
     with track("audit of every release", len(audible)) if progress else nullcontext(lambda _: None) as advance:
-        for signature, audited in zip(audible, _mapped(work, list(audible.values()), workers), strict=True):
+        for signature, audited in zip(audible, mapped(work, list(audible.values()), workers), strict=True):
             found[signature] = audited
             advance(1)
     frame = pd.DataFrame(
-        [_line(case, part, found.get(part.signature) if case.drawn else None) for case, part in captured]
+        [
+            _line(case, part, found.get(part.signature) if heard else None)
+            for (case, part), heard in zip(captured, drawn, strict=True)
+        ]
     )
     frame.attrs["note"] = NOTE
     return frame
-
-
-def _mapped(work: Callable[[Part], Audited], parts: list[Part], workers: int) -> Iterator[Audited]:
-    if checked_workers(workers) == 1:
-        yield from map(work, parts)
-        return
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(work, parts)
 
 
 def _audited(part: Part, *, trials: int, most: int, wanted: float, confidence: float, defect: float) -> Audited:

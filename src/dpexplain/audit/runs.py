@@ -1,25 +1,25 @@
 """Many independent runs of a release on several inputs, as vectors of numbers, on one core or on several.
 
-An error is an output: a run that raises becomes a line of NaN. Processes are spawned, never forked, so that no buffer
-of secret randomness is copied into two of them; runs that agree between processes all the same are refused.
+An error is an output: a run that raises becomes a line of NaN. Runs that agree between two processes are refused.
+
+`membership` and `table_reconstruction` fit an attacker on shadow runs and measure it on fresh ones; `shadowed` makes
+both.
 """
 
 from __future__ import annotations
 
 import math
-import pickle
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from multiprocessing import get_context
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.audit.processes import mapped, require_picklable
 from dpexplain.engine.progress import track
 from dpexplain.errors import InputError
 from dpexplain.results import Result
@@ -78,8 +78,43 @@ def collect(
                 chunks.append(run(1))
                 advance(1)
         else:
-            chunks = _spawned(run, trials, workers, advance)
+            chunks = _shared_out(run, trials, workers, advance)
     return _joined([line for chunk in chunks for line in chunk], len(inputs))
+
+
+@dataclass(frozen=True)
+class Shadowed:
+    """Runs to fit an attacker with, and fresh ones to measure it on."""
+
+    runs: Runs
+    shadows: int  # on each input
+
+    @property
+    def seen(self) -> Runs:
+        return self.runs.part(slice(self.shadows))
+
+    @property
+    def fresh(self) -> Runs:
+        return self.runs.part(slice(self.shadows, None))
+
+
+def shadowed(
+    release: Callable[[Any], Any],
+    inputs: Sequence[Any],
+    *,
+    trials: int,
+    shadows: int | None,
+    confidence: float,
+    workers: int,
+    label: str,
+    score: Score | None = None,
+) -> Shadowed:
+    """Shadow runs (by default as many as trials) and fresh runs on each input, their settings checked before."""
+    check_confidence(confidence)
+    whole_number(trials, "trials", LEAST_RUNS)
+    whole_number(workers, "workers", 1)
+    fitted = trials if shadows is None else whole_number(shadows, "shadows", LEAST_RUNS)
+    return Shadowed(collect(release, inputs, fitted + trials, label=label, score=score, workers=workers), fitted)
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
@@ -139,22 +174,17 @@ def vector_of(output: Any) -> Floats:
         ) from None
 
 
-def _spawned(run: Callable[[int], list[Line]], trials: int, workers: int, advance: Callable[[int], None]) -> list[Any]:
-    try:
-        pickle.dumps(run)
-    except Exception:  # pickle raises what it likes, and may quote what it was given
-        raise InputError(
-            "the release, its inputs or its score cannot be sent to another process.",
-            hint="workers=1, or a function of a module instead of a lambda",
-            spent="",
-        ) from None
+def _shared_out(
+    run: Callable[[int], list[Line]], trials: int, workers: int, advance: Callable[[int], None]
+) -> list[list[Line]]:
+    """So many runs in pieces for several processes."""
+    require_picklable(run, "the release")
     size = max(1, math.ceil(trials / (_CHUNKS * workers)))
     sizes = [min(size, trials - start) for start in range(0, trials, size)]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        tasks = [pool.submit(run, size) for size in sizes]
-        for task in as_completed(tasks):
-            advance(len(task.result()))
-    chunks = [task.result() for task in tasks]
+    chunks = []
+    for chunk in mapped(run, sizes, workers):
+        chunks.append(chunk)
+        advance(len(chunk))
     _require_fresh([_joined(chunk, len(chunk[0])) for chunk in chunks if len(chunk) == size])
     return chunks
 

@@ -7,8 +7,8 @@ Target   the most exposed of some candidates: units with extreme predictions, fa
          release is captured with each of them in the same place beside a few other rows, and the one (under
          replace-one: the pair) with the largest exact loss is attacked.
 Hidden   the target's value of one column: the two declared values between which its prediction changes most.
-Dealing  rows that a release deals to parts by secret numbers are dealt by public ones here. The attacker knows these as
-         well, and the bounds hold for each dealing.
+Secrets  rows that a release deals to parts by secret numbers, or gives other values to, get public numbers here: a row
+         has the same on both sides of a pair. The attacker knows them as well, and the bounds hold whatever they are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpexplain.audit.capture import capture
+from dpexplain.audit.capture import recorded
 from dpexplain.audit.cases import NoLedger
+from dpexplain.clusters.clustering import Clustering
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import digest
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -45,7 +46,18 @@ CANDIDATES = 2  # of each kind
 
 
 class OpenTable(PrivateTable):
-    """A table whose rows are dealt by public numbers, the same for every table of an audit."""
+    """A table whose rows get public numbers instead of secret ones, the same for every table of an audit."""
+
+    _numbers = PublicRandom(0).generator
+
+    def map_sum(self, gate: Gate, kernel: Callable[[Rows], Integers], columns: Sequence[str], **how: Any) -> Integers:
+        """Each pass begins with the same numbers; all tables of an audit fit into one batch."""
+        self._numbers = PublicRandom(0).generator
+        return super().map_sum(gate, kernel, columns, **how)
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        """The same number for the same place, however many rows there are."""
+        return self._numbers.random(2 * BATCH_ROWS)[:size]
 
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, Integers]]:
         if self.assignment is Assignment.POSITION:
@@ -86,6 +98,7 @@ class Subject:
     rows_hint: int | None
     model: TriedModel
     target: str | None  # what the model predicts
+    clustering: Clustering | int | None  # a rule, or how many clusters private k-means finds
     name: str
     size: int  # rows of the whole table
 
@@ -135,7 +148,15 @@ class Subject:
         return f"row {first}" if ids is None else f"the {ids.column} of row {first}"
 
 
-def read(table: PrivateTable, model: Model, target: str | None = None, *, rows: int = ROWS, seed: int = 0) -> Subject:
+def read(
+    table: PrivateTable,
+    model: Model,
+    target: str | None = None,
+    clustering: Clustering | int | None = None,
+    *,
+    rows: int = ROWS,
+    seed: int = 0,
+) -> Subject:
     """About so many rows of a table, by a public seed. Its account is not asked."""
     unit = table.neighbours.unit
     names = list(dict.fromkeys([*table.domain, *([unit.column] if unit else []), *filter(None, [table.row_id])]))
@@ -166,6 +187,7 @@ def read(table: PrivateTable, model: Model, target: str | None = None, *, rows: 
         rows_hint=table.rows_hint if table.size is None else None,
         model=tried,
         target=target,
+        clustering=clustering,
         name=table.name,
         size=len(units),
     )
@@ -223,11 +245,11 @@ def most_exposed(subject: Subject, explain: Explain, cost: Cost) -> tuple[int, i
     company, run = subject.others(units, COMPANY), partial(priced, explain, cost)
     joined = [pd.concat([company, subject.in_place(unit, units[0])], ignore_index=True) for unit in units]
     if subject.neighbours.relation is Relation.ADD_REMOVE:
-        alone = subject.opened(company)
-        losses = [sum(part.loss for part in capture(alone, subject.opened(table), run)) for table in joined]
+        alone = recorded(subject.opened(company), run)
+        losses = [sum(part.loss for part in alone.beside(subject.opened(table), run)) for table in joined]
         return units[int(np.argmax(losses))], None
-    first = subject.opened(joined[0])
-    seen = [capture(first, subject.opened(table), run) for table in joined]  # all after the history of the first
+    first = recorded(subject.opened(joined[0]), run)
+    seen = [first.beside(subject.opened(table), run) for table in joined]  # all after the history of the first
     best, pair = -1.0, (units[1], units[0])
     for i, one in enumerate(seen):
         for j, two in enumerate(seen[:i]):

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit import bounds, likelihood
-from dpexplain.audit.claims import Claim, checked_claim, claim_of_replacing, most_success
+from dpexplain.audit.claims import Claim, checked_claim, claim_of_replacing, in_words, most_success
 from dpexplain.audit.report import Report
-from dpexplain.audit.runs import LEAST_RUNS, check_confidence, collect, least_trials, whole_number
+from dpexplain.audit.runs import least_trials, shadowed
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Relation
@@ -89,9 +89,8 @@ class TableReconstruction(Report):
     @property
     def stated(self) -> str:
         """The claim in words."""
-        kind = f"{self.claim}{f', delta={self.delta:g}' if self.delta else ''}{' by Gaussian noise' * self.gaussian}"
         steps = ", two steps apart" if self.relation is Relation.ADD_REMOVE else ""
-        return f"{kind}, {self.relation.value}{steps}"
+        return f"{in_words(self.claim, self.gaussian, self.delta)}, {self.relation.value}{steps}"
 
     @property
     def _verdict(self) -> str:
@@ -174,13 +173,10 @@ def table_reconstruction(
     stated, relation = checked_claim(claim, gaussian, delta), Relation.parse(relation)
     replaced, slack = claim_of_replacing(stated, relation, delta)
     allowed = most_success(replaced, len(named), gaussian=gaussian, delta=slack)
-    check_confidence(confidence)
-    whole_number(trials, "trials", LEAST_RUNS)
-    whole_number(workers, "workers", 1)
-    fitted = trials if shadows is None else whole_number(shadows, "shadows", LEAST_RUNS)
-    runs = collect(release, list(named.values()), fitted + trials, label="table reconstruction", workers=workers)
-    attacker = likelihood.fit(runs.part(slice(fitted)).vectors, centres)
-    guesses = [_guesses(attacker(lines), len(named)) for lines in runs.part(slice(fitted, None)).vectors]
+    settings: dict[str, Any] = {"trials": trials, "shadows": shadows, "confidence": confidence, "workers": workers}
+    made = shadowed(release, list(named.values()), label="table reconstruction", **settings)
+    attacker = likelihood.fit(made.seen.vectors, centres)
+    guesses = [_guesses(attacker(lines), len(named)) for lines in made.fresh.vectors]
     hits, n = np.array([sum(line[i] for i, line in enumerate(guesses))]), trials * len(named)
     error = (1 - confidence) / 2
 
@@ -195,15 +191,15 @@ def table_reconstruction(
         delta=float(delta),
         confidence=confidence,
         trials=trials,
-        shadows=fitted,
+        shadows=made.shadows,
         values=tuple(str(value) for value in named),
         guesses=tuple(guesses),
         low=float(bounds.lower(hits, n, error)[0]),
         high=float(bounds.upper(hits, n, error)[0]),
         allowed=allowed,
         how=attacker.family,
-        failures=runs.failures,
-        constant=runs.constant,
+        failures=made.runs.failures,
+        constant=made.runs.constant,
         needed=least_trials(refutable),
     )
 

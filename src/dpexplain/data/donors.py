@@ -11,14 +11,13 @@ one: a group of rows, or each row by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.release import Gate
-from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
@@ -27,6 +26,7 @@ from dpexplain.reference import Reference
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Uniform = Callable[[int], Floats]
 
 TAGS = 2**62  # so many secret numbers that two units hardly ever draw the same one
 
@@ -139,17 +139,13 @@ def by_pairing(gathered: Gathered, names: Sequence[str], draws: int, seed: int) 
         yield Replaced(part, values, [np.ones(part.size, dtype=bool)] * draws, np.arange(part.size))
 
 
-def by_histogram(rows: Rows, references: Mapping[str, Reference], draws: int) -> Replaced:
+def by_histogram(rows: Rows, references: Mapping[str, Reference], draws: int, uniform: Uniform) -> Replaced:
     """Single rows with secret draws of their own, which do not depend on the place of a row in the table."""
-    values = {name: [_drawn(rows.size, reference) for _ in range(draws)] for name, reference in references.items()}
+    values = {name: list(drawn(rows.size, reference, draws, uniform)) for name, reference in references.items()}
     return Replaced(rows, values, [np.ones(rows.size, dtype=bool)] * draws, np.arange(rows.size))
 
 
-def _drawn(size: int, reference: Reference) -> NDArray[np.generic]:
-    return reference.at(reference.cell_at(_uniform(size)), _uniform(size))
-
-
-def _uniform(size: int) -> Floats:
-    """Secret numbers in [0, 1), a fresh one for every row."""
-    bits = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)
-    return bits.astype(np.float64) * 2.0**-53
+def drawn(size: int, reference: Reference, draws: int, uniform: Uniform) -> Iterator[NDArray[np.generic]]:
+    """Draws for `size` rows, one array after the other. `uniform` are the secret numbers of a table."""
+    for _ in range(draws):
+        yield reference.at(reference.cell_at(uniform(size)), uniform(size))

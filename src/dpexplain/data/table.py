@@ -18,6 +18,7 @@ from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.core.release import Door, Gate
+from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for
 from dpexplain.data.encode import NO_ID, check_type, encode, identifiers
@@ -132,6 +133,11 @@ class PrivateTable:
         id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
         for rows, ids in self._batches(gate, list(columns), id_column, BATCH_ROWS):
             yield rows, dealer.deal(rows.size, ids)
+
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        """Secret numbers in [0, 1), a fresh one for every row."""
+        bits = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)
+        return bits.astype(np.float64) * 2.0**-53
 
     def gathered(self, gate: Gate, columns: Sequence[str], parts: int) -> tuple[Rows, NDArray[np.int64]]:
         """All of `dealt_rows` at once, in memory."""

@@ -15,17 +15,18 @@ Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), 
 Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
              intervals and words are post-processing. With marginals that were released before, all is for the sums.
              Draws are as many as keep the Monte Carlo error below half of the noise; a feature with no more points than
-             that is gone through point by point. Sets, Shapley and Banzhaf values end at MOST_ASKED predictions; what
-             is left of the Monte Carlo error is in the intervals.
+             that is gone through point by point. Both end at some millions of predictions; what is left of the Monte
+             Carlo error is in the intervals, and where it outweighs the noise, the result says so.
 References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
              explained once and a donor once, so that the bound doubles; Laplace noise).
 """
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -41,7 +42,7 @@ from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.data.donors import Replaced, by_histogram, by_pairing, gather
+from dpexplain.data.donors import Replaced, by_histogram, by_pairing, drawn, gather
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
@@ -53,7 +54,7 @@ from dpexplain.explainers.influence_request import MOST_SAMPLES, Item, set_of
 from dpexplain.explainers.influence_request import PERSON as PERSON
 from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
-from dpexplain.games import Asker, Group, Norms, Outcome, Plan, coalitions_plan, exact_plan, norms, orders_plan
+from dpexplain.games import BLOCK, Asker, Group, Norms, Outcome, Plan, coalitions_plan, exact_plan, norms, orders_plan
 from dpexplain.games.plans import EXACT
 from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
 from dpexplain.models import Model
@@ -64,14 +65,14 @@ from dpexplain.results.influence import Influence, TableInfluence, combined_half
 from dpexplain.results.marginals import counts_of, shares_of, total_of
 
 Integers = NDArray[np.int64]
-Values = Mapping[str, Sequence[NDArray[np.generic]]]
+Values = Mapping[str, Iterable[NDArray[np.generic]]]
 Weights = Mapping[str, Integers]
 
 CELLS_FACTOR, FEWEST_CELLS = 2.4, 6
 FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES = 62  # that are replaced somewhere: the bits of a mask
 MOST_OUTCOMES = 2**18  # of one row
-MOST_ASKED = 2**22  # predictions that a release makes unless the caller asks for more
+MOST_ASKED, MOST_SINGLE = 2**22, 2**25  # predictions of sets and of single features, unless the caller asks for more
 LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
 UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
 BASE_WEIGHTS = (1, 2, 3)
@@ -227,7 +228,8 @@ def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values, weights: Wei
         base = [spec.base_weight * before[:, None]] if spec.base_weight else []
         found = np.concatenate([*base, after if spec.absolute else -after], axis=1)
     else:
-        found = asker.influences(rows, spec.plan, spec.names, values, absolute=spec.absolute)
+        together = {name: list(each) for name, each in values.items()}
+        found = asker.influences(rows, spec.plan, spec.names, together, absolute=spec.absolute)
     if spec.aggregate == "banzhaf":  # drawn sets with and without an input differ in more than that input
         found = found * [name in asker.predictor.features for (name,) in spec.items]
     if spec.aggregate == "unary" and spec.centred:
@@ -376,7 +378,7 @@ def _partitions(
         return cells_of(names, domain, request.cells)
     counts_cost, _ = split(cost, request.marginals_share)
     noise = best(Sensitivity.of_counts(neighbours, len(names)), len(names), counts_cost)
-    wanted = CELLS_FACTOR * math.sqrt((UNKNOWN_ROWS if rows is None else rows) / noise.std)
+    wanted = CELLS_FACTOR * math.sqrt((UNKNOWN_ROWS if rows is None else rows) / max(noise.std, 1.0))
     cells = round(min(max(wanted, FEWEST_CELLS), WHOLE_NUMBERS))
     return cells_of(names, domain, cells, most_whole=min(2 * cells, WHOLE_NUMBERS))
 
@@ -433,31 +435,40 @@ def _with_draws(
     cost: Cost,
     points: Mapping[str, int],
 ) -> Spec:
-    """As many draws as make the Monte Carlo error half of the noise.
+    """As many draws as make the Monte Carlo error half of the noise, if that does not take too many predictions.
 
-    A feature by itself that has no more points than that is gone through point by point instead, so that there is no
-    such error, and no row is asked about more often than there are points. Sets of features have too many: draws are
-    as many as MOST_ASKED predictions allow. Drawn orders and sets take turns with the draws. More of these then cost no
-    prediction, but fewer outcomes are shared, and the bound may grow.
+    A feature by itself that has no more points than that is gone through point by point instead, and then has no such
+    error. Drawn orders and sets take turns with the draws. More of these then cost no prediction, but fewer outcomes
+    are shared, and the bound may grow.
     """
     n, single = UNKNOWN_ROWS if rows is None else rows, spec.aggregate == "unary" and not spec.given
     drawn = n * (spec.K / 2 if single else spec.K) ** 2  # at most the variance of the sum for one draw
-    wanted = math.ceil(4 * drawn / _variance(spec, neighbours, cost))
-    if request.samples is not None and spec.samples is None:
-        wanted = request.samples
-        if wanted * spec.plan.asked > MOST_OUTCOMES:
-            raise InputError(
-                f"every row would be asked about {wanted * spec.plan.asked:,} times; {MOST_OUTCOMES:,} is the most.",
-                hint="fewer samples, or fewer features",
-            )
+    wanted = min(MOST_OUTCOMES, math.ceil(4 * drawn / max(_variance(spec, neighbours, cost), 1.0)))
+    chosen = request.samples if spec.samples is None else None
+    if chosen is not None:
+        wanted = chosen
     elif spec.method == "paper":
         return spec
+    each = n if spec.outcome.threshold is None else max(n, BLOCK)  # predictions that one question takes
+
+    def asked(draws: int) -> int:
+        """How many questions about each row."""
+        listing = spec.single and spec.method != "paper"
+        return sum(min(points[name], draws) for name in spec.names) if listing else draws * spec.plan.asked
+
+    if chosen is not None and asked(wanted) > MOST_OUTCOMES:
+        raise InputError(
+            f"every row would be asked about {asked(wanted):,} times; {MOST_OUTCOMES:,} is the most.",
+            hint="fewer samples, or fewer features",
+        )
+    if spec.samples is None and chosen is None:
+        most = (MOST_SINGLE if spec.single else MOST_ASKED) // each
+        wanted = max(1, bisect.bisect_right(range(1, wanted + 1), most, key=asked))
     if spec.single and spec.method != "paper":
         listed = tuple(name for name in spec.names if points[name] <= wanted)
         return replace(spec, draws=min(wanted, max(points.values())), listed=listed)
     if spec.samples is None:
-        most = wanted if request.samples is not None else max(1, MOST_ASKED // (n * spec.plan.asked))
-        return replace(spec, draws=min(wanted, most))
+        return replace(spec, draws=wanted)
     candidates = [spec, replace(spec, draws=min(wanted, -(-spec.samples // 2)))]
     return min(candidates, key=lambda candidate: _variance(candidate, neighbours, cost) + drawn / candidate.draws)
 
@@ -612,17 +623,21 @@ class _Job:
         known = (
             self._released_cells(gate, cost) if marginals is None else _references(spec.names, marginals, table.domain)
         )
-        listed = {name: known[name] for name in spec.listed}
-        drawn = {name: reference for name, reference in known.items() if name not in listed}
-        weights = {name: reference.weights for name, reference in listed.items()}
-        draws = spec.draws if spec.single else spec.plan.most_draws
+        weights = {name: known[name].weights for name in spec.listed}
+
+        def others(rows: Rows) -> Values:
+            """Point by point, or drawn one after the other; for sets drawn together."""
+            if not spec.single:
+                return by_histogram(rows, known, spec.plan.most_draws, table.uniform).values
+            return {
+                name: (np.broadcast_to(point, rows.size) for point in reference.points)
+                if name in weights
+                else drawn(rows.size, reference, spec.draws, table.uniform)
+                for name, reference in known.items()
+            }
 
         def kernel(rows: Rows) -> Integers:
-            every = {
-                name: [np.broadcast_to(p, rows.size) for p in reference.points] for name, reference in listed.items()
-            }
-            values = {**every, **by_histogram(rows, drawn, draws).values}
-            return statistic(rows, self.asker, spec, values, weights)
+            return statistic(rows, self.asker, spec, others(rows), weights)
 
         return table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
 

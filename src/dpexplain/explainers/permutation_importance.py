@@ -599,7 +599,7 @@ class _Job:
         references = {name: marginals.reference(name, self.table.domain) for name in spec.features}
 
         def kernel(rows: Rows) -> Integers:
-            return statistic(by_histogram(rows, references, spec.draws), self.predictor, spec)
+            return statistic(by_histogram(rows, references, spec.draws, self.table.uniform), self.predictor, spec)
 
         return self.table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from matplotlib.figure import Figure
 
 from dpexplain.render.audits import ATTACK, LIMIT, _foot, plot_reconstruction
 from dpexplain.render.html import Section, page, table
-from dpexplain.render.plots import BAND, INK, NOTE, _label, new_axes
+from dpexplain.render.plots import BAND, INK, NOTE, _label, new_axes, svg_text
 
 if TYPE_CHECKING:
     from dpexplain.audit.project_report import Explained, Outcome, ProjectAudit
@@ -24,6 +23,9 @@ WARNING = (
     '<div style="border:2px solid #c55a11;background:#fff4ec;border-radius:8px;padding:.7rem 1.1rem;max-width:56rem;'
     'font-weight:600;color:#8a3a06">{}</div>'
 )
+MOST_IN_A_CARD = 9  # outcomes; with more the picture gets the whole width
+WIDE = '<div style="grid-column:1/-1">{}</div>'
+CARD = '<div class="card">{}</div>'
 CARDS = '<div class="cards" style="margin-bottom:1rem">{}</div>'
 TITLES = {"membership": "Is the person in the table?", "table": "Which of two values does the person have?"}
 METHODS = {
@@ -158,27 +160,17 @@ def _new(width: float = 6.4, height: float = 4.6) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def _svg(figure: Figure) -> str:
-    import matplotlib as mpl
-
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpexplain"}):
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = buffer.getvalue()
-    return f'<div class="card">{text[text.index("<svg") :]}</div>'
-
-
 # The page -------------------------------------------------------------------------------------------------------------
 
 
 def audit_page(report: ProjectAudit, figures: Mapping[str, Figure]) -> str:
     """What was attacked, what came out, and what it means; with the figures that `pictures` drew."""
-    drawn = {name: _svg(figure) for name, figure in figures.items()}
+    drawn = {name: CARD.format(svg_text(figure)) for name, figure in figures.items()}
     sections = [Section("Read this first", html=_first(report))]
     for kind, outcomes in (("membership", report.membership), ("table", report.table)):
         if outcomes:
-            shown = "".join(drawn[name] for name in (kind, f"{kind}-roc") if name in drawn)
-            cards = CARDS.format(shown)
+            wide = WIDE if len(outcomes) > MOST_IN_A_CARD else "{}"
+            cards = CARDS.format(wide.format(drawn[kind]) + drawn.get(f"{kind}-roc", ""))
             sections.append(Section(TITLES[kind], _about(kind, report), html=cards + _outcomes(outcomes)))
     if report.explained:
         cards = CARDS.format(drawn["explained"] + drawn["explained-features"])

@@ -191,12 +191,17 @@ def save_png(result: Result, path: str | Path, dpi: int = 150) -> None:
 
 
 def svg_of(result: Result) -> str:
-    """The figure as SVG for a page: text stays text, no outside reference."""
+    """The picture of a result as SVG for a page."""
+    return svg_text(figure_of(result))
+
+
+def svg_text(figure: Figure) -> str:
+    """A figure as SVG for a page: text stays text, no outside reference."""
     import matplotlib as mpl
 
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpexplain"}):
-        figure_of(result).savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     return text[text.index("<svg") :]
 

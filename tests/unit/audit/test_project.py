@@ -17,10 +17,11 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from dpexplain.audit import NOT_PRIVATE, explained, subject
+from dpexplain.audit import NOT_PRIVATE, explained, own_releases, subject
 from dpexplain.audit import project as audits
 from dpexplain.audit.capture import capture, draws
 from dpexplain.audit.cases import NoLedger
+from dpexplain.clusters import Clustering
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, TableError
@@ -69,12 +70,20 @@ def opened(frame, budget=PURE, relation="replace-one", **settings):
     )
 
 
-def subject_of(rows=300, budget=PURE, relation="replace-one", **settings):
-    return audits.read(opened(people(rows), budget, relation, **settings), MODEL, "sick")
+def subject_of(rows=300, budget=PURE, relation="replace-one", clustering=None, **settings):
+    return audits.read(opened(people(rows), budget, relation, **settings), MODEL, "sick", clustering)
 
 
 def plan_of(mine, **options):
-    return audits.Plan.of(mine.budget, mine.neighbours, mine.target, **{"trials": 400, "epsilons": [1.0], **options})
+    settings = {"clustering": mine.clustering is not None, "trials": 400, "epsilons": [1.0], **options}
+    return audits.Plan.of(mine.budget, mine.neighbours, mine.target, **settings)
+
+
+def old(rows):
+    return (rows["age"] >= 50).map({True: "old", False: "young"})
+
+
+RULE = Clustering.of(old, domain=DOMAIN, labels=["young", "old"], name="old", version="1")
 
 
 # Reading --------------------------------------------------------------------------------------------------------------
@@ -177,8 +186,8 @@ def test_the_hidden_value_is_the_one_that_matters_most():
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_pairs_are_neighbours_and_no_exact_loss_exceeds_its_price(relation, settings):
     """For releases that add up rows, and for those that deal them to groups or parts."""
-    mine = subject_of(120, ZCDP, relation, **settings)
-    for name in ("pdp", "ale", "importance", "interactions", "sketch"):
+    mine = subject_of(120, ZCDP, relation, RULE, **settings)
+    for name in ("pdp", "ale", "importance", "interactions", "influence", "clusters", "sketch"):
         explain = partial(audits.EXPLAINERS[name].run, mine)
         cost = ZCDP.cost(epsilon=1.0)
         pair = subject.membership_pair(mine, *subject.most_exposed(mine, explain, cost))
@@ -188,6 +197,33 @@ def test_pairs_are_neighbours_and_no_exact_loss_exceeds_its_price(relation, sett
         parts = capture(mine.opened(pair.left), mine.opened(pair.right), partial(subject.priced, explain, cost))
         assert name == "interactions" or sum(part.loss for part in parts) > 0  # two columns always draw
         assert all(part.attained <= 1 + 1e-9 for part in parts)
+
+
+@pytest.mark.parametrize("budget", [PURE, ZCDP], ids=["pure", "zcdp"])
+def test_clusters_are_found_and_explained_for_one_price(budget):
+    mine, cost = subject_of(100, budget, clustering=2), budget.cost(epsilon=1.0)
+    explain = partial(audits.EXPLAINERS["clusters"].run, mine)
+    pair = subject.membership_pair(mine, *subject.most_exposed(mine, explain, cost))
+    parts = capture(mine.opened(pair.left), mine.opened(pair.right), partial(subject.priced, explain, cost))
+    assert {"survey", "2:combination", "2:histograms"} <= {part.name for part in parts}
+    assert sum(part.cost.amount for part in parts) <= cost.amount
+    assert 0 < sum(part.loss for part in parts) <= float(cost.amount) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("groups", "most"), [(2, 8), (4, 8), (5, 5), (12, 2), (20, 1)])
+def test_combinations_for_clusters_can_be_listed(groups, most):
+    columns = {f"c{i}": dpx.Categorical([0, 1]) for i in range(10)}
+    domain = dpx.Domain({"one": dpx.Categorical([0]), **columns})
+    assert own_releases.attributes(domain, groups) == list(columns)[:most]
+
+
+def test_a_row_takes_the_same_other_values_on_both_sides():
+    """Influences replace values by secret draws: equal tables must give equal sums, or draws would pass for a loss."""
+    mine, cost = subject_of(60), PURE.cost(epsilon=1.0)
+    run = partial(subject.priced, partial(audits.EXPLAINERS["influence"].run, mine), cost)
+    assert all(part.silent for part in capture(mine.opened(mine.frame), mine.opened(mine.frame), run))
+    one, two = (dpx.PrivateTable.uniform(mine.opened(mine.frame), 5) for _ in range(2))
+    assert (one != two).all(), "secret in the product"
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -264,6 +300,38 @@ def test_work_is_shared_out_to_processes():
     assert report.membership[0].guess.success > 0.5
 
 
+def test_what_is_refused_at_a_price_is_left_out(monkeypatch):
+    def dear(mine, table, cost):
+        if cost.amount < 2:
+            raise InputError("the price is too small.")
+        return audits.EXPLAINERS["marginals"].run(mine, table, cost)
+
+    def never(*_):
+        raise InputError("there is no such price.")
+
+    known = {"pdp": audits.Explainer(dear, "marginals"), "ale": audits.Explainer(never, "marginals")}
+    monkeypatch.setattr(audits, "EXPLAINERS", {**audits.EXPLAINERS, **known})
+    mine = subject_of(60)
+    wanted = {"explainers": ["pdp", "ale"], "attacks": ["membership", "table"], "epsilons": [0.5, 1.0, 3.0]}
+    report = audits.run(mine, plan_of(mine, **wanted))
+    assert [o.epsilon for o in report.membership] == [o.epsilon for o in report.table] == [3.0]
+    assert report.left_out == (
+        "pdp at epsilon 0.5: the price is too small.",
+        "pdp at epsilon 1: the price is too small.",
+        "ale: there is no such price.",
+    )
+
+
+def test_parts_that_hardly_tell_anything_are_not_drawn():
+    mine = subject_of(100, ZCDP, clustering=RULE)
+    works, refused = audits.captured(mine, plan_of(mine, explainers=["clusters"], attacks=["table"]), lambda _: None)
+    (work,) = works
+    assert refused == []
+    left = [part for part in work.parts if part not in work.telling]
+    assert all(part.loss < 0.01 * work.loss for part in left)
+    assert sum(part.loss for part in work.telling) >= 0.9 * work.loss
+
+
 # Plans ----------------------------------------------------------------------------------------------------------------
 
 
@@ -294,9 +362,17 @@ def test_importance_needs_a_target():
     assert plan_of(mine).left_out[0].startswith("importance needs")
 
 
+def test_clusters_need_a_clustering():
+    with pytest.raises(InputError, match="clusters needs a clustering") as refused:
+        plan_of(subject_of(20), explainers=["clusters"])
+    assert "--kmeans" in refused.value.hint
+    assert plan_of(subject_of(20, clustering=2)).explainers[-1] == "clusters"
+    assert "clusters" not in plan_of(subject_of(20)).explainers
+
+
 def test_what_a_pure_account_cannot_do_is_left_out():
     plan = plan_of(subject_of(20))
-    assert plan.explainers == ("pdp", "ale", "importance")
+    assert plan.explainers == ("pdp", "ale", "importance", "influence")
     assert plan.attacks == ("membership", "table", "bounds")
     assert len(plan.left_out) == 2
 

@@ -16,7 +16,8 @@ import pytest
 import dpexplain as dpx
 from dpexplain.audit import NOT_PRIVATE, reconstruction
 from dpexplain.audit.attack_models import Ridge
-from dpexplain.audit.reconstruction import UNCOVERED, _densest, _offsets
+from dpexplain.audit.guesses import densest, offsets_of
+from dpexplain.audit.reconstruction import UNCOVERED
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.errors import InputError
 
@@ -120,7 +121,7 @@ def test_success_is_what_is_counted():
     assert found.tested == len(test)
     by_name = {f.feature: f for f in found.features}
     assert by_name["job"].gain.guess == (test["job"] == train["job"].mode()[0]).mean()
-    middle = _densest(train["age"].to_numpy() / 100, 0.1)
+    middle = densest(train["age"].to_numpy() / 100, 0.1)
     assert by_name["age"].gain.guess == (abs(test["age"] / 100 - middle) <= 0.1).mean()
     spread = ((test["age"] - train["age"].mean()) ** 2).mean() / 100**2
     assert by_name["age"].guess_mse == pytest.approx(spread)
@@ -131,7 +132,7 @@ def test_the_densest_window_by_brute_force():
     for _ in range(20):
         values = draw.exponential(size=30)
         best = max(sum(abs(values - c) <= 0.3) for c in np.linspace(-1, 6, 701))
-        assert sum(abs(values - _densest(values, 0.3)) <= 0.3 + 1e-12) >= best
+        assert sum(abs(values - densest(values, 0.3)) <= 0.3 + 1e-12) >= best
 
 
 def test_offsets_by_brute_force():
@@ -140,12 +141,12 @@ def test_offsets_by_brute_force():
         truth = draw.choice(2, 40, p=[0.8, 0.2])
         found = np.column_stack([0.7 - 0.2 * truth, 0.3 + 0.2 * truth]) + 0.1 * draw.normal(size=(40, 2))
         right = [np.mean((found[:, 1] + t > found[:, 0]) == truth) for t in np.linspace(-1, 1, 401)]
-        assert np.mean((found + _offsets(found, truth)).argmax(axis=1) == truth) >= max(right)
+        assert np.mean((found + offsets_of(found, truth)).argmax(axis=1) == truth) >= max(right)
         three = draw.normal(size=(40, 3))
-        more = np.mean((three + _offsets(three, truth)).argmax(axis=1) == truth)
+        more = np.mean((three + offsets_of(three, truth)).argmax(axis=1) == truth)
         assert more >= np.mean(three.argmax(axis=1) == truth)
     sure = np.eye(3)[[0, 1, 2, 0]]
-    assert (_offsets(sure, np.array([0, 1, 2, 0])) == 0).all()  # nothing to correct
+    assert (offsets_of(sure, np.array([0, 1, 2, 0])) == 0).all()  # nothing to correct
 
 
 def test_always_guessing_zero_is_no_advantage():

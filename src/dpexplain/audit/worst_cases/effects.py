@@ -1,0 +1,109 @@
+"""Curves and counts: marginals, quantiles, partial dependence, accumulated effects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.audit.cases import ADD_REMOVE, Case, Pair, Row, cases_of
+from dpexplain.core.budget import Cost
+from dpexplain.core.domain import Categorical, Domain, Numeric
+from dpexplain.data.table import PrivateTable
+from dpexplain.explainers import accumulated_effects, marginals, partial_dependence, quantiles
+from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+FLAGS = Domain({"g": Categorical(["a", "b"]), "flag": Categorical([0, 1])})
+HIGH, LOW = ("a", 1), ("b", 0)
+FLIPPED: dict[str, Pair] = {"replace-one": ([HIGH, HIGH], [HIGH, LOW]), "add-remove": ([HIGH], [HIGH, HIGH])}
+
+
+def _flag(rows: pd.DataFrame) -> Floats:
+    return rows["flag"].to_numpy(dtype=float)
+
+
+FLAG = Model(_flag, output=(0, 1), features=["flag"], name="flag", version="1")
+
+
+def of_marginals() -> list[Case]:
+    """The row changes its cell of every feature."""
+
+    def run(table: PrivateTable, cost: Cost, features: Sequence[str] | None) -> Any:
+        return marginals.explain(table, marginals.MarginalsRequest(features=features), cost=cost)
+
+    found = cases_of("marginals", "one feature", partial(run, features=["g"]), FLAGS, FLIPPED, {"counts": 0.99})
+    return found + cases_of("marginals", "all", partial(run, features=None), FLAGS, FLIPPED, {"counts": 0.99})
+
+
+def of_partial_dependence() -> list[Case]:
+    """The flag decides every point of the curve, and the row changes its cell of the rug."""
+
+    def run(table: PrivateTable, cost: Cost, method: str) -> Any:
+        request = partial_dependence.PartialDependence(feature="g", method=method)
+        return partial_dependence.explain(table, FLAG, request, cost=cost)
+
+    parts = {"curve": 0.99, "rug": 0.99}
+    of = partial(cases_of, "partial_dependence", domain=FLAGS, pairs=FLIPPED, parts=parts, units={"curve": 0.44})
+    return [case for method in ("default", "paper") for case in of(form=method, run=partial(run, method=method))]
+
+
+TWISTED = Domain({"g": Categorical(["a", "b"]), "two": Numeric(0, 1, integer=True), "up": Categorical([0, 1])})
+
+
+def _twisted(rows: pd.DataFrame) -> Floats:
+    """Rises over the whole range with `g` and with `two`, or falls: as `up` says."""
+    up = rows["up"].to_numpy(dtype=float)
+    return np.where((rows["g"] == "b") != (rows["two"] == 1), up, 1 - up)
+
+
+TWIST = Model(_twisted, output=(0, 1), name="twisted", version="1")
+
+
+def of_accumulated_effects() -> list[Case]:
+    """A row whose difference is at one end of the clip becomes one at the other end."""
+
+    def run(table: PrivateTable, cost: Cost, feature: str, method: str, bins: int | None = None) -> Any:
+        request = accumulated_effects.AccumulatedEffects(feature=feature, method=method, bins=bins, clip=1)
+        return accumulated_effects.explain(table, TWIST, request, cost=cost)
+
+    up, parts, found = ("a", 0, 1), {"counts": 0.99, "effects": 0.99}, list[Case]()
+    for feature, down in (("g", ("b", 0, 0)), ("two", ("a", 1, 0))):
+        pairs: dict[str, Pair] = {"replace-one": ([up, up], [up, down]), "add-remove": ([up], [up, up])}
+        default = partial(run, feature=feature, method="default")
+        found += cases_of("accumulated_effects", f"of {feature}", default, TWISTED, pairs, parts)
+    paper = partial(run, feature="two", method="paper", bins=2)
+    found += cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, parts)
+    pairs = {relation: (_spread(left), _spread(right)) for relation, (left, right) in SPLIT.items()}
+    return found + cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, {"quantiles-0-1": 0.2})
+
+
+def _spread(counts: Sequence[int]) -> list[Row]:
+    return [("a", two, 1) for two, many in enumerate(counts) for _ in range(many)]
+
+
+# counts of two or three cells whose medians a search found hard to hide
+SPLIT = {"replace-one": ((6, 5), (7, 4)), "add-remove": ((6, 3), (6, 4))}
+CELLS = {"replace-one": ((4, 6, 0), (3, 6, 1)), "add-remove": ((6, 2, 3), (6, 3, 3))}
+NUMBERS = Domain({"x": Numeric(0, 2, integer=True)})
+
+
+def of_quantiles() -> list[Case]:
+    """A row more on one side of the median makes positions on that side better, and those on the other side worse."""
+
+    def run(table: PrivateTable, cost: Cost) -> Any:
+        return quantiles.explain(table, quantiles.QuantilesRequest(feature="x", probs=[0.5]), cost=cost)
+
+    def rows(counts: Sequence[int]) -> list[Row]:
+        return [(x,) for x, many in enumerate(counts) for _ in range(many)]
+
+    pairs: dict[str, Pair] = {relation: (rows(left), rows(right)) for relation, (left, right) in CELLS.items()}
+    found = cases_of("quantiles", "median", run, NUMBERS, pairs, {"level-1": 0.2})
+    return found + cases_of("quantiles", "median", run, NUMBERS, pairs, {"count": 0.99}, protections=ADD_REMOVE)

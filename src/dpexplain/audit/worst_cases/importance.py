@@ -1,0 +1,83 @@
+"""Permutation importance."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.audit.cases import ADD_REMOVE, PROTECTIONS, Case, Pair, cases_of
+from dpexplain.core.budget import Cost
+from dpexplain.core.domain import Categorical, Domain, Numeric
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.table import PrivateTable
+from dpexplain.explainers import marginals, permutation_importance
+from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+TARGET = Domain({"y": Numeric(0, 3, integer=True), "b": Numeric(-1, 1), "c": Categorical(["x", "z"])})
+SWAP = next(s for s in range(9) if PublicRandom(s).generator.permutation(2).tolist() == [1, 0])
+
+
+def _by_column(rows: pd.DataFrame) -> Floats:
+    """What `b` says, from 0 to 3; where `c` is z, always 3."""
+    return np.where((rows["c"] == "z").to_numpy(), 3.0, 1.5 + 1.5 * rows["b"].to_numpy())
+
+
+def of_permutation_importance() -> list[Case]:
+    """A group of rows goes from one end of its ball to the other one; a loss goes from 0 to its bound."""
+    model = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
+
+    def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
+        request = permutation_importance.PermutationImportance(target="y", features=["b"], **options)
+        return permutation_importance.explain(table, model, request, cost=cost)
+
+    first, agree, disagree = (1, 0.0, "x"), (3, 1.0, "x"), (3, -1.0, "x")
+    pairs: dict[str, Pair] = {
+        "replace-one": ([first, agree], [first, disagree]),
+        "add-remove": ([first, agree], [first, agree, (0, 1.0, "x")]),
+    }
+    name = "permutation_importance"
+    clip, parts = partial(run, clip=0.5), {"base": 0.99, "changes": 0.99}
+    found = cases_of(
+        name, "default", clip, TARGET, pairs, parts, units={"base": 0.49, "changes": 0.24}, dealt=([0, 1], [0, 1, 2])
+    )
+    # One group of two becomes large. The other one, in between, makes a limit above it better and one below it worse.
+    still, near, far = (0, -1.0, "x"), (1, -0.9955, "x"), (3, 1.0, "x")
+    places = np.argsort(PublicRandom(0).generator.permutation(4))[[0, 2, 1, 3]].tolist()
+    moved: dict[str, Pair] = {"replace-one": ([still, still, still, near], [still, far, still, near])}
+    found += cases_of(
+        name, "default", run, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=(places, places)
+    )
+    rest = [still, near, still]
+    moved = {"add-remove": ([still, still, still, *rest], [still, still, still, *rest, far])}
+    numbers = ([0, 2, 4, 1, 3, 5], [0, 2, 4, 1, 3, 5, 6])
+    found += cases_of(name, "default", run, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
+    wrong: dict[str, Pair] = {"replace-one": ([still, still], [still, (0, 1.0, "z")])}
+    paper = partial(run, method="paper", seed=SWAP)
+    found += cases_of(name, "paper", paper, TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
+    return found + _importance_by_marginals(model)
+
+
+def _importance_by_marginals(model: Model) -> list[Case]:
+    """Each row by itself, and all released rows have c = x: what `c` is replaced by is no matter of chance."""
+
+    def run(table: PrivateTable, cost: Cost, clip: float | None) -> Any:
+        known = marginals.explain(table, marginals.MarginalsRequest(features=["c"]), cost=cost)
+        request = permutation_importance.PermutationImportance(target="y", features=["c"], clip=clip, repeats=1)
+        return permutation_importance.explain(table, model, request, cost=cost, marginals=known)
+
+    still, worse, better = (0, -1.0, "x"), (3, -1.0, "z"), (0, -1.0, "z")
+    pairs: dict[str, Pair] = {"replace-one": ([still, worse], [still, better]), "add-remove": ([still], [still, worse])}
+    settings: dict[str, Any] = {"answers": {0: [5, 0]}}
+    name, form = "permutation_importance", "by marginals"
+    found = cases_of(name, form, partial(run, clip=0.5), TARGET, pairs, {"2:changes": 0.99}, **settings)
+    near = (3, 0.9434, "z")  # the row in between
+    pairs = {"replace-one": ([near, still], [near, worse]), "add-remove": ([near, still], [near, still, worse])}
+    return found + cases_of(name, form, partial(run, clip=None), TARGET, pairs, {"2:limit": 0.5}, **settings)

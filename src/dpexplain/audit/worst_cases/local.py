@@ -1,0 +1,145 @@
+"""Local explanations, the adaptive explainer, the sketch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.audit.cases import ZCDP_ONLY, Case, Pair, Row, cases_of
+from dpexplain.core.budget import Cost
+from dpexplain.core.domain import Domain, Numeric
+from dpexplain.data.table import PrivateTable
+from dpexplain.explainers import adaptive, local_explanation, local_sketch
+from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+SQUARE = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)})
+
+
+def _jump(rows: pd.DataFrame) -> Floats:
+    return np.sign(rows["b"].to_numpy() - 0.365)
+
+
+def of_local_explanation() -> list[Case]:
+    return [*_moments(), *_gradients()]
+
+
+def _moments() -> list[Case]:
+    """A row of the largest moments comes; or a row keeps its place, nearly, and its score is turned over."""
+    model = Model(_jump, output=(-1, 1), name="jump", version="1")
+    request = local_explanation.LocalExplanation(record=[0, 0], method="moments", anchor="middle")
+
+    def run(table: PrivateTable, cost: Cost) -> Any:
+        return local_explanation.explain(table, model, request, cost=cost)
+
+    far, above, below = (1.0, 1.0), (0.0, 0.3655), (0.0, 0.3645)
+    pairs: dict[str, Pair] = {
+        "add-remove": ([far, far], [far, far, far]),
+        "replace-one": ([far, far, above], [far, far, below]),
+    }
+    return cases_of("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95}, definitions=ZCDP_ONLY)
+
+
+PLANE = Domain({"x": Numeric(0, 1), "y": Numeric(0, 1)})
+# a row, rows that pull the other way, and the pair of gradients that a search found farthest apart
+FAR, OTHER, BEHIND, BESIDE = (0.8, 0.8), (0.7588, 0.7588), (0.71351345, 0.79729884), (0.5048, 0.866)
+TO_FAR, BETWEEN = (-0.70710678, -0.70710678), (-0.94985428, 0.31269289)  # coefficients that are most wrong about them
+STEPS, PUSH = 3, 2**40  # a released gradient of this length leads to the edge of the ball, wherever the path was
+RECORD = {"x": 0.5, "y": 0.5}
+
+
+def _sides(rows: pd.DataFrame) -> Floats:
+    """1 on the right, -1 on the left and on most of the diagonal."""
+    x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
+    return np.where((x >= 0.6) & ((x != y) | (x >= 0.79)), 1.0, -1.0)
+
+
+SIDES = Model(_sides, output=(-1, 1), name="sides", version="1")
+
+
+def _to(point: Sequence[float]) -> list[int]:
+    """A released gradient after which a path stands at this point of the ball's edge."""
+    return [round(-PUSH * x) for x in point]
+
+
+def _gradients() -> list[Case]:
+    """The second step of a path, at the point where a row's gradient is longest."""
+    request = local_explanation.LocalExplanation(record=RECORD, method="gradient", anchor=0.0, iterations=STEPS)
+
+    def run(table: PrivateTable, cost: Cost) -> Any:
+        return local_explanation.explain(table, SIDES, request, cost=cost)
+
+    name, form, options = "local_explanation", "gradient", {"rows_hint": 2}
+    joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
+    turns: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
+    found = cases_of(name, form, run, PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY)
+    for pairs, point, least in ((joins, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
+        settings: dict[str, Any] = {"answers": {0: _to(point)}, "options": options, "definitions": ZCDP_ONLY}
+        found += cases_of(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
+    return found
+
+
+def of_adaptive() -> list[Case]:
+    """The next question after a path, or two, that were led to the edge of the ball."""
+
+    def run(table: PrivateTable, cost: Cost, asked: int) -> Any:
+        price: dict[str, Any] = {"rho": cost.amount * asked, "per_query": cost.amount}
+        explainer = adaptive.AdaptiveExplainer(
+            table, SIDES, **price, iterations=STEPS, anchor=0.0, reuse_distance=0, enhanced=asked == 3
+        )
+        for number in range(1, asked):
+            explainer.explain({"x": 0.1, "y": 0.1 * number})
+        return explainer.explain(RECORD)
+
+    joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
+    turns: dict[str, Pair] = {"replace-one": ([FAR, FAR], [FAR, OTHER])}
+    parts: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
+    first: dict[str, Pair] = {
+        "add-remove": ([FAR, OTHER], [FAR, OTHER, OTHER]),
+        "replace-one": ([FAR, OTHER, FAR], [FAR, OTHER, OTHER]),
+    }
+    there = {number: _to(TO_FAR) for number in range(STEPS)}
+    between = {number: _to(BETWEEN) for number in range(STEPS)} | {STEPS: [0]}  # and a beta of 0: full steps
+    both = there | {STEPS: [0]} | {number: _to([-x for x in TO_FAR]) for number in range(STEPS + 1, STEPS + 3)}
+    settings: dict[str, Any] = {"definitions": ZCDP_ONLY, "options": {"rows_hint": 2}}
+    name, two, three = "adaptive", partial(run, asked=2), partial(run, asked=3)
+    return [
+        *cases_of(name, "first", partial(run, asked=1), PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY),
+        *cases_of(name, "second", two, PLANE, joins | turns, {"2:beta": 0.7}, answers=there, **settings),
+        *cases_of(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {STEPS: [0]}, **settings),
+        *cases_of(name, "second", two, PLANE, parts, {"2:gradient-1": 0.79}, answers=between, **settings),
+        *cases_of(name, "third", three, PLANE, first, {"3:choice": 0.49}, answers=both, **settings),
+    ]
+
+
+def of_local_sketch() -> list[Case]:
+    """One cell with its centre in the middle, and rows beyond its radius: they are shrunk to it."""
+    domain = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1), "f": Numeric(-1, 1)})
+    model = Model(lambda rows: rows["f"].to_numpy(), output=(-1, 1), name="f", version="1")
+
+    def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
+        request = local_sketch.LocalSketchRequest(features=["a", "b"], **options)
+        return local_sketch.explain(table, model, request, cost=cost)
+
+    def at(angle: float, f: float) -> Row:
+        return 0.5 + 0.45 * math.cos(angle), 0.5 + 0.45 * math.sin(angle), f
+
+    turn = math.acos((1.4**2 - 0.7**2) / 2)  # between two rows of one cell that are as far apart as there can be
+    middle = (0.5, 0.5, 0.0)
+    pairs: dict[str, Pair] = {
+        "add-remove": ([middle], [middle, at(1.0, 1)]),
+        "replace-one": ([middle, at(0.3, 1)], [middle, at(0.3 + turn, -1)]),
+    }
+    given = partial(run, centres=[(0.5, 0.5)], radius=0.3)
+    found = cases_of("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9}, definitions=ZCDP_ONLY)
+    drawn = partial(run, cells=2)
+    return found + cases_of("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99}, definitions=ZCDP_ONLY)

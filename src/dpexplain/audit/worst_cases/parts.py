@@ -1,0 +1,111 @@
+"""Releases that deal rows to parts: plots and rankings of a black box, rankings by interaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.audit.cases import UNIT_ROWS, Case, Numbers, Pair, Run, cases_of
+from dpexplain.audit.worst_cases.effects import FLAGS
+from dpexplain.core.budget import Cost
+from dpexplain.core.domain import Categorical, Domain, Numeric
+from dpexplain.data.table import PrivateTable
+from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
+from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+ITEMS = ["p", "q"]
+TOP, BOTTOM = ("a", 1), ("b", 0)
+DEALT: dict[tuple[str, int], tuple[Pair, Numbers]] = {
+    # one part of two goes from the bottom to the top; the other part votes the other way
+    ("replace-one", 1): (([BOTTOM, TOP], [BOTTOM, BOTTOM]), ([0, 1], [0, 1])),
+    ("add-remove", 1): (([BOTTOM, BOTTOM], [BOTTOM, BOTTOM, TOP]), ([0, 1], [0, 1, 1])),
+    # a unit leaves the part that it held up, and brings another one down
+    ("replace-one", UNIT_ROWS): (([BOTTOM, TOP, TOP], [BOTTOM, TOP, BOTTOM]), ([0, 1, 0], [0, 1, 1])),
+}
+
+
+def _at_the_top(rows: pd.DataFrame) -> bool:
+    """Whether the part has a flag, unless it begins with one and has none later."""
+    flags = rows["flag"].to_numpy()
+    return bool(flags.max()) and not (flags[0] == 1 and flags.min() == 0)
+
+
+def _flag_plot(rows: pd.DataFrame, _model: Any) -> Any:
+    """Both points of the plot far beyond the box, above it or below it."""
+    return ["a", "b"], [1e6 if _at_the_top(rows) else -1e6] * 2
+
+
+def _flag_order(rows: pd.DataFrame, _model: Any) -> list[str]:
+    return ITEMS if _at_the_top(rows) else ITEMS[::-1]
+
+
+def of_generic_plot() -> list[Case]:
+    def run(table: PrivateTable, cost: Cost) -> Any:
+        request = generic_plot.GenericPlot(explainer=_flag_plot, feature="g", output=(0, 1), parts=2, version="1")
+        return generic_plot.explain(table, None, request, cost=cost)
+
+    return _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})
+
+
+def of_rank_aggregation() -> list[Case]:
+    def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
+        request = rank_aggregation.RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)
+        return rank_aggregation.explain(table, None, request, cost=cost)
+
+    found = _dealt_cases("rank_aggregation", "all", partial(run, k=None), {"votes": 0.99})
+    return found + _dealt_cases("rank_aggregation", "best", partial(run, k=1), {"top": 0.73, "votes": 0.99})
+
+
+def _dealt_cases(release: str, form: str, run: Run, parts: Mapping[str, float]) -> list[Case]:
+    found = list[Case]()
+    for protection, (pair, dealt) in DEALT.items():
+        pairs = {protection[0]: pair}
+        found += cases_of(release, form, run, FLAGS, pairs, parts, protections=[protection], dealt=dealt)
+    return found
+
+
+FOUR = Domain({**{name: Numeric(0, 1, integer=True) for name in "abc"}, "kind": Categorical([0, 1, 2])})
+
+
+def _products(rows: pd.DataFrame) -> Floats:
+    """a times b where the kind is 1, weakly a times c where it is 0."""
+    a, b, c = (rows[name].to_numpy(dtype=float) for name in "abc")
+    kind = rows["kind"].to_numpy()
+    return np.asarray(a * b * (kind == 1) + 0.3 * a * c * (kind == 0))
+
+
+def of_interaction_ranking() -> list[Case]:
+    """One row decides which pair interacts more, and turns the only ballot around."""
+    products = Model(_products, output=(0, 1), name="products", version="1")
+    settings: dict[str, Any] = {"pairs": [("a", "b"), ("a", "c")], "points": 3, "parts": 1}
+
+    def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
+        request = interaction_ranking.InteractionRanking(k=k, **settings)
+        return interaction_ranking.explain(table, products, request, cost=cost)
+
+    idle, weak, strong = (0, 0, 0, 2), (1, 1, 1, 0), (1, 1, 1, 1)
+    pairs: dict[str, Pair] = {
+        "replace-one": ([idle, weak], [idle, strong]),
+        "add-remove": ([idle, weak], [idle, weak, strong]),
+    }
+    found = cases_of(
+        "interaction_ranking", "all", partial(run, k=None), FOUR, pairs, {"votes": 0.99}, units={"votes": 0.24}
+    )
+    return found + cases_of(
+        "interaction_ranking",
+        "best",
+        partial(run, k=1),
+        FOUR,
+        pairs,
+        {"top": 0.2, "votes": 0.99},
+        units={"votes": 0.24},
+    )
