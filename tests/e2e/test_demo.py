@@ -73,6 +73,19 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
         assert f"Accumulated effect of {name}" in page
 
 
+def test_the_page_says_in_short_what_came_out_of_each_kind_of_question(folder):
+    page = (folder[0] / "index.html").read_text(encoding="utf-8")
+    short = page[page.index("In short") : page.index("The promise")]
+    assert short.count("<li>") == 6
+    importance = dpx.from_json(folder[0] / "permutation-importance.json")
+    assert f"The model needs {importance.items[0]} most" in short
+    clusters = dpx.from_json(folder[0] / "clusters.json")
+    assert clusters.explanations[0].attribute in short
+    assert f"epsilon = {folder[1][0]['statement']['spent_epsilon']:.2g}" in short
+    for section in ("Which columns count", "What the model has learned", "Why this prediction?", "Free care", "Groups"):
+        assert f"<h2>{section}" in page
+
+
 def test_the_folder_is_a_project_to_go_on_with(folder, capsys, tmp_path):
     out = folder[0]
     project = ["--project", str(out / "dpexplain.toml")]
