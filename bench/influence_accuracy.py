@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ import dpexplain as dpx
 from bench.influence_memory import Memory, numbered
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
+from dpexplain.reference import WHOLE, Reference
 from dpexplain.results.influence import TableInfluence
 
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -54,6 +54,7 @@ class Releases:
         self.table, self.sampler = numbered(memory.people, relation), Watching()
         self.table.door = Door(self.table.door.account, sampler=self.sampler)
         self.model, self.truth = memory.model(), memory.average()
+        self._changes: dict[Any, np.ndarray] = {}
 
     def errors(self, epsilon: float, **options: Any) -> tuple[dict[str, float], TableInfluence]:
         """The three readings for one release."""
@@ -76,21 +77,18 @@ class Releases:
         marginals = found.marginals
         if marginals is None:
             return self.truth
-        return np.array(
-            [
-                marginals.shares(name) @ self._by_cell(name, marginals.rug(name).partition.edges)
-                for name in self.features
-            ]
+        given = [marginals.reference(name, self.memory.people.domain) for name in self.features]
+        return (
+            np.array([r.weights @ self._at_points(name, r) for name, r in zip(self.features, given, strict=True)])
+            / WHOLE
         )
 
-    @cache  # noqa: B019 - one object for each relation
-    def _by_cell(self, name: str, edges: tuple[float, ...] | None) -> np.ndarray:
-        """The share of rows that change, for a value drawn evenly from each cell."""
-        if edges is None:
-            return self.memory.changes(name, np.arange(len(self.memory.people.domain[name].categories)))
-        ends = np.rint(np.asarray(edges) + 0.5).astype(np.int64)  # numbers are whole
-        changes = self.memory.changes(name, np.arange(ends[0], ends[-1]))
-        return np.add.reduceat(changes, ends[:-1] - ends[0]) / np.diff(ends)
+    def _at_points(self, name: str, reference: Reference) -> np.ndarray:
+        """The share of rows that change, for each point of a distribution."""
+        key = (name, reference.partition.edges)
+        if key not in self._changes:
+            self._changes[key] = self.memory.changes(name, reference.points)
+        return self._changes[key]
 
 
 def study(options: Namespace, memory: Memory) -> list[dict[str, Any]]:

@@ -1,5 +1,8 @@
 """A released distribution over public cells, as something to take other values from: point by point, or at random.
 
+A cell of one value is that value. For a cell of many, a few of them stand, spread evenly over it, whether points are
+gone through or drawn: both have the same expectation.
+
 Numbers that say where in the distribution a value lies are handed over: secret ones for a private row, public ones for
 a person or a synthetic row. Nothing here draws.
 """
@@ -25,20 +28,15 @@ WHOLE = 2**30  # what the weights of all points add up to
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The cells of one column and their shares, which add up to one. Inside a cell all values count alike."""
+    """The cells of one column and their shares, which add up to one. All points of a cell count alike."""
 
     column: Column
     partition: Partition
     shares: Floats
 
     def at(self, cell: Integers, part: Floats) -> NDArray[Any]:
-        """The values that lie `part` of the way through a cell: numbers, or codes of categories."""
-        if self.partition.edges is None:
-            assert isinstance(self.column, Categorical)
-            return self.column.clean(cell.astype(np.int32))
-        assert isinstance(self.column, Numeric)
-        edges = np.asarray(self.partition.edges)
-        return self.column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * part)
+        """The points that lie `part`, from 0 and below 1, of the way through those of a cell."""
+        return self.points[self._first[cell] + np.floor(part * self._inside[cell]).astype(np.int64)]
 
     def cell_at(self, even: Floats) -> Integers:
         """The cells that lie `even` of the way through the distribution."""
@@ -53,15 +51,24 @@ class Reference:
         return points_in(self.column, self.partition)
 
     @cached_property
+    def _first(self) -> Integers:
+        return np.cumsum(self._inside) - self._inside
+
+    @cached_property
     def cells(self) -> Integers:
         """The cell of each point."""
         return np.repeat(np.arange(self.partition.size), self._inside)
 
     @cached_property
     def points(self) -> NDArray[Any]:
-        """Values that stand for the cells. All points of a cell count alike."""
-        number = np.arange(len(self.cells)) - np.repeat(np.cumsum(self._inside) - self._inside, self._inside)
-        return self.at(self.cells, (number + 0.5) / self._inside[self.cells])
+        """Values that stand for the cells: numbers, or codes of categories."""
+        cell = self.cells
+        if self.partition.edges is None:
+            assert isinstance(self.column, Categorical)
+            return self.column.clean(cell.astype(np.int32))
+        assert isinstance(self.column, Numeric)
+        edges, number = np.asarray(self.partition.edges), np.arange(len(cell)) - self._first[cell]
+        return self.column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * (number + 0.5) / self._inside[cell])
 
     @cached_property
     def weights(self) -> Integers:

@@ -52,10 +52,14 @@ def map_sum(
             result = result + future.result()
             advance(size)
 
-        for batch in batches:
-            pending.append((batch.size, pool.submit(kernel, batch)))
-            if len(pending) >= 2 * workers:
+        try:
+            for batch in batches:
+                pending.append((batch.size, pool.submit(kernel, batch)))
+                if len(pending) >= 2 * workers:
+                    collect()
+            while pending:
                 collect()
-        while pending:
-            collect()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what waits is not begun: an interrupt ends soon
+            raise
     return result

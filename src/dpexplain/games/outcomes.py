@@ -6,7 +6,8 @@ asked about at once. So rows are asked in blocks of one public size (`Predictor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,7 +118,7 @@ class Asker:
         self,
         rows: Rows,
         names: Sequence[str],
-        values: Mapping[str, Sequence[NDArray[np.generic]]],
+        values: Mapping[str, Iterable[NDArray[np.generic]]],
         weights: Mapping[str, Integers],
         *,
         absolute: bool,
@@ -135,10 +136,12 @@ class Asker:
             if name not in self.predictor.features:
                 line += 0 if absolute else before
                 continue
-            each = weights.get(name, np.ones(len(values[name]), dtype=np.int64))
-            for value, weight in zip(values[name], each.tolist(), strict=True):
+            total = 0
+            each = weights[name].tolist() if name in weights else itertools.repeat(1)
+            for value, weight in zip(values[name], each, strict=False):
+                total += weight
                 if weight:
                     after = self.ask(rows, inputs, {name: value})
                     line += weight * (np.abs(after - before) if absolute else after)
-            line //= each.sum()
+            line //= total
         return before, found

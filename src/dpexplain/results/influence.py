@@ -233,7 +233,8 @@ class TableInfluence(Influence):
     def caveat(self) -> str:
         if self.note is not None or not self._mostly_drawn:
             return self.note or ""
-        return "Chance in what was drawn for each row widens these intervals more than the noise; more samples help."
+        more = "more samples" if self.spec["samples"] or self.aggregate == "unary" else "exact=True with more samples"
+        return f"Chance in what was drawn for each row widens these intervals more than the noise; {more} would help."
 
     # Released numbers -------------------------------------------------------------------------------------------------
 
@@ -429,7 +430,8 @@ class TableInfluence(Influence):
         if not items or not all(type(n) is int and 0 <= n < 2**40 for n in numbers) or spec["draws"] < 1:
             raise ValueError("no influence of ours")
         ends = np.concatenate([*self.interval(), self.values])
-        if len(ends) != 3 * len(items) or len(self.sampling) not in (0, len(items)) or not np.isfinite(ends).all():
+        drawn = 0 if spec["samples"] is None else len(items)
+        if len(ends) != 3 * len(items) or len(self.sampling) != drawn or not np.isfinite(ends).all():
             raise ValueError("the influences do not fit the features")
         if (spec["group"] is None) != (self.quantity == "average") or not self.title or not self.sentences():
             raise ValueError("no influence of ours")

@@ -267,12 +267,16 @@ def test_features_with_few_points_are_gone_through():
     assert listed[0] == ()
     assert listed[-1] == ("age", "sex", "income")
     assert all(set(few) <= set(more) for few, more in itertools.pairwise(listed))
-    for epsilon, rows in itertools.product((0.01, 0.1, 0.3, 1, 100), (100, 10**4, 10**7)):
+    for epsilon, rows in itertools.product((0.01, 0.1, 0.3, 1, 100), (100, 10**4, 10**5)):
         spec = resolved(cost=pure(epsilon), rows=rows)
         noise, points = qii.forecast(spec, REPLACE_ONE, pure(epsilon))["influences"].std, points_of(spec)
         assert all(points[name] <= spec.draws for name in spec.listed)
         assert all(name in spec.listed or points[name] > spec.draws for name in points)
         assert set(spec.listed) == set(points) or spec.K / 2 * math.sqrt(rows / spec.draws) <= noise / 2
+    many = resolved(cost=pure(1), rows=10**6)
+    assert many.listed == ("age", "sex")  # the others would take too many predictions
+    assert sum(min(n, many.draws) for n in points_of(many).values()) * 10**6 <= qii.MOST_SINGLE
+    assert resolved(cost=pure(10**10)).listed == ("age", "sex", "income")
     assert resolved(samples=7).listed == ("sex",)
     assert resolved(method="paper", samples=7).listed == resolved(aggregate="shapley", samples=7).listed == ()
 
@@ -310,7 +314,7 @@ def test_more_samples_are_asked_for_where_they_would_help(make_table, frame, mod
     )
     _, noise = found.part("influences")
     assert found._mostly_drawn == (found._drawn(0, 0) / math.sqrt(400) > noise.std / 400) == (epsilon == 50)
-    assert any("more samples help" in sentence for sentence in found.sentences()) == found._mostly_drawn
+    assert any("samples would help" in sentence for sentence in found.sentences()) == found._mostly_drawn
 
 
 def test_all_sets_up_to_eight_inputs():

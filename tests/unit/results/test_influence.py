@@ -263,6 +263,7 @@ def test_damaged_files_are_refused(ask):
 
     changes = [
         lambda d: d["view"].update(sampling=[0.1]),
+        lambda d: d["view"].update(sampling=[]),
         lambda d: d["view"].update(sampling=[-0.1, 0.1, 0.1]),
         lambda d: d["view"].update(sampling=["a", 0.1, 0.1]),
         lambda d: d["view"].update(more=1),
@@ -281,3 +282,10 @@ def test_damaged_files_are_refused(ask):
     for change in changes:
         with pytest.raises((dpx.InputError, dpx.VerificationError)):
             from_json(damaged(change))
+
+
+def test_no_sampling_error_where_no_orders_were_drawn(ask):
+    document = json.loads(ask().to_json())
+    document["view"].update(sampling=[0.3, 0.3, 0.3])
+    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+        from_json(json.dumps(document))
