@@ -4,6 +4,7 @@
     ledger/      trusted: what was spent and released, hash-chained, in SQLite or PostgreSQL
     data/        rows and what is declared about them          models/   any model, row by row
     engine/      sums over batches on all cores                grids     public grids and cells
+    reference    a released distribution, to take values from  requests  what a caller decides, frozen
     explainers/  one file each: request, statistic, sensitivity, explain
     clusters/    clusterings as functions, private k-means, explanations of clusters
     plain/       textbook explainers of a part of the rows; never released as they are
@@ -15,7 +16,8 @@
     planning     price and error before anything is paid       results/  released values and their receipts
     verification a published result against the ledger         smoothing free post-processing
     render/      pictures and pages                            audit/    attacks on our own releases
-    design/      data-flow diagrams: where noise must go          cli/      the command `dpexplain`
+    design/      data-flow diagrams: where noise must go       cli/      the command `dpexplain`
+    errors       what went wrong, and what was spent           demo/     one of each, on one page
 
 An explanation is a pure statistic with a proven sensitivity, released once through one door; everything after the door
 is post-processing.

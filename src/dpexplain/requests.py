@@ -1,4 +1,4 @@
-"""The public requests: frozen descriptions of a release, for `plan`, project files and the service."""
+"""The public requests: frozen descriptions of a release, for `plan`, project files and the command line."""
 
 from dpexplain.clusters.explain import ClustersRequest as Clusters
 from dpexplain.clusters.kmeans import KMeansRequest as KMeans

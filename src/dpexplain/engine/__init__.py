@@ -1,4 +1,4 @@
-"""Summing a kernel over batches of rows: here on all cores of one machine, next on Spark, behind one function."""
+"""Summing a kernel over batches of rows, on all cores of one machine, behind one function."""
 
 from dpexplain.engine.local import map_sum
 from dpexplain.engine.progress import progress, track

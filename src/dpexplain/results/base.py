@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -125,7 +125,7 @@ class Result(ABC):
     """Base of all results. `released` is exactly what the ledger holds for `receipt`."""
 
     receipt: Receipt
-    released: JsonObject
+    released: JsonObject = field(repr=False)
 
     kind: ClassVar[str]
     kinds: ClassVar[dict[str, type[Result]]] = {}
