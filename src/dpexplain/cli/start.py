@@ -37,6 +37,8 @@ ledger = "sqlite:///budget.db"   # keep it and back it up; or postgresql://user@
 path = "model.joblib"       # loading it runs the code inside: use only a file you trust; or import = "module:object"
 output = "???"              # the public range of its predictions, e.g. [0.0, 1.0]
 # label = ">50K"            # for a classifier: the class whose probability is explained
+# target = "income"         # the column that it predicts: for importance
+# features = ["age", "sex"] # the columns that it takes, where it does not say so itself
 name = "model"
 version = "1"               # change it whenever the model changes
 """
