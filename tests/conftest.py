@@ -1,4 +1,8 @@
-"""Fixtures that most tests share: small tables, and a `PrivateTable` over them in one line."""
+"""Fixtures that most tests share: small tables, and a `PrivateTable` over them in one line.
+
+Property tests try the same examples in every run and have no time limit, so that neither luck nor a busy machine
+decides. `pytest --hypothesis-profile=explore` looks for new examples.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, settings
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
 from examples import DOMAIN, score
 from ledger_servers import Server, postgresql_server
 from stubs import ZeroNoise
+
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
+settings.load_profile("steady")
 
 
 @pytest.fixture

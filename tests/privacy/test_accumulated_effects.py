@@ -53,13 +53,14 @@ def audit(relation, feature, sampler):
     pair = ([HIGH, HIGH], [HIGH, LOW[feature]]) if relation == "replace-one" else ([HIGH], [HIGH, HIGH])
     left, right = (captured(rows, relation, feature)[1] for rows in pair)
     assert abs(left[0][0] - right[0][0]) == left[2].linf == left[2].l1  # the worst case there is
+    ends = sorted((left[0][0], right[0][0]))  # beyond them the likelihood ratio does not grow
     return dpx.audit.epsilon_lower_bound(
         partial(drawn, sampler=sampler),
         left,
         right,
         trials=TRIALS,
         confidence=1 - 1e-6,
-        score=lambda values: float(values[0]),
+        score=lambda values: float(np.clip(values[0], *ends)),
         claim=left[3],
     )
 
@@ -144,7 +145,7 @@ def test_intervals_cover_the_exact_curve(relation, budget):
     )
     table.door = Door(FreeAccount(table.budget, table.neighbours, keep=False))
     model = dpx.Model(function, output=(0, 1), name="m", version="1")
-    hits, whole = {"hour": [], "kind": []}, []
+    hits, half, whole = {"hour": [], "kind": []}, [], []
     for _ in range(100):
         curves = ale.explain(
             table, model, ale.AccumulatedEffects(feature=["hour", "kind"], clip=1), cost=table.cost(epsilon=1)
@@ -154,10 +155,13 @@ def test_intervals_cover_the_exact_curve(relation, budget):
             exact = exact_curve(frame, curve, function)
             low, high = curve.interval(0.95)
             hits[curve.feature].append(np.mean((low <= exact) & (exact <= high)))
+            if curve.feature == "hour":
+                low, high = curve.interval(0.5)
+                half.append(np.mean((low <= exact) & (exact <= high)))
             low, high = curve.interval(0.95, simultaneous=True)
             together &= bool(((low <= exact) & (exact <= high)).all())
         whole.append(together)
     for feature, found in hits.items():
         assert np.mean(found) > 0.95 - 5 * 0.022, feature
     assert np.mean(whole) > 0.95 - 5 * 0.022
-    assert np.mean(hits["hour"]) < 0.9999  # not so wide that nothing could ever be outside
+    assert np.mean(half) < 0.9  # not so wide that nothing could ever be outside: 0.73, or 0.60, with deviation 0.025

@@ -98,10 +98,16 @@ def sum_of(boxes: int, **settings: Any) -> Callable[[Gate, Any], Any]:
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_cube_is_healthy(relation: str) -> None:
-    """All coordinates move by 10; max + min orders outputs by likelihood ratio."""
+    """All coordinates move by 10; max + min orders outputs by likelihood ratio, which grows from 0 to 20 only."""
     mechanism = through_the_door(PURE, relation, ONE, sum_of(3))
     bound = epsilon_lower_bound(
-        mechanism, [0] * 3, [10] * 3, trials=6_000, confidence=SURE, claim=ONE, score=lambda z: max(z) + min(z)
+        mechanism,
+        [0] * 3,
+        [10] * 3,
+        trials=6_000,
+        confidence=SURE,
+        claim=ONE,
+        score=lambda z: min(max(max(z) + min(z), 0), 20),
     )
     assert_healthy(bound, near=0.4)
 
@@ -110,7 +116,13 @@ def test_cube_of_a_unit_is_healthy() -> None:
     """Replace-one with up to two rows each: the sums may move by 20."""
     mechanism = through_the_door(PURE, "replace-one", ONE, sum_of(2, mechanism="cube"), Unit("person", 2))
     bound = epsilon_lower_bound(
-        mechanism, [0, 0], [20, 20], trials=6_000, confidence=SURE, claim=ONE, score=lambda z: max(z) + min(z)
+        mechanism,
+        [0, 0],
+        [20, 20],
+        trials=6_000,
+        confidence=SURE,
+        claim=ONE,
+        score=lambda z: min(max(max(z) + min(z), 0), 40),
     )
     assert_healthy(bound, near=0.4)
 
@@ -182,7 +194,7 @@ def test_selection_in_a_zcdp_account_is_healthy() -> None:
     """At rho = 1/8 the odds of the two candidates move from e^-1/2 to e^1/2, which is nearly all that rho allows."""
     rho = zcdp(0.125)
     mechanism = through_the_door(ZCDP, "replace-one", rho, choice)
-    bound = epsilon_lower_bound(mechanism, [0, 1], [1, 0], trials=2_400, confidence=SURE, claim=rho)
+    bound = epsilon_lower_bound(mechanism, [0, 1], [1, 0], trials=4_000, confidence=SURE, claim=rho)
     assert not bound.violates, str(bound)
     assert bound.mu > 0  # truly 0.62
 
@@ -196,7 +208,10 @@ def test_parts_are_healthy() -> None:
 
     mechanism = through_the_door(PURE, "replace-one", ONE, send)
     left, right = [[-9.0], [-1.0], [0.5]], [[1.0], [math.inf], [0.5]]  # outside the box: clipped
-    bound = epsilon_lower_bound(mechanism, left, right, trials=6_000, confidence=SURE, claim=ONE)
+    low, high = (int(box.quantize(np.array(side)).sum()) for side in (left, right))
+    bound = epsilon_lower_bound(
+        mechanism, left, right, trials=6_000, confidence=SURE, claim=ONE, score=lambda v: min(max(v[0], low), high)
+    )
     assert_healthy(bound, near=0.4)
 
 
@@ -246,10 +261,10 @@ def stated(claim: Cost, trials: int, confidence: float = 0.999, gaussian: bool =
 
 @pytest.mark.parametrize(("defect", "trials"), [(0.5, 2_000), (0.3, 3_000)])
 def test_power_agrees_with_simulation(defect: float, trials: int) -> None:
-    """200 audits: the standard deviation is at most 0.036; 5 of them, and 0.1 for having to find the event."""
+    """320 audits: the standard deviation is at most 0.028; 6 of them, and 0.1 for having to find the event."""
     power = stated(ONE, trials).power_against(defect)
     assert 0.3 < power < 0.95
-    assert power - 0.28 < simulated(1 + defect, ONE, trials, 200) < power + 0.18
+    assert power - 0.28 < simulated(1 + defect, ONE, trials, 320) < power + 0.18
 
 
 def test_power_of_a_gaussian_audit_agrees_with_simulation() -> None:
@@ -323,12 +338,15 @@ def noisy(data: float) -> float:
 
 
 def test_delta_lowers_the_bound() -> None:
-    """A mechanism that tells all with probability 0.1 and nothing otherwise is (0, 0.1)-DP."""
+    """A mechanism that tells all with probability 0.1 and nothing otherwise is (0, 0.1)-DP.
+
+    83 hits in half of 4,000 runs prove an epsilon above 2; there are fewer with a probability below 1e-20.
+    """
 
     def tells(data: int) -> int:
         return data if np.random.default_rng().random() < 0.1 else 0
 
-    claim_free = epsilon_lower_bound(tells, 0, 1, trials=2_000)
+    claim_free = epsilon_lower_bound(tells, 0, 1, trials=4_000)
     assert claim_free.epsilon > 2
     with_delta = epsilon_lower_bound(tells, 0, 1, trials=2_000, delta=0.2)
     assert with_delta.epsilon <= 0

@@ -4,7 +4,7 @@ The choice has few outcomes, so its law is computed exactly from the scores and 
 releases hand to the sampler: the largest loss of any outcome must not exceed the price, and comes near it. That is
 sharper than any number of draws; the draws themselves are held against the same law (chi-square, false alarm 1e-6).
 The histograms are audited by draws at epsilon 2 (or rho 2), confidence 1 - 1e-6: 600 releases on each side of the sound
-form, 3,000 (1,500) of the broken ones, whose lower bounds lie at least 7 standard deviations above the claim.
+form, 4,000 (1,500) of the broken ones, whose lower bounds lie at least 7 standard deviations above the claim.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def test_draws_follow_the_law_of_enumeration():
 
 # Histograms ---------------------------------------------------------------------------------------------------------
 
-TRIALS = {"sound": 600, "pure": 3_000, "zcdp": 1_500}
+TRIALS = {"sound": 600, "pure": 4_000, "zcdp": 1_500}
 COUNTED = {
     "add-remove": ([(1, 0, 0)], [(1, 0, 0), (0, 1, 1)]),
     "replace-one": ([(1, 0, 0), (0, 1, 1)], [(1, 0, 0), (1, 2, 2)]),

@@ -20,7 +20,7 @@ from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.explainers import marginals, partial_dependence
 from dpexplain.requests import Marginals, PartialDependence
-from stubs import FreeAccount
+from stubs import FreeAccount, ZeroNoise
 
 DOMAIN = dpx.Domain({"g": dpx.Categorical(["a", "b"]), "flag": dpx.Categorical([0, 1])})
 HIGH, LOW = ("a", 1), ("b", 0)
@@ -86,6 +86,7 @@ def remembered(map_sum):
 
 
 def score(values, *, part, relation):
+    """Grows with the likelihood ratio, which does not grow beyond the scores of the exact values."""
     values = np.asarray(values, dtype=float)
     if part == "curve":  # cube noise, or Gaussian; the two points (and the count) all move together
         return values.max() + values.min()
@@ -97,13 +98,15 @@ def score(values, *, part, relation):
 def audit(relation, part, definition, sampler, run):
     budget, cost = (dpx.Budget(10), pure(2)) if definition == "pure" else (dpx.Budget(50, 1e-6), zcdp(2))
     left, right = TABLES[relation]
+    release = partial(mechanism, relation=relation, budget=budget, cost=cost, part=part, run=run)
+    ends = sorted(score(release(rows, sampler=ZeroNoise()), part=part, relation=relation) for rows in (left, right))
     return dpx.audit.epsilon_lower_bound(
-        partial(mechanism, relation=relation, budget=budget, cost=cost, part=part, sampler=sampler, run=run),
+        partial(release, sampler=sampler),
         left,
         right,
         trials=TRIALS,
         confidence=1 - 1e-6,
-        score=partial(score, part=part, relation=relation),
+        score=lambda values: float(np.clip(score(values, part=part, relation=relation), *ends)),
         claim=cost,
         gaussian=definition == "zcdp",
     )

@@ -36,7 +36,7 @@ BUDGETS = {"pure": dpx.Budget(10), "zcdp": dpx.Budget(100, 1e-6)}
 CALM = (0, "x", 0)  # nothing changes for it, unless a becomes 3
 ONE, OTHER = (3, "y", 1), (3, "y", 2)  # one before and zero after any intervention; and the other way round
 GROUP = {"k": [1, 2]}
-TRIALS = {"pure": 3_500, "zcdp": 1_200}  # that catch a defect
+TRIALS = {"pure": 7_000, "zcdp": 1_600}  # that catch a defect
 SWAP = next(s for s in range(9) if dpx.data.PublicRandom(s).generator.permutation(2).tolist() == [1, 0])
 
 

@@ -1,7 +1,7 @@
 """The local sketch on worst-case neighbouring tables, from rows to noisy numbers; and do its intervals cover?
 
 Audits: mu = 1 is claimed (rho = 1/2), confidence 1 - 1e-6, so a sound release is accused with probability at most 1e-6.
-A broken sibling has a mu of 2 (half the noise, 2,000 draws) or 1.54 (the bound of the other relation, 6,000 draws):
+A broken sibling has a mu of 2 (half the noise, 3,000 draws) or 1.54 (the bound of the other relation, 8,000 draws):
 its lower bound is above the claim even when it comes out seven standard deviations too low.
 """
 
@@ -76,14 +76,14 @@ def audit(relation, sampler, trials):
 
 @pytest.mark.parametrize("relation", CASES)
 def test_no_lower_bound_above_the_claim(relation):
-    bound = audit(relation, ExactSampler(), 2_000)
+    bound = audit(relation, ExactSampler(), 3_000)
     assert not bound.violates, bound
     assert bound.mu > 0.2  # the tables are as far apart as they can be, and the audit sees it
 
 
 @pytest.mark.parametrize("relation", CASES)
 def test_half_the_noise_is_caught(relation):
-    bound = audit(relation, Shrunk(), 2_000)
+    bound = audit(relation, Shrunk(), 3_000)
     assert bound.violates, bound
 
 
@@ -95,7 +95,7 @@ def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
         return type(other)(neighbours, other.l1, other.l2_squared, other.linf)
 
     monkeypatch.setattr(Blocks, "bound", too_small)
-    bound = audit("replace-one", ExactSampler(), 6_000)
+    bound = audit("replace-one", ExactSampler(), 8_000)
     assert bound.violates, bound
 
 
@@ -113,7 +113,7 @@ def test_rows_that_are_not_shrunk_are_caught(monkeypatch):
         return sums
 
     monkeypatch.setattr(sketch, "raw_sums", loose)
-    bound = audit("add-remove", ExactSampler(), 6_000)
+    bound = audit("add-remove", ExactSampler(), 8_000)
     assert bound.violates, bound
 
 

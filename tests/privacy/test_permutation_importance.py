@@ -23,7 +23,7 @@ from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.donors import Gathered, by_group, by_permutation, deal, gather
 from dpexplain.explainers import permutation_importance as pfi
 from dpexplain.explainers.permutation_importance import PermutationImportance
-from stubs import FreeAccount
+from stubs import FreeAccount, ZeroNoise
 
 DOMAIN = dpx.Domain({"y": dpx.Numeric(0, 3, integer=True), "b": dpx.Numeric(-1, 1), "c": dpx.Categorical(["x", "z"])})
 SWAP = next(s for s in range(9) if dpx.data.PublicRandom(s).generator.permutation(2).tolist() == [1, 0])
@@ -87,9 +87,17 @@ def score(values):
 
 def audit(case, sampler, trials=1_500):
     sides = [exact(case, rows) for rows in TABLES[case]]
-    run = partial(mechanism, sides=sides, sampler=sampler)
+    run = partial(mechanism, sides=sides)
+    ends = sorted(score(run(side, sampler=ZeroNoise())) for side in (0, 1))  # the likelihood ratio grows between them
     return dpx.audit.epsilon_lower_bound(
-        run, 0, 1, trials=trials, confidence=1 - 1e-6, score=score, claim=COST, gaussian=False
+        partial(run, sampler=sampler),
+        0,
+        1,
+        trials=trials,
+        confidence=1 - 1e-6,
+        score=lambda values: float(np.clip(score(values), *ends)),
+        claim=COST,
+        gaussian=False,
     )
 
 

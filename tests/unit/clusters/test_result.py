@@ -125,6 +125,12 @@ def test_the_frame_stands_in_the_order_of_the_values(result):
 # Intervals ----------------------------------------------------------------------------------------------------------
 
 
+def with_histograms(result, values):
+    """The same release with other noise."""
+    part = {**result.released["parts"]["histograms"], "values": values.tolist()}
+    return replace(result, released={"parts": {**result.released["parts"], "histograms": part}})
+
+
 @pytest.mark.parametrize("law", [Law.LAPLACE, Law.GAUSSIAN])
 @pytest.mark.parametrize(("own", "owned", "rest"), [(1, 1, 0), (3, 1, 1), (2, 4, 1), (3, 0, 5), (4, 30, 10), (2, 9, 0)])
 def test_the_reach_of_a_sum_covers_it_and_not_much_more(law, own, owned, rest):
@@ -151,8 +157,7 @@ def test_intervals_cover_the_exact_histograms(make_table, budget):
     for _ in range(300):
         b = float(noise.scale)
         z = draw.laplace(0, b, len(values)) if noise.law is Law.LAPLACE else draw.normal(0, b, len(values))
-        part = {**result.released["parts"]["histograms"], "values": [int(v) for v in np.rint(values + z)]}
-        drawn = replace(result, released={"parts": {**result.released["parts"], "histograms": part}})
+        drawn = with_histograms(result, np.rint(values + z).astype(int))
         low, high = drawn.interval()
         inside.append((low <= exact + 1e-9) & (exact - 1e-9 <= high))
         for rest, true in share.items():
@@ -175,8 +180,7 @@ def test_estimates_are_better_than_the_noisy_counts(make_table):
     draw, errors = np.random.default_rng(2), []
     for _ in range(200):
         noisy = np.rint(values + draw.laplace(0, float(noise.scale), len(values))).astype(int)
-        part = {**result.released["parts"]["histograms"], "values": noisy.tolist()}
-        drawn = replace(result, released={"parts": {**result.released["parts"], "histograms": part}})
+        drawn = with_histograms(result, noisy)
         raw = np.concatenate(
             [
                 sum(drawn._noisy[a, g] for g in side)
@@ -218,12 +222,17 @@ def test_cells_are_called_by_their_values():
 
 
 def test_words_tell_noise_from_news(make_table):
+    """In 200 draws of the noise, from a fixed seed: one in more than a thousand would be told as news."""
     draw = np.random.default_rng(0)
     frame = pd.DataFrame({"x": draw.integers(0, 3, 2000), "group": draw.choice([*LABELS], 2000)})
     domain = dpx.Domain({"x": dpx.Categorical([0, 1, 2]), "group": DOMAIN["group"]})
-    table = make_table(frame, domain=domain)
+    table = make_table(frame, domain=domain, exact=True)
     result = explain_clusters(table, CLUSTERING, attributes=["x"], epsilon=0.05)
-    assert all("within the noise" in s or "too few rows" in s for s in result.sentences)
+    values, noise = result.part("histograms")
+    for _ in range(200):
+        noisy = np.rint(values + draw.laplace(0, float(noise.scale), len(values))).astype(int)
+        drawn = with_histograms(result, noisy)
+        assert all("within the noise" in s or "too few rows" in s for s in drawn.sentences)
     assert "95 %" in result.utility
     assert "of the largest possible score" in result.utility
 

@@ -40,12 +40,12 @@ def test_passes_of_two_threads_may_overlap_in_any_order() -> None:
     def second() -> None:
         with quiet():
             entered.set()
-            leave.wait(10)
+            leave.wait(60)
 
     thread = threading.Thread(target=second)
     with quiet():
         thread.start()
-        assert entered.wait(10)
+        assert entered.wait(60)
     assert not heard()
     leave.set()
     thread.join()

@@ -94,7 +94,7 @@ def test_overlapping_passes_share_one_silence_and_leave_the_filters_as_they_were
 
     def slow(batch):
         started.set()
-        finish.wait(10)
+        finish.wait(60)
         warnings.warn("row 17", stacklevel=1)
         return np.array([1, 1])
 
@@ -104,7 +104,7 @@ def test_overlapping_passes_share_one_silence_and_leave_the_filters_as_they_were
 
     thread = threading.Thread(target=lambda: quietly(slow))
     thread.start()
-    started.wait(10)
+    started.wait(60)
     quietly(lambda b: np.array([1, 1]))  # begins and ends while the other one is under way
     finish.set()
     thread.join()

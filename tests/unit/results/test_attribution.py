@@ -226,9 +226,9 @@ def test_a_record_of_500_columns_stays_a_sane_file(tmp_path):
     names = [f"w_{i}" for i in range(500)]
     columns, draw = {name: dpx.Numeric(0, 1) for name in names}, np.random.default_rng(5)
     found = made(columns, dict(zip(names, draw.integers(0, 2, 500), strict=True)), draw.normal(0, 0.02, 500))
-    start = time.perf_counter()
+    start = time.process_time()  # not that of the clock: the machine may be busy with other things
     assert dpx.from_json(found.to_json(tmp_path / "many.json")) == found
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert (tmp_path / "many.json").stat().st_size < 200_000
     assert len(found.pushes()) == 13
 

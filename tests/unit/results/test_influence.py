@@ -46,23 +46,21 @@ def ask(make_table, many, model):
 
 # Intervals ------------------------------------------------------------------------------------------------------------
 
-DRAWN = np.random.default_rng(7)
 
-
-def noise_of(law: Law, size: int, terms: int, trials: int):
+def noise_of(law: Law, size: int, terms: int, trials: int, draw: np.random.Generator):
     if law is Law.LAPLACE:
-        return DRAWN.laplace(0, 1_000, (trials, terms))
+        return draw.laplace(0, 1_000, (trials, terms))
     if law is Law.GAUSSIAN:
-        return DRAWN.normal(0, 1_000, (trials, terms))
-    return DRAWN.uniform(-1, 1, (trials, terms)) * DRAWN.gamma(size + 1, 1_000, trials)[:, None]
+        return draw.normal(0, 1_000, (trials, terms))
+    return draw.uniform(-1, 1, (trials, terms)) * draw.gamma(size + 1, 1_000, trials)[:, None]
 
 
 @pytest.mark.parametrize("law", list(Law))
 @pytest.mark.parametrize(("coefficients", "drawn"), [([1.0], 0.0), ([1.0, 1.0], 0.0), ([1.0, 0.5, 0.2], 700.0)])
 def test_halfwidths_of_sums(law, coefficients, drawn):
-    """100,000 draws each; five standard errors and the grid of radii allow for 0.4 % (false alarm below 1e-6)."""
-    noise, trials = Noise(law, 6, Fraction(1_000)), 100_000
-    sums = noise_of(law, 6, len(coefficients), trials) @ coefficients + drawn * DRAWN.standard_normal(trials)
+    """100,000 draws each, from a fixed seed; five standard errors and the grid of radii allow for 0.4 %."""
+    noise, trials, draw = Noise(law, 6, Fraction(1_000)), 100_000, np.random.default_rng(7)
+    sums = noise_of(law, 6, len(coefficients), trials, draw) @ coefficients + drawn * draw.standard_normal(trials)
     for level in (0.5, 0.95, 0.99):
         half = combined_halfwidth(noise, coefficients, drawn, level)
         assert (np.abs(sums) <= half).mean() == pytest.approx(level, abs=0.009 if level == 0.5 else 0.004)
@@ -97,7 +95,7 @@ def test_intervals_cover(make_table, many, model, quantity, relation, definition
     table.door = Door(FreeAccount(budget, table.neighbours), sampler=tap)
     found = influence(table, model, features=["age", "income"], epsilon=2, samples=4, **PEOPLE[quantity])
     _, noise = found.part("influences")
-    draw = noise_of(noise.law, noise.size, noise.size, 200) * float(noise.scale) / 1_000
+    draw = noise_of(noise.law, noise.size, noise.size, 200, np.random.default_rng(7)) * float(noise.scale) / 1_000
     exact = with_values(found, tap.exact)
     hits = 0
     for shift in draw:
