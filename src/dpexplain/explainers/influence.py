@@ -372,7 +372,8 @@ def _partitions(
     """The cells of marginals that are paid for here: the fewer, the more noise a count has beside the rows.
 
     With m cells the error of a distribution has two parts, noise that grows like sqrt(m) s/n, s the noise of a count,
-    and what cells blur, which falls like 1/m or faster. Adult, where the factor was found, is flat around it.
+    and what cells blur, which falls like 1/m or faster. Here s is that of one count for each feature. Adult, where the
+    factor was found, is flat around it.
     """
     if request.cells is not None:
         return cells_of(names, domain, request.cells)
