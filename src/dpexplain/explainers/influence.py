@@ -54,7 +54,19 @@ from dpexplain.explainers.influence_request import MOST_SAMPLES, Item, set_of
 from dpexplain.explainers.influence_request import PERSON as PERSON
 from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
-from dpexplain.games import BLOCK, Asker, Group, Norms, Outcome, Plan, coalitions_plan, exact_plan, norms, orders_plan
+from dpexplain.games import (
+    BLOCK,
+    Asker,
+    Group,
+    Norms,
+    Outcome,
+    Plan,
+    coalitions_plan,
+    exact_plan,
+    norms,
+    orders_plan,
+    outcomes_plan,
+)
 from dpexplain.games.plans import EXACT
 from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
 from dpexplain.models import Model
@@ -198,21 +210,6 @@ def _shared_plan(aggregate: str, inputs: int, samples: int | None, draws: int, s
 @lru_cache(maxsize=64)
 def _shared_norms(aggregate: str, inputs: int, samples: int | None, draws: int, seed: int, levels: int) -> Norms:
     return norms(_shared_plan(aggregate, inputs, samples, draws, seed), levels)
-
-
-def outcomes_plan(inputs: int, masks: Sequence[int], draws: int, given: int, base_weight: int) -> Plan:
-    """-o(given + S) for each set S, a mean over draws; and, before them, the weighted o(given) if it has a weight."""
-    columns = [(t, mask) for t in range(draws) for mask in dict.fromkeys([given, *(given | m for m in masks)])]
-    if not given:  # the outcome of a row as it is does not depend on the draw
-        columns = [(0, 0), *(column for column in columns if column[1])]
-    place = {column: c for c, column in enumerate(columns)}
-    weights = np.zeros((len(masks) + 1, len(columns)), dtype=np.int64)
-    for t in range(draws):
-        weights[0, place[(t, given) if given else (0, 0)]] += base_weight
-        for line, mask in enumerate(masks, 1):
-            weights[line, place[t, given | mask]] -= 1
-    drawn, asked = np.array(columns, dtype=np.int64).T
-    return Plan(inputs, asked, drawn, weights if base_weight else weights[1:], draws)
 
 
 def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values, weights: Weights | None = None) -> Integers:
@@ -679,7 +676,7 @@ def _references(names: Sequence[str], marginals: Marginals, domain: Domain) -> d
 def _orders_for(spec: Spec, asker: Asker, noise: float, rows: int | None) -> int:
     """So many orders (or sets) that their sampling error is half of the noise, on synthetic rows of the domain."""
     n, M = UNKNOWN_ROWS if rows is None else rows, len(spec.names)
-    wanted = 2 * math.ceil((2 * n * spec.K * max(_spread(spec, asker, {})) / noise) ** 2)
+    wanted = 2 * math.ceil((2 * n * spec.K * max(_spread(spec, asker, {})) / max(noise, 1.0)) ** 2)
     return max(LEAST_ORDERS, min(wanted, MOST_ASKED // (n * M) // 2 * 2, MOST_SAMPLES))
 
 

@@ -6,7 +6,7 @@ table at all, only released marginals.
 
 from dpexplain.games.groups import Group
 from dpexplain.games.outcomes import BLOCK, Asker, Outcome
-from dpexplain.games.plans import Norms, Plan, coalitions_plan, exact_plan, norms, orders_plan, sets_plan
+from dpexplain.games.plans import Norms, Plan, coalitions_plan, exact_plan, norms, orders_plan, outcomes_plan, sets_plan
 
 __all__ = [
     "BLOCK",
@@ -19,5 +19,6 @@ __all__ = [
     "exact_plan",
     "norms",
     "orders_plan",
+    "outcomes_plan",
     "sets_plan",
 ]

@@ -101,6 +101,21 @@ def sets_plan(inputs: int, masks: Sequence[int], draws: int, given: int = 0) -> 
     return _plan(inputs, columns, weights, draws)
 
 
+def outcomes_plan(inputs: int, masks: Sequence[int], draws: int, given: int, base_weight: int) -> Plan:
+    """-o(given + S) for each set S, a mean over draws; and, before them, the weighted o(given) if it has a weight."""
+    columns = [(t, mask) for t in range(draws) for mask in dict.fromkeys([given, *(given | m for m in masks)])]
+    if not given:  # the outcome of a row as it is does not depend on the draw
+        columns = [(0, 0), *(column for column in columns if column[1])]
+    place = {column: c for c, column in enumerate(columns)}
+    weights = np.zeros((len(masks) + 1, len(columns)), dtype=np.int64)
+    for t in range(draws):
+        weights[0, place[(t, given) if given else (0, 0)]] += base_weight
+        for line, mask in enumerate(masks, 1):
+            weights[line, place[t, given | mask]] -= 1
+    drawn, asked = np.array(columns, dtype=np.int64).T
+    return Plan(inputs, asked, drawn, weights if base_weight else weights[1:], draws)
+
+
 def exact_plan(inputs: int, aggregate: str, draws: int) -> Plan:
     """Shapley or Banzhaf values over all 2^inputs sets, a mean over draws."""
     if inputs > EXACT:
