@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import dpexplain as dpx
 from bench.tables import Case
@@ -55,16 +56,20 @@ class Remembered:
         ((size, raw),) = open_source(case.frame).batches(columns, 2**30)
         self.rows = Rows(case.domain, {name: encode(case.domain[name], raw[name]) for name in columns}, size)
         self._inputs = self._predictor.inputs(self.rows)
-        self._known: dict[tuple[str, float], np.ndarray] = {}
+        self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # values in order, and a line of answers for each
         self._own = self._predictor.predict_at(self._inputs, {})
 
     def announce(self, feature: str, values: Iterable[float]) -> None:
-        for value in values:
-            if (feature, float(value)) not in self._known:
-                self._known[feature, float(value)] = self._predictor.predict_at(self._inputs, {feature: value})
+        known, answers = self._known.get(feature, (np.empty(0), np.empty((0, self.rows.size))))
+        new = np.setdiff1d(np.array(list(values), dtype=np.float64), known)
+        if not len(new):
+            return
+        more = np.stack([self._predictor.predict_at(self._inputs, {feature: value}) for value in new.tolist()])
+        order = np.argsort(np.concatenate([known, new]))
+        self._known[feature] = np.concatenate([known, new])[order], np.concatenate([answers, more])[order]
 
     def forget(self, feature: str) -> None:
-        self._known = {key: answer for key, answer in self._known.items() if key[0] != feature}
+        self._known.pop(feature, None)
 
     def inputs(self, rows: Rows) -> np.ndarray:
         return rows[ROW].astype(np.int64)
@@ -76,15 +81,15 @@ class Remembered:
             raise ValueError("one feature at a time")
         ((feature, values),) = fixed.items()
         values = np.broadcast_to(np.asarray(values, dtype=np.float64), inputs.shape)
-        answer = np.empty(len(inputs))
-        unknown = np.ones(len(inputs), dtype=bool)
-        for value in np.unique(values):
-            if (feature, float(value)) in self._known:
-                here = values == value
-                answer[here], unknown = self._known[feature, float(value)][inputs[here]], unknown & ~here
-        if unknown.any():
-            some = self._inputs.iloc[inputs[unknown]]
-            answer[unknown] = self._predictor.predict_at(some, {feature: values[unknown]})
+        answer, known = np.empty(len(inputs)), np.zeros(len(inputs), dtype=bool)
+        if feature in self._known:
+            announced, answers = self._known[feature]
+            place = np.minimum(np.searchsorted(announced, values), len(announced) - 1)
+            known = announced[place] == values
+            answer[known] = answers[place[known], inputs[known]]
+        if not known.all():
+            some = self._inputs.iloc[inputs[~known]]
+            answer[~known] = self._predictor.predict_at(some, {feature: values[~known]})
         return answer
 
 
@@ -102,10 +107,9 @@ class CachedModel(dpx.Model):
 
 def cached_table(case: Case) -> dpx.PrivateTable:
     """The private table of a case, its rows numbered for the memory."""
-    columns = {**case.domain, ROW: dpx.Numeric(0, len(case.frame) - 1, integer=True)}
     table = dpx.PrivateTable(
-        case.frame.assign(**{ROW: np.arange(len(case.frame))}),
-        domain=dpx.Domain(columns),
+        numbered(case.frame),
+        domain=dpx.Domain({**case.domain, ROW: numbers(case)}),
         budget=BenchAccount.budget,
         relation="replace-one",
         ledger="sqlite:///:memory:",
@@ -113,3 +117,12 @@ def cached_table(case: Case) -> dpx.PrivateTable:
     )
     table.door = Door(BenchAccount())
     return table
+
+
+def numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(**{ROW: np.arange(len(frame))})
+
+
+def numbers(case: Case) -> dpx.Numeric:
+    """The column of the rows' numbers."""
+    return dpx.Numeric(0, len(case.frame) - 1, integer=True)

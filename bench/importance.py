@@ -4,10 +4,11 @@ Permutation importance: our default, our faithful form (`method="paper"`) and th
 three tables and seven epsilons. Measured is the concordance: the share of feature pairs that stand in the order of a
 reference, which averages 100 permutations of every feature, without noise. The whole path of the product is used
 (request, spec, groups, statistic, sensitivity, door, noise); only the exact integers of a seed are computed once and
-used for every epsilon. Each repetition has a seed of its own, so it has other groups (or permutations) and other noise.
+used for every epsilon, and predictions are remembered (bench/cached.py). Each repetition has a seed of its own, so it
+has other groups (or permutations) and other noise.
 
-Beside them, on the two smaller tables: values from marginals that are paid for with two fifths of the price (decision
-0009), by the product's own functions.
+Beside them, by the product's own functions: values from marginals that were released before, for epsilon 1 (the price
+in a cell is that of the importances), and from marginals that three tenths of the same price pay for (decision 0009).
 """
 
 from __future__ import annotations
@@ -26,25 +27,32 @@ from rich.progress import track
 
 import dpexplain as dpx
 from bench import report
-from bench.cached import NEIGHBOURS, BenchAccount
+from bench.cached import NEIGHBOURS, ROW, BenchAccount, CachedModel, numbered, numbers
 from bench.tables import CASES, Case
-from dpexplain.core.budget import Cost
+from dpexplain.core.budget import Cost, pure
+from dpexplain.core.mechanisms import best
 from dpexplain.core.release import Door, Gate
+from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.donors import Gathered, by_group, by_permutation, deal
 from dpexplain.data.encode import encode
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import open_source
 from dpexplain.engine import map_sum
+from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import permutation_importance as pfi
 from dpexplain.explainers.permutation_importance import PermutationImportance, Spec
+from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
+from dpexplain.reference import Reference
 from dpexplain.results.base import receipt_for
 from dpexplain.results.importance import Importance, groups_for
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-REPETITIONS, PERMUTATIONS = {"adult": 50, "bike": 20, "heart": 20}, 100  # on Adult the forms are close
+REPETITIONS, PERMUTATIONS = 200, 100
+FEWER = 50  # repetitions with marginals, which no integers can be kept for
 TARGET = "target"
 METHODS = {"ours": "default", "paper": "paper"}
-PAID, SMALL = 0.4, ("bike", "heart")  # the share of the price for marginals, and where they are tried
+BEFORE, PAID = 1.0, 0.3  # the price of marginals that were released before; the share of the price for others
+CELLS_FACTOR, FEWEST_CELLS = 2.4, 6  # of these, as `dpx.influence` chooses them
 
 
 class Exact:
@@ -54,13 +62,15 @@ class Exact:
         self.case, self.size, self.features = case, len(case.frame), list(case.domain)
         low, high = case.output
         outcome = dpx.Numeric(low, high) if case.label is None else dpx.Categorical([0, 1])
-        self.domain = dpx.Domain({**case.domain, TARGET: outcome})
-        self.model = case.model()
-        self.predictor = self.model.checked(self.domain)
-        frame = case.frame.assign(**{TARGET: case.target})
-        ((size, raw),) = open_source(frame).batches(list(self.domain), self.size)
+        self.domain = dpx.Domain({**case.domain, TARGET: outcome, ROW: numbers(case)})
+        self.model = CachedModel(case)
+        self.predictor = self.model.remembered
+        self.frame = numbered(case.frame).assign(**{TARGET: case.target})
+        ((size, raw),) = open_source(self.frame).batches(list(self.domain), self.size)
         columns = {name: encode(column, raw[name]) for name, column in self.domain.items()}
         self.gathered = Gathered(Rows(self.domain, columns, size), np.arange(size))
+        for feature in track(self.features, description=f"{case.name}: predictions"):
+            self.predictor.announce(feature, np.unique(self.gathered.rows[feature]))
         self.door = Door(BenchAccount())
         self._found: dict[Any, np.ndarray] = {}
         self.reference = self._reference(permutations)
@@ -69,14 +79,15 @@ class Exact:
         """The mean squared error with each feature permuted, predictions not clipped; the base does not matter."""
         rows, outcome = self.gathered.rows, self.case.target
         inputs, draw = self.predictor.inputs(rows), np.random.default_rng(0)
-        own = self.predictor.predict_at(inputs, {})
-        errors = np.zeros((permutations, len(self.features)))
-        for line in track(errors, description=f"{self.case.name}: reference"):
-            for j, feature in enumerate(self.features):
-                values, found = draw.permutation(rows[feature]), own.copy()
-                other = values != rows[feature]  # where nothing is replaced, nothing has to be predicted again
-                found[other] = self.predictor.predict_at(inputs[other], {feature: values[other]})
-                line[j] = ((found - outcome) ** 2).mean()
+        errors = np.array(
+            [
+                [
+                    ((self.predictor.predict_at(inputs, {name: draw.permutation(rows[name])}) - outcome) ** 2).mean()
+                    for name in self.features
+                ]
+                for _ in range(permutations)
+            ]
+        )
         self.between_permutations = float(np.mean([concordance(a, b) for a, b in itertools.pairwise(errors)]))
         return errors.mean(axis=0)
 
@@ -96,7 +107,7 @@ class Exact:
                 group, mark = deal(self.gathered.tags, spec.assignment, parts=parts, size=self.size, seed=spec.seed)
                 batches = by_group(self.gathered, group, mark, spec.features, spec.draws)
             kernel = partial(pfi.paper_statistic if spec.paper else pfi.statistic, predictor=self.predictor, spec=spec)
-            self._found[key] = map_sum(kernel, batches, size=spec.size, label=spec.method, total=None, parallel=True)
+            self._found[key] = map_sum(kernel, batches, size=spec.size, label=spec.method, total=None, parallel=False)
         return self._found[key]
 
     def release(self, method: str, seed: int, epsilon: float) -> Importance:
@@ -117,22 +128,36 @@ class Exact:
         released = self.door.release("importance", identity, cost, body)
         return Importance(receipt_for(dpx.Budget(100), NEIGHBOURS, released), released.payload)
 
-    def by_marginals(self, times: int, epsilon: float) -> list[float]:
-        """Concordances of importances from marginals, which the same price has to pay for."""
-        frame = self.case.frame.assign(**{TARGET: self.case.target})
-        found = []
-        for _ in range(times):
-            table = dpx.PrivateTable(
-                frame, domain=self.domain, budget=dpx.Budget(100), relation="replace-one", ledger="sqlite:///:memory:",
-                name="bench",
-            )  # fmt: skip
-            known = dpx.marginals(table, self.features, epsilon=PAID * epsilon)
-            importance = dpx.permutation_importance(
-                table, self.model, TARGET, epsilon=(1 - PAID) * epsilon, marginals=known
-            )
-            found.append(concordance(importance.scores, self.reference))
-            table.ledger.close()
-        return found
+    def by_marginals(self, cells: tuple[Partition, ...], marginals_epsilon: float, epsilon: float) -> float:
+        """The concordance of importances for `epsilon` from marginals for `marginals_epsilon`."""
+        table = dpx.PrivateTable(
+            self.frame, domain=self.domain, budget=dpx.Budget(100), relation="replace-one",
+            ledger="sqlite:///:memory:", name="bench",
+        )  # fmt: skip
+        known = histograms.release_cells(
+            table, histograms.Spec(cells, None), "marginals", table.cost(epsilon=marginals_epsilon)
+        )
+        found = dpx.permutation_importance(table, self.model, TARGET, epsilon=epsilon, marginals=known)
+        table.ledger.close()
+        return concordance(found.scores, self.reference)
+
+    def usual_cells(self) -> tuple[Partition, ...]:
+        """Of `dpx.marginals`."""
+        return self._announced(
+            histograms.resolve(histograms.MarginalsRequest(features=self.features), self.domain).partitions
+        )
+
+    def paid_cells(self, epsilon: float) -> tuple[Partition, ...]:
+        """The fewer, the more noise a count has: as `dpx.influence` pays for marginals."""
+        noise = best(Sensitivity.of_counts(NEIGHBOURS, len(self.features)), len(self.features), pure(epsilon))
+        wanted = round(min(max(CELLS_FACTOR * np.sqrt(self.size / noise.std), FEWEST_CELLS), WHOLE_NUMBERS))
+        return self._announced(cells_of(self.features, self.domain, wanted, most_whole=min(2 * wanted, WHOLE_NUMBERS)))
+
+    def _announced(self, cells: tuple[Partition, ...]) -> tuple[Partition, ...]:
+        for cell in cells:
+            even = np.full(cell.size, 1 / cell.size)
+            self.predictor.announce(cell.feature, Reference(self.domain[cell.feature], cell, even).points)
+        return cells
 
 
 def concordance(scores: np.ndarray, reference: np.ndarray) -> float:
@@ -155,22 +180,28 @@ def published(data: Path) -> dict[tuple[str, float], tuple[float, float]]:
 
 def permutation_importance(options: Namespace) -> list[dict[str, Any]]:
     """One cell for each table and epsilon: the concordances of all repetitions, and the published figures."""
-    keys = ["bike"] if options.quick else list(CASES)
-    figures = published(options.data)
-    cells = []
-    for key in keys:
+    figures, cells = published(options.data), []
+    for key in ["bike"] if options.quick else list(CASES):
         table = Exact(CASES[key](options.data), 10 if options.quick else PERMUTATIONS)
-        repetitions = 5 if options.quick else REPETITIONS[key]
+        times, fewer = (5, 5) if options.quick else (REPETITIONS, FEWER)
+        usual = table.usual_cells()
         for epsilon in EPSILONS:
             cell = {"dataset": table.case.name, "epsilon": epsilon, "published": figures[table.case.name, epsilon]}
             cell["two_exact_rankings"] = table.between_permutations
             for name, method in METHODS.items():
                 cell[name] = [
                     concordance(table.release(method, seed, epsilon).scores, table.reference)
-                    for seed in track(range(repetitions), description=f"{key} {epsilon:g} {name}")
+                    for seed in track(range(times), description=f"{key} {epsilon:g} {name}")
                 ]
-            if key in SMALL:
-                cell["marginals"] = table.by_marginals(repetitions, epsilon)
+            cell["before"] = [
+                table.by_marginals(usual, BEFORE, epsilon)
+                for _ in track(range(fewer), description=f"{key} {epsilon:g} marginals released before")
+            ]
+            paid = table.paid_cells(PAID * epsilon)
+            cell["paid"] = [
+                table.by_marginals(paid, PAID * epsilon, (1 - PAID) * epsilon)
+                for _ in track(range(fewer), description=f"{key} {epsilon:g} marginals paid for")
+            ]
             cells.append(cell)
     return cells
 
@@ -185,12 +216,13 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "ours": round(float(np.mean(cell["ours"])), 4),
             "our paper form": round(float(np.mean(cell["paper"])), 4),
             "published": round(cell["published"][0], 4),
-            **({"paid marginals": round(float(np.mean(cell["marginals"])), 4)} if "marginals" in cell else {}),
+            "marginals released before": round(float(np.mean(cell["before"])), 4),
+            "marginals paid for": round(float(np.mean(cell["paid"])), 4),
         }
         for cell in cells
     }
     counts = {}
-    for against in ("paper", "published"):
+    for against in ("paper", "published", "before", "paid"):
         bounds = [difference_bounds(cell, against, tail) for cell in cells]
         counts[f"against {against}"] = {
             "above beyond noise": sum(low > 0 for low, _ in bounds),
@@ -202,7 +234,7 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     exact = {cell["dataset"]: round(cell["two_exact_rankings"], 3) for cell in cells}
     return {
         "cells": len(cells),
-        "repetitions": {cell["dataset"]: len(cell["ours"]) for cell in cells},
+        "repetitions": {"ours, our paper form": len(cells[0]["ours"]), "with marginals": len(cells[0]["before"])},
         "two_exact_rankings_with_different_permutations": exact,
         "concordance": lines,
         **counts,
@@ -225,8 +257,8 @@ def difference_bounds(cell: dict[str, Any], against: str, tail: float, draws: in
         found = np.asarray(values)
         return found[generator.integers(len(found), size=(draws, len(found)))].mean(axis=1)
 
-    if against == "paper":
-        baseline = means(cell["paper"])
+    if against != "published":
+        baseline = means(cell[against])
     else:
         mean, std = cell["published"]
         baseline = generator.normal(mean, std / np.sqrt(10), draws)
@@ -249,13 +281,12 @@ def _figure(cells: Sequence[dict[str, Any]]) -> Figure:
         "ours": ("#1f4e79", "-o", "ours"),
         "paper": ("#c55a11", "--s", "our method='paper'"),
         "published": ("#7f7f7f", ":^", "published"),
-        "marginals": ("#2f8f4e", "-.d", "values from paid marginals"),
+        "before": ("#2f8f4e", "-.d", f"marginals released before, epsilon {BEFORE:g}"),
+        "paid": ("#8e44ad", "-.v", f"marginals for {PAID:.0%} of the price"),
     }
     for ax, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
         mine = [cell for cell in cells if cell["dataset"] == name]
         for key, (colour, style, label) in styles.items():
-            if key not in mine[0]:
-                continue
             y = [_mean(cell, key) for cell in mine]
             spread = [cell["published"][1] if key == "published" else np.std(cell[key]) for cell in mine]
             ax.errorbar([c["epsilon"] for c in mine], y, spread, fmt=style, color=colour, label=label, capsize=2)

@@ -6,7 +6,8 @@ one: a group of rows, or each row by itself.
     by_group        groups are dealt by position through a public permutation, or by secret numbers (`Dealer`)
     by_permutation  the whole column in another, public order
     by_pairing      all features of another row at once, by public permutations of the places
-    by_histogram    secret numbers for every row, turned into values of a released distribution
+    by_histogram    secret numbers for every row, turned into values of released distributions, for several features
+                    together; by_feature for one at a time
 """
 
 from __future__ import annotations
@@ -140,12 +141,36 @@ def by_pairing(gathered: Gathered, names: Sequence[str], draws: int, seed: int) 
 
 
 def by_histogram(rows: Rows, references: Mapping[str, Reference], draws: int, uniform: Uniform) -> Replaced:
-    """Single rows with secret draws of their own, which do not depend on the place of a row in the table."""
+    """Single rows with secret draws of their own, which do not depend on the place of a row in the table.
+
+    Values of several features may be put in together: they are independent.
+    """
+    values = {
+        name: [_value(reference, uniform(rows.size), uniform(rows.size)) for _ in range(draws)]
+        for name, reference in references.items()
+    }
+    return _single_rows(rows, values, draws)
+
+
+def by_feature(rows: Rows, references: Mapping[str, Reference], draws: int, uniform: Uniform) -> Replaced:
+    """The same for features that are replaced one at a time, which takes fewer draws."""
     values = {name: list(drawn(rows.size, reference, draws, uniform)) for name, reference in references.items()}
-    return Replaced(rows, values, [np.ones(rows.size, dtype=bool)] * draws, np.arange(rows.size))
+    return _single_rows(rows, values, draws)
 
 
 def drawn(size: int, reference: Reference, draws: int, uniform: Uniform) -> Iterator[NDArray[np.generic]]:
-    """Draws for `size` rows, one array after the other. `uniform` are the secret numbers of a table."""
-    for _ in range(draws):
-        yield reference.at(reference.cell_at(uniform(size)), uniform(size))
+    """Draws of one feature by itself for `size` rows, one array after the other.
+
+    The distribution is cut into as many equal parts as there are draws, and each draw comes from the next one: the mean
+    over them has the same expectation as that of independent draws, and never more variance.
+    """
+    for k in range(draws):
+        yield _value(reference, (k + uniform(size)) / draws, uniform(size))
+
+
+def _value(reference: Reference, even: Floats, part: Floats) -> NDArray[np.generic]:
+    return reference.at(reference.cell_at(even), part)
+
+
+def _single_rows(rows: Rows, values: Mapping[str, Sequence[NDArray[np.generic]]], draws: int) -> Replaced:
+    return Replaced(rows, values, [np.ones(rows.size, dtype=bool)] * draws, np.arange(rows.size))

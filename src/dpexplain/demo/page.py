@@ -135,9 +135,9 @@ def _promise() -> Section:
 def _what_counts(released: Released) -> Section:
     return Section(
         "Which columns count, and which act together",
-        "On the left: how much worse the model predicts when a column is exchanged between rows. On the right: which "
-        "columns act together with others, by a vote of parts of the rows (Friedman's H). Behind a name stands the "
-        "probability that it truly is above the next one.",
+        "On the left: how much worse the model predicts when the values of a column are drawn anew from its noisy "
+        "histogram (below). On the right: which columns act together with others, by a vote of parts of the rows "
+        "(Friedman's H). Behind a name stands the probability that it truly is above the next one.",
         results=[*released["importance"], *released["interactions"]],
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,6 @@ EXPLAINERS: dict[str, Callable[..., Any]] = {
     "curves": partial_dependence.explain,
     "pair": partial_dependence.explain,
     "effects": accumulated_effects.explain,
-    "importance": permutation_importance.explain,
     "interactions": interaction_ranking.explain,
     "sketch": local_sketch.explain,
 }
@@ -161,11 +161,12 @@ def _release(data: PrivateTable, model: Model, requests: Mapping[str, Any], show
         for receipt in once.values():
             _say(show, receipt)
 
-    for name, request in requests.items():
-        answer = EXPLAINERS[name](data, model, request, cost=data.cost(epsilon=PRICES[name]))
-        keep(name, [answer] if isinstance(answer, Result) else list(answer))
-    known = marginals(data, list(COLUMNS), epsilon=PRICES["marginals"])
+    known = marginals(data, list(COLUMNS), epsilon=PRICES["marginals"])  # used again, free, by what comes later
     keep("marginals", [known])
+    explainers = {**EXPLAINERS, "importance": partial(permutation_importance.explain, marginals=known)}
+    for name, request in requests.items():
+        answer = explainers[name](data, model, request, cost=data.cost(epsilon=PRICES[name]))
+        keep(name, [answer] if isinstance(answer, Result) else list(answer))
     keep("clusters", _clusters(data))
     keep("disparity", _disparity(data, model, known))
     return released

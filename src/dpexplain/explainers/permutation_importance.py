@@ -39,7 +39,7 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, ScoreRange, Sensitivity
 from dpexplain.data.assignment import assignment_for
-from dpexplain.data.donors import Replaced, by_group, by_histogram, by_permutation, deal, gather
+from dpexplain.data.donors import Replaced, by_feature, by_group, by_permutation, deal, gather
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
@@ -599,7 +599,7 @@ class _Job:
         references = {name: marginals.reference(name, self.table.domain) for name in spec.features}
 
         def kernel(rows: Rows) -> Integers:
-            return statistic(by_histogram(rows, references, spec.draws, self.table.uniform), self.predictor, spec)
+            return statistic(by_feature(rows, references, spec.draws, self.table.uniform), self.predictor, spec)
 
         return self.table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
 
