@@ -1,16 +1,15 @@
 """Every release of the product on its worst-case neighbours: the claim, the lower bound, and what a defect would show.
 
 Each part of each release, under each protection and definition, is audited as it is and with noise of 80 % of its scale
-(`dpexplain.audit.releases.audit_all`). Trials are doubled until the defect is found with the wanted power. Choices
-among hundreds of candidates (quantiles) are drawn a few thousand times only; their power says what that is worth. Where
-a choice hides its loss in outcomes that hardly ever come up, no draws can show it, and the exact loss is checked alone.
+(`dpexplain.audit.releases.audit_all`). Trials are doubled until the defect is found with the wanted power. Where a
+choice hides its loss in outcomes that hardly ever come up, no draws can show it, and the exact loss is checked alone.
 Then three laws at prices from 0.5 to 2, which is where pure releases can be audited.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +17,6 @@ import numpy as np
 import pandas as pd
 from rich.progress import track
 
-from dpexplain.audit.calls import Choice
 from dpexplain.audit.capture import Part, draws
 from dpexplain.audit.cases import Case
 from dpexplain.audit.lower_bound import from_scores, power_on
@@ -28,8 +26,7 @@ from dpexplain.core.budget import Definition, pure
 CONFIDENCE, DEFECT = 0.999, 0.2
 POWER = 0.97  # aimed at
 ENOUGH = 0.95  # asked for
-MOST = 160_000
-MANY, SLOW_RUNS = 100, 4_000  # candidates that make a choice slow to draw, and how often it is drawn then
+MOST = 320_000
 PRICES = (Fraction(1, 2), Fraction(1), Fraction(2))
 LAWS = {
     "Laplace noise": ("marginals", "one feature", "counts"),
@@ -44,24 +41,7 @@ def study(options: Namespace) -> pd.DataFrame:
     if options.quick:
         few = [case for name in ("partial_dependence", "local_sketch") for case in RELEASES[name]()]
         return audit_all(few, trials=4_000, most=4_000, power=POWER, **settings)
-    return audited(every_case(), workers=2)
-
-
-def audited(cases: Sequence[Case], workers: int = 1) -> pd.DataFrame:
-    """A line for each case; choices among many candidates, which take a millisecond each, have fewer runs."""
-    settings: dict[str, Any] = {"confidence": CONFIDENCE, "defect": DEFECT, "progress": True, "workers": workers}
-    slow = [case for case in cases if _is_slow(case)]
-    quick = [case for case in cases if case not in slow]
-    frames = [audit_all(quick, trials=20_000, most=MOST, power=POWER, **settings)]
-    frames += [audit_all(slow, trials=SLOW_RUNS, most=SLOW_RUNS, power=POWER, **settings)] if slow else []
-    found = pd.concat(frames, ignore_index=True)
-    found.attrs.update(frames[0].attrs)
-    return found
-
-
-def _is_slow(case: Case) -> bool:
-    call = case.captured().left[0]
-    return isinstance(call, Choice) and len(call.scores) > MANY
+    return audit_all(every_case(), trials=20_000, most=MOST, power=POWER, workers=2, **settings)
 
 
 def prices(options: Namespace) -> list[dict[str, Any]]:

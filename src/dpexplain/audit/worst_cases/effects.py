@@ -82,7 +82,8 @@ def of_accumulated_effects() -> list[Case]:
     paper = partial(run, feature="two", method="paper", bins=2)
     found += cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, parts)
     pairs = {relation: (_spread(left), _spread(right)) for relation, (left, right) in SPLIT.items()}
-    return found + cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, {"quantiles-0-1": 0.2})
+    positions = {"quantiles-0-1": 0.4}
+    return found + cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, positions, dearer=2)
 
 
 def _spread(counts: Sequence[int]) -> list[Row]:
@@ -105,5 +106,5 @@ def of_quantiles() -> list[Case]:
         return [(x,) for x, many in enumerate(counts) for _ in range(many)]
 
     pairs: dict[str, Pair] = {relation: (rows(left), rows(right)) for relation, (left, right) in CELLS.items()}
-    found = cases_of("quantiles", "median", run, NUMBERS, pairs, {"level-1": 0.2})
+    found = cases_of("quantiles", "median", run, NUMBERS, pairs, {"level-1": 0.5}, dearer=2)
     return found + cases_of("quantiles", "median", run, NUMBERS, pairs, {"count": 0.99}, protections=ADD_REMOVE)
