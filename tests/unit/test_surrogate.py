@@ -220,6 +220,15 @@ class TestMoments:
         unit = local.levels**2
         assert one.distance(Relation.ADD_REMOVE) / unit == pytest.approx(0.406, abs=0.001)
         assert one.distance(Relation.REPLACE_ONE) / unit == pytest.approx(0.732, abs=0.001)
+        for relation, scale, bound in (
+            (Relation.ADD_REMOVE, Fraction(9, 8), 0.434),
+            (Relation.REPLACE_ONE, Fraction(3, 4), 0.566),
+        ):
+            chosen = Moments.of(local, relation, 1.0)
+            assert chosen.scale == scale
+            assert chosen.distance(relation) / unit == pytest.approx(bound, abs=0.001)
+        wide = Moments(local, Fraction(8, 5), 1.0)
+        assert wide.distance(Relation.ADD_REMOVE) / unit == pytest.approx(0.601, abs=0.001)
 
     @pytest.mark.parametrize(
         "weight", ["stable", "exponential", "gaussian", lambda u: 1.0, lambda u: abs(math.sin(9 * u))]

@@ -213,6 +213,21 @@ def test_the_histograms_have_less_error_than_the_published_split(clusters, cost)
         assert ours < errors(cluster, everyone + cluster)
 
 
+@pytest.mark.parametrize(
+    ("distinct", "inside", "outside"),
+    [(1, (1.4, 2.8), (3.0, 4.0)), (3, (2.4, 2.8), (7.3, 8.9)), (5, (2.8, 2.8), (11.3, 14.4))],
+)
+def test_the_deviations_that_the_page_on_clusters_names(distinct, inside, outside):
+    """Epsilon 1, add-remove, 5 clusters: ours and the published split, as in the test above."""
+    own, half = own_weight(5, 1, distinct, False), pure(Fraction(1, 2))
+    noise = best(explain.sensitivity(ADD_REMOVE, own, 1, distinct), 10, pure(1), Law.LAPLACE.value).std
+    cluster = best(Sensitivity.of_counts(ADD_REMOVE), 10, half, Law.LAPLACE.value).std
+    everyone = best(Sensitivity.of_counts(ADD_REMOVE, distinct), 10, half, Law.LAPLACE.value).std
+    rest = math.hypot(noise, math.sqrt(5 / distinct - 1) * noise / own)
+    assert (noise / own, cluster) == pytest.approx(inside, abs=0.05)
+    assert (rest, math.hypot(everyone, cluster)) == pytest.approx(outside, abs=0.05)
+
+
 def test_the_outlook_tells_the_noise_of_a_count():
     setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE_ONE, 1000, 1000)
     with pytest.raises(InputError, match="which clusters"):

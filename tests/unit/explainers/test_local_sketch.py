@@ -259,6 +259,18 @@ def test_the_outlook_and_the_number_of_cells():
     assert one.std < one.error < one.band
 
 
+@pytest.mark.parametrize(("relation", "rows"), [(Relation.ADD_REMOVE, 2_100), (Relation.REPLACE_ONE, 3_250)])
+def test_below_some_thousand_rows_one_cell_is_left(relation, rows):
+    """13 columns, epsilon 1 at delta 1e-6: the numbers of docs/methods/local-sketch.md."""
+    domain = dpx.Domain({f"x{i}": dpx.Numeric(0, 1) for i in range(13)})
+
+    def cells(n):
+        asked = Setting(domain, PublicRange(0, 1), Neighbours(relation), n, n)
+        return module.outlook(LocalSketchRequest(), asked, dpx.Budget(1, 1e-6).total).points
+
+    assert (cells(rows), cells(rows + 100)) == (1, 2)
+
+
 def test_points_fill_a_histogram_by_its_counts():
     places = np.array([[0], [1], [2], [3]])
     for counts in ([1, 0, 3, 4], [2**40, 0, 3 * 2**40, 4 * 2**40], [0, 0, 0, 0]):

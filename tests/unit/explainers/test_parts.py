@@ -324,6 +324,17 @@ def test_a_part_has_the_rows_it_needs_for_interactions_and_the_predictions_are_l
     assert number(10**8, 100) == interaction_ranking.MOST_PREDICTIONS // (6 * 100**2)
 
 
+@pytest.mark.parametrize("neighbours", [REPLACE_ONE, Neighbours(Relation.ADD_REMOVE)], ids=lambda n: n.relation.value)
+def test_the_parts_and_predictions_that_the_page_on_interactions_names(neighbours):
+    request = interaction_ranking.InteractionRanking()
+    domain = dpx.Domain({name: dpx.Numeric(0, 1) for name in "abcdefgh"})
+    rule = assignment_for(neighbours, None)
+    spec = interaction_ranking.resolve(request, domain, neighbours, rule, 20_000, pure(1), list(domain))
+    views = interaction_ranking.views_of(request, list(domain), domain)
+    assert spec.parts == 289
+    assert spec.parts * interaction_ranking.predictions(views, "pairwise", 24) == 5_992_704
+
+
 @pytest.mark.parametrize("most", [2, 3, 10, 997, 2**15])
 def test_the_ladder_of_parts(most):
     steps = parts.ladder(most)
