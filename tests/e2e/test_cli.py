@@ -106,6 +106,30 @@ class TestWholeWay:
         planned = answer(capsys, "plan", "--explainer", "importance", "--epsilon", "0.5", "--n", "3000")
         assert planned["forecasts"][0]["options"][0]["points"] == 2
 
+    def test_marginals_are_paid_once_and_used_again(self, project, capsys):
+        rows = pd.read_parquet(project / "people.parquet")
+        rows["outcome"] = (rows["age"] - 20) / 20
+        rows.to_parquet(project / "people.parquet")
+        edit(project / "domain.yaml", "  sex:", "  outcome: {type: numeric, low: 0, high: 1}\n  sex:")
+        edit(project / "dpexplain.toml", 'name = "score"', 'name = "score"\nfeatures = ["age", "sex"]')
+        released = answer(
+            capsys, "marginals", "--feature", "age", "--feature", "sex", "--epsilon", "0.5", "--out", "out"
+        )
+        assert released["left"] == {"definition": "pure", "amount": "3/2"}
+        assert {line["feature"] for line in released["results"][0]["table"]} == {"age", "sex"}
+        assert (project / "out" / "marginals.png").read_bytes().startswith(b"\x89PNG")
+        again = ["importance", "--target", "outcome", "--epsilon", "0.5", "--marginals", "out/marginals.json"]
+        found = answer(capsys, *again, "--out", "out")
+        assert found["left"] == {"definition": "pure", "amount": "1/1"}
+        told = json.loads((project / "out" / "permutation-importance.json").read_text())
+        assert told["receipt"]["request"]["builds_on"][0]["entry"] == released["entry"]
+        person = ["influence", "--quantity", "individual", "--row", "age=25", "--row", "sex=Female"]
+        assert answer(capsys, *person, "--marginals", "out/marginals.json", "--out", "free")["spent_now"] is False
+        wrong = refusal(capsys, 2, *again[:-1], "out/permutation-importance.json")
+        assert "no marginals" in wrong["message"]
+        assert wrong["spent"] == "Nothing was spent."
+        assert refusal(capsys, 2, *again, "--method", "paper")["spent"] == "Nothing was spent."
+
     def test_interactions(self, project, capsys):
         request = ["interactions", "--kind", "total", "--parts", "20", "--epsilon", "0.5", "--out", "results"]
         found = answer(capsys, *request)

@@ -10,6 +10,7 @@ import pytest
 from commands import answer, refusal
 from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
+from dpexplain.results import from_json
 
 ROW = ["--row", "age=27", "--row", "sex=Male"]
 WOMEN = ["--group", "sex=Female"]
@@ -69,6 +70,14 @@ def test_sets_and_shapley_values(project, capsys):
     assert answer(capsys, "influence", "--aggregate", "shapley", "--exact", "--epsilon", "0.3")
 
 
+def test_how_many_predictions(project, capsys):
+    draws = []
+    for most in ("1", "10_000_000"):
+        told = answer(capsys, "influence", "--set", "age,sex", "--epsilon", "0.9", "--most-predictions", most)
+        draws.append(from_json(Path(told["results"][0]["json"])).spec["draws"])
+    assert draws[0] == 1 < draws[1]
+
+
 def test_a_report_for_a_person(project, capsys):
     told = answer(capsys, "transparency", *ROW, "--epsilon", "1")
     assert told["spent_now"] is True
@@ -107,6 +116,8 @@ def test_the_words_say_what_is_not_protected(project, capsys):
         (["influence", "--epsilon", "1", "--quantity", "group", "--group", "sex"], "takes NAME=VALUE"),
         (["influence", "--epsilon", "1", "--feature", "height"], "unknown feature"),
         (["influence", "--epsilon", "1", "--samples", "-3"], "samples"),
+        (["influence", "--epsilon", "1", "--most-predictions", "0"], "most_predictions"),
+        (["influence", "--epsilon", "1", "--quantity", "actual", *ROW, "--most-predictions", "9"], "about tables"),
         (["influence", "--epsilon", "1", "--quantity", "individual"], "one person"),
         (["influence", "--epsilon", "1", *ROW], "has no row"),
         (["influence", "--epsilon", "1", "--quantity", "actual", "--row", "age=99", "--row", "sex=Male"], "outside"),

@@ -25,6 +25,7 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.donors import gather
 from dpexplain.explainers import influence as qii
+from dpexplain.explainers import influence_forecast as forecasts
 from dpexplain.explainers.influence import InfluenceRequest, influence
 from dpexplain.games import Asker
 
@@ -76,7 +77,7 @@ def exact(relation, rows, options, definition):
     made = dpx.Model(model, output=(0, 1))
     shared = True if "aggregate" in options else None
     request = InfluenceRequest(**{"features": ["a", "c"], "outcome": "class", "samples": 1, "exact": shared, **options})
-    spec = qii.resolve(request, DOMAIN, made.output, table.neighbours, table.size, cost)
+    spec = forecasts.resolve(request, DOMAIN, made.output, table.neighbours, table.size, cost)
     asker = Asker.of(made.checked(DOMAIN), spec.outcome, DOMAIN)
     gate = Gate(table.door, cost)
     if spec.method == "paper":

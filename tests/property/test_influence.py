@@ -19,8 +19,9 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.release import Gate
 from dpexplain.data.donors import gather
 from dpexplain.explainers import influence as qii
+from dpexplain.explainers import influence_forecast as forecasts
 from dpexplain.explainers.influence import InfluenceRequest
-from dpexplain.games import Asker, norms
+from dpexplain.games import Asker, coalitions_plan, exact_plan, norms, orders_plan
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, private, within
 from neighbouring import norms as lengths
 
@@ -50,7 +51,7 @@ def resolved(protection, cost=None, **options):
     who = dpx.core.sensitivity.Neighbours(relation, protection.get("unit"))
     request = InfluenceRequest(**options)
     output = dpx.Model(wild, output=(0, 1)).output
-    return qii.resolve(request, DOMAIN, output, who, 1_000, cost or pure(1)), who
+    return forecasts.resolve(request, DOMAIN, output, who, 1_000, cost or pure(1)), who
 
 
 def sums(rows, protection, spec, values, model=wild, weights=None):
@@ -228,7 +229,7 @@ def test_shared_values(aggregate, protection, both):
 @pytest.mark.parametrize("inputs", [2, 3])
 def test_the_slack_of_shared_values(aggregate, inputs):
     """What a row adds attains the sum and the largest; the Euclidean bound, which is found by a search, nearly."""
-    plan = qii.exact_plan(inputs, aggregate, 1)
+    plan = exact_plan(inputs, aggregate, 1)
     best = patterns(plan)
     bound = norms(plan, 2**20)
     found = plan.influences(np.array(best)[:, plan.masks] * 2**20)
@@ -239,7 +240,7 @@ def test_the_slack_of_shared_values(aggregate, inputs):
 
 def test_bounds_of_drawn_orders_hold_for_all_outcomes():
     """Every pattern of zeros and ones of the asked outcomes, for plans with several draws."""
-    for plan in (qii.orders_plan(3, 4, 2, 0), qii.coalitions_plan(4, 6, 3, 1)):
+    for plan in (orders_plan(3, 4, 2, 0), coalitions_plan(4, 6, 3, 1)):
         found = plan.influences(np.array(list(itertools.product([0, 64], repeat=len(plan.masks)))))
         bound = norms(plan, 64)
         assert np.abs(found).sum(axis=1).max() <= bound.l1

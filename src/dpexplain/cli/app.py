@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpexplain.cli import audit, books, clusters, effects, influence, local, plan, rankings, start
+from dpexplain.cli import audit, books, clusters, effects, influence, local, marginals, plan, rankings, start
 from dpexplain.cli.options import option, spread
 from dpexplain.cli.report import show_error
 from dpexplain.errors import DpexplainError, InputError, InternalError
@@ -24,9 +24,10 @@ HELP = """Explain machine-learning models with differential privacy.
 Every answer has a known price, a known error and an entry in a ledger that cannot be overdrawn.
 
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
-anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `sketch` pays once for explanations of any
-record by `local`, `clusters` explains a clustering, `influence` and `transparency` tell what caused an outcome,
-`budget` shows what is left, `verify` checks a published result, `audit` attacks your own releases.
+anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `marginals` pays once for what several of them
+use, `sketch` for explanations of any record by `local`, `clusters` explains a clustering, `influence` and
+`transparency` tell what caused an outcome, `budget` shows what is left, `verify` checks a published result, `audit`
+attacks your own releases.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed or a claim refuted, 70 internal error.
 """
@@ -35,6 +36,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     start.demo: "Explain a model on a public table, and write a page.",
     start.init: "Draft what has to be declared about a table.",
     plan.plan: "Tell the error of a price, or the price of an error. Free.",
+    marginals.marginals: "Release how many rows have each value, once for many uses.",
     effects.pdp: "Release the partial dependence of columns.",
     effects.ale: "Release the accumulated effects of columns.",
     rankings.importance: "Rank columns by how much the model needs them.",

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import pandas as pd
 
+from dpexplain.cli.marginals import marginals_of
 from dpexplain.cli.options import (
     Call,
     Features,
@@ -33,9 +34,9 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.explainers import influence as influences
 from dpexplain.explainers import transparency as reports
+from dpexplain.explainers.influence_request import PREDICTIONS
 from dpexplain.explainers.persons import read_persons
 from dpexplain.models import Model
-from dpexplain.results import Marginals, from_json
 from dpexplain.results.transparency import TransparencyReport, TransparencyReports
 
 LEADS = {
@@ -71,6 +72,9 @@ def influence(
     samples: Annotated[
         int | None, option("--samples", "N", "Draws for each row, or drawn orders. Default: by forecast.")
     ] = None,
+    most_predictions: Annotated[
+        int, option("--most-predictions", "N", "How many predictions the forecast of a table may take.")
+    ] = PREDICTIONS,
     exact: Annotated[
         bool | None, option("--exact/--no-exact", None, "Shapley, Banzhaf: ask about all sets of columns.")
     ] = None,
@@ -83,13 +87,13 @@ def influence(
     """Tell which columns caused outcomes, by replacing their values with other people's: quantitative input influence.
 
     For everybody, for a group, for what sets a group apart, or for one person, whose influences are free with
-    --marginals, a file that an earlier influence wrote.
+    --marginals, a file that `dpexplain marginals` or an earlier influence wrote.
 
         dpexplain influence --quantity disparity --group sex=Female --epsilon 0.5
 
         dpexplain influence --quantity individual --row age=40 --row sex=Female --marginals explanations/influence.json
     """
-    known = None if marginals is None else marginals_of(marginals)
+    known = marginals_of(marginals)
     items = [*once(feature), *(tuple(part.strip() for part in names.split(",")) for names in set_ or [])]
 
     def ask(domain: Domain, model: Model) -> Task:
@@ -103,6 +107,7 @@ def influence(
             outcome=outcome,
             threshold=threshold,
             samples=samples,
+            most_predictions=most_predictions,
             exact=exact,
             method=method,
             mechanism=mechanism,
@@ -144,7 +149,7 @@ def transparency(
     """
     if (rows is None) == (not row):
         raise InputError("give one person by --row NAME=VALUE for each column, or several by --rows FILE.")
-    known = None if marginals is None else marginals_of(marginals)
+    known = marginals_of(marginals)
 
     def ask(domain: Domain, model: Model) -> Task:
         request = reports.TransparencyRequest(
@@ -169,12 +174,3 @@ def transparency(
     page = TransparencyReports([r for r in found if isinstance(r, TransparencyReport)])
     page.to_html(call.out / "transparency.html")
     call.reporter.show(f"To hand over: {text(call.out)}/transparency.html.")
-
-
-def marginals_of(path: Path) -> Marginals:
-    """The marginals in a file that `dpexplain influence` or `dpexplain transparency` wrote, or `to_json`."""
-    found = from_json(path)
-    known = found if isinstance(found, Marginals) else getattr(found, "marginals", None)
-    if not isinstance(known, Marginals):
-        raise InputError(f"{path} has no marginals.", hint="give a file that `dpexplain influence` wrote")
-    return known

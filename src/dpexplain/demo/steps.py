@@ -163,7 +163,8 @@ def _release(data: PrivateTable, model: Model, requests: Mapping[str, Any], show
 
     known = marginals(data, list(COLUMNS), epsilon=PRICES["marginals"])  # used again, free, by what comes later
     keep("marginals", [known])
-    explainers = {**EXPLAINERS, "importance": partial(permutation_importance.explain, marginals=known)}
+    importance = partial(permutation_importance.explain, marginals=known)
+    explainers: dict[str, Callable[..., Any]] = {**EXPLAINERS, "importance": importance}
     for name, request in requests.items():
         answer = explainers[name](data, model, request, cost=data.cost(epsilon=PRICES[name]))
         keep(name, [answer] if isinstance(answer, Result) else list(answer))

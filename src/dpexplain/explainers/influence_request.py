@@ -17,6 +17,7 @@ TABLE, PERSON = ("average", "group", "disparity"), ("individual", "actual")
 AGGREGATES = ("unary", "shapley", "banzhaf")
 MARGINALS_SHARE = Fraction(1, 5)
 MOST_SAMPLES = 10_000
+PREDICTIONS, MOST_PREDICTIONS = 2**25, 2**50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,9 @@ class InfluenceRequest:
     group      {column: value, values or (low, high)}
     outcome    "class" or "score" (default: a class if the model has a label), with the `threshold` of a class
     samples    draws of other values for each row; of drawn orders (Shapley) or sets (Banzhaf), their number
+    most_predictions  how many predictions the forecast of a table may take, all rows together (at least one draw for
+               each row, or eight orders, are taken). Where chance would then outweigh the noise, the result says so,
+               and with how many it would not. It has no effect where `samples` are given
     exact      whether Shapley and Banzhaf values take all sets of inputs (default: up to 8 inputs, without `samples`)
     method     "default", or "paper": values from other rows by public pairings, Laplace noise, replace-one only
     cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike
@@ -51,6 +55,7 @@ class InfluenceRequest:
     outcome: str | None = None
     threshold: float | None = None
     samples: int | None = None
+    most_predictions: int = PREDICTIONS
     exact: bool | None = None
     method: str = "default"
     cells: int | None = None
@@ -72,6 +77,9 @@ class InfluenceRequest:
         self._check_people()
         _whole(self.samples, "samples", MOST_SAMPLES)
         _whole(self.cells, "cells", WHOLE_NUMBERS)
+        if self.most_predictions is None:
+            raise InputError("most_predictions is a number.", hint=f"leave it out for {PREDICTIONS:,}")
+        _whole(self.most_predictions, "most_predictions", MOST_PREDICTIONS)
         if self.exact not in (None, True, False):
             raise InputError("exact is true, false or left out.")
         if self.exact and self.aggregate == "unary":
@@ -105,6 +113,8 @@ class InfluenceRequest:
             )
         if self.quantity in PERSON and self.method == "paper":
             raise InputError('method="paper" is about tables.', hint="leave it out")
+        if self.quantity in PERSON and self.most_predictions != PREDICTIONS:
+            raise InputError("most_predictions is about tables.", hint="use samples for a person")
 
     @property
     def label(self) -> str:

@@ -34,7 +34,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence import MOST_FEATURES, MOST_OUTCOMES, items_of
+from dpexplain.explainers.influence_forecast import MOST_FEATURES, items_of
 from dpexplain.explainers.influence_request import MOST_SAMPLES, InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Outcome, Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
@@ -42,6 +42,7 @@ from dpexplain.grids import CELLS, cells_of
 from dpexplain.models import Model, Predictor
 from dpexplain.reference import Reference
 from dpexplain.results import Marginals
+from dpexplain.results.influence import MOST_OUTCOMES
 from dpexplain.results.person import PersonInfluence, coefficient_norm, runs_of
 from dpexplain.surrogate import Space
 

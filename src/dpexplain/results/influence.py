@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 AGGREGATES = {"unary": "", "shapley": "Shapley values", "banzhaf": "Banzhaf values"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
+MOST_OUTCOMES = 2**18  # questions about one row
+SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
 TERMS, RADII, PERIOD = 1_024, 64, 60  # of the sums that a tail is computed by; in standard deviations
 
 
@@ -233,8 +235,28 @@ class TableInfluence(Influence):
     def caveat(self) -> str:
         if self.note is not None or not self._mostly_drawn:
             return self.note or ""
-        more = "more samples" if self.spec["samples"] or self.aggregate == "unary" else "exact=True with more samples"
-        return f"Chance in what was drawn for each row widens these intervals more than the noise; {more} would help."
+        said = "Chance in what was drawn for each row widens these intervals more than the noise"
+        return f"{said}; {self._remedy}."
+
+    @property
+    def _remedy(self) -> str:
+        """What would bring chance below the noise, in words. Twice as many predictions halve the variance of chance, or
+        leave less of it, where a feature can then be gone through point by point.
+        """
+        spec, ended = self.spec, self.spec.get("ended")
+        if ended is not None:
+            most, needed = ended["most"] * ended["each"], SPARE * self._chance * ended["asked"] * ended["each"]
+            if needed <= most or (ended["enough"] and self._single):
+                return f"most_predictions={_rounded_up(min(needed, most)):_} would bring it below the noise"
+            if not ended["enough"]:
+                return f"more cannot be drawn: a row is asked about at most {ended['most']:,} times"
+        more = "more samples" if spec["samples"] or self.aggregate == "unary" else "exact=True with more samples"
+        return f"{more} would help"
+
+    @property
+    def _single(self) -> bool:
+        """Whether each item is one feature, replaced by itself."""
+        return self.aggregate == "unary" and not self.given and all(len(item) == 1 for item in self.spec["items"])
 
     # Released numbers -------------------------------------------------------------------------------------------------
 
@@ -344,9 +366,15 @@ class TableInfluence(Influence):
     @property
     def _mostly_drawn(self) -> bool:
         """Whether the Monte Carlo error of some influence is larger than the noise."""
+        return self._chance > 1
+
+    @cached_property
+    def _chance(self) -> float:
+        """How many times the variance of the noise the Monte Carlo error has, of the influence with most of it."""
         _, noise = self._released
         found = [self._coefficients(item) for item in range(len(self.items))]
-        return any(drawn > noise.std * math.hypot(*coefficients) for coefficients, drawn in found)
+        beside = [(drawn, noise.std * math.hypot(*coefficients)) for coefficients, drawn in found]
+        return max((drawn / noise) ** 2 if noise else math.inf * (drawn > 0) for drawn, noise in beside)
 
     def _drawn(self, item: int, block: int) -> float:
         """At most the standard deviation of one row's influence over its draws, in whole steps.
@@ -429,12 +457,40 @@ class TableInfluence(Influence):
         numbers = [spec["base_weight"], spec["count_weight"], spec["draws"]]
         if not items or not all(type(n) is int and 0 <= n < 2**40 for n in numbers) or spec["draws"] < 1:
             raise ValueError("no influence of ours")
+        self._check_end()
         ends = np.concatenate([*self.interval(), self.values])
         drawn = 0 if spec["samples"] is None else len(items)
         if len(ends) != 3 * len(items) or len(self.sampling) != drawn or not np.isfinite(ends).all():
             raise ValueError("the influences do not fit the features")
         if (spec["group"] is None) != (self.quantity == "average") or not self.title or not self.sentences():
             raise ValueError("no influence of ours")
+
+    def _check_end(self) -> None:
+        """What is said to have ended the draws fits what was asked and how many rows there are."""
+        spec, ended, rows = self.spec, self.spec.get("ended"), self.receipt.request["table"]["rows"]
+        if ended is None:
+            return
+        numbers = [ended["asked"], ended["most"], ended["each"]]
+        if set(ended) != {"asked", "most", "each", "enough"} or not all(type(n) is int and n > 0 for n in numbers):
+            raise ValueError("no end of ours")
+        inputs, samples = len(self.items), spec["samples"]
+        if samples is not None:
+            asked = samples * (inputs if self.aggregate == "shapley" else 1)
+        else:
+            asked = spec["draws"] * (inputs + bool(self.given) if self.aggregate == "unary" else 2**inputs - 1)
+        fits = ended["asked"] <= asked if self._single else ended["asked"] == asked
+        each = range(1, 2**32) if rows is None else range(rows, max(rows, 2**12) + 1)
+        if not fits or not ended["asked"] <= ended["most"] <= MOST_OUTCOMES or ended["each"] not in each:
+            raise ValueError("the end of the draws does not fit them")
+        if type(ended["enough"]) is not bool or spec["method"] == "paper":
+            raise ValueError("no end of ours")
+
+
+def _rounded_up(number: float) -> int:
+    """To two digits."""
+    whole = math.ceil(number)
+    unit: int = 10 ** max(0, len(str(whole)) - 2)
+    return -(-whole // unit) * unit
 
 
 def combined_halfwidth(noise: Noise, coefficients: Sequence[float], drawn: float, level: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -15,9 +16,13 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Law
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.data.rows import Rows
 from dpexplain.explainers import influence as qii
+from dpexplain.explainers import influence_forecast as forecasts
 from dpexplain.explainers.influence import InfluenceRequest, influence
+from dpexplain.explainers.influence_request import MOST_SAMPLES
 from dpexplain.explainers.outlook import Setting
+from dpexplain.games import Asker
 from dpexplain.reference import points_in
 from examples import DOMAIN, score
 
@@ -31,7 +36,7 @@ def spent(table):
 
 
 def resolved(neighbours=REPLACE_ONE, rows=10_000, cost=None, domain=DOMAIN, **options):
-    return qii.resolve(InfluenceRequest(**options), domain, UNIT, neighbours, rows, cost or pure(1))
+    return forecasts.resolve(InfluenceRequest(**options), domain, UNIT, neighbours, rows, cost or pure(1))
 
 
 @pytest.mark.parametrize(
@@ -65,6 +70,13 @@ def resolved(neighbours=REPLACE_ONE, rows=10_000, cost=None, domain=DOMAIN, **op
         ({"samples": -3}, "samples must be a whole number from 1"),
         ({"samples": 2.0}, "samples must be a whole number from 1"),
         ({"samples": True}, "samples must be a whole number from 1"),
+        ({"most_predictions": 0}, "most_predictions must be a whole number from 1"),
+        ({"most_predictions": -1}, "most_predictions must be a whole number from 1"),
+        ({"most_predictions": 1.5}, "most_predictions must be a whole number from 1"),
+        ({"most_predictions": True}, "most_predictions must be a whole number from 1"),
+        ({"most_predictions": 2**50 + 1}, "most_predictions must be a whole number from 1"),
+        ({"most_predictions": None}, "most_predictions is a number"),
+        ({"quantity": "actual", "row": {"age": 25}, "most_predictions": 99}, "most_predictions is about tables"),
         ({"cells": 0}, "cells must be a whole number from 1"),
         ({"cells": "many"}, "cells must be a whole number"),
         ({"marginals_share": 0}, "marginals_share lies between 0 and 1"),
@@ -125,7 +137,7 @@ def test_many_features(make_table):
     fourteen = [f"f{i}" for i in range(14)]
     with pytest.raises(dpx.InputError, match="14 inputs is too long; 13 inputs are the most"):
         resolved(domain=domain, features=fourteen, aggregate="shapley", exact=True)
-    assert resolved(domain=domain, features=fourteen, aggregate="shapley").samples == qii.ORDERS
+    assert resolved(domain=domain, features=fourteen, aggregate="shapley").samples == forecasts.ORDERS
     with pytest.raises(dpx.InputError, match="orders of 62 inputs are too many"):
         resolved(domain=domain, features=[f"f{i}" for i in range(62)], aggregate="shapley", samples=10_000)
     with pytest.raises(dpx.InputError, match="asked about"):
@@ -239,7 +251,7 @@ def test_outcomes_follow_the_model(make_table, frame):
     table = make_table(frame)
     function = dpx.Model(score, output=(0, 1), name="f", version="1")
     assert influence(table, function, epsilon=1, samples=1).spec["outcome"]["threshold"] is None
-    named = qii.resolve(InfluenceRequest(), DOMAIN, UNIT, REPLACE_ONE, 400, pure(1), label="yes")
+    named = forecasts.resolve(InfluenceRequest(), DOMAIN, UNIT, REPLACE_ONE, 400, pure(1), label="yes")
     assert named.outcome.threshold == 0.5
 
 
@@ -248,13 +260,96 @@ def test_draws_follow_the_noise():
     draws = [resolved(cost=pure(epsilon), **pair).draws for epsilon in (0.01, 0.1, 0.2)]
     assert draws[0] == 1 < draws[1] < draws[2]
     spec = resolved(cost=pure(0.2), **pair)
-    noise = qii.forecast(spec, REPLACE_ONE, pure(0.2))["influences"].std
+    noise = forecasts.forecast(spec, REPLACE_ONE, pure(0.2))["influences"].std
     assert 0.45 < spec.K / 2 * math.sqrt(10_000 / spec.draws) / noise <= 0.5  # worst case against the noise
     most = resolved(cost=pure(100), rows=10**6, **pair)
     assert most.draws > 1
-    assert most.plan.asked * 10**6 <= qii.MOST_ASKED
+    assert most.plan.asked * 10**6 <= InfluenceRequest().most_predictions == 2**25
     assert resolved(cost=pure(1), samples=7, **pair).draws == 7
     assert resolved(method="paper").draws == 1
+
+
+KINDS = {
+    "features": {},
+    "sets": {"features": [("age", "sex"), "income"]},
+    "given": {"features": ["age"], "given": ["sex"]},
+    "shapley": {"aggregate": "shapley"},
+    "banzhaf": {"aggregate": "banzhaf"},
+}
+
+
+@pytest.mark.parametrize("outcome", ["class", "score"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE])
+def test_predictions_end_where_the_caller_says(neighbours, kind, outcome):
+    """Lifted, the limit leaves no Monte Carlo error above half of the noise in a million rows; lowered, fewer draws."""
+    cost, rows = pure(0.05), 10**6
+    specs = [
+        resolved(neighbours, rows, cost, outcome=outcome, most_predictions=most, **KINDS[kind])
+        for most in (1, 2**22, 2**25, 2**40)
+    ]
+    assert specs[0].draws == 1
+    asked = [sum(min(n, spec.draws) for n in points_of(spec).values()) if spec.single else spec.plan.asked
+             for spec in specs]  # fmt: skip
+    assert asked == sorted(asked)
+    for spec, questions, most in zip(specs[1:], asked[1:], (2**22, 2**25, 2**40), strict=True):
+        assert questions * rows <= most or spec.draws == 1
+    spread = specs[-1].K / (2 if kind in ("features", "sets") else 1)
+    noise = math.sqrt(forecasts.variance(specs[-1], neighbours, cost))
+    everything = set(specs[-1].listed) == set(specs[-1].names)
+    assert everything or spread * math.sqrt(rows / specs[-1].draws) <= noise / 2
+    assert specs[-1].ended is None
+    assert "ended" not in specs[-1].to_json()  # the same release as with any limit that is high enough
+    assert resolved(neighbours, rows, cost, outcome=outcome, most_predictions=2**45, **KINDS[kind]) == specs[-1]
+    for spec, questions in zip(specs[:-1], asked[:-1], strict=True):
+        if spec.draws < specs[-1].draws:
+            assert spec.ended.to_json() == {"asked": questions, "most": asked[-1], "each": rows, "enough": True}
+
+
+def test_the_most_questions_about_a_row_end_the_draws_too():
+    pair = {"features": [("age", "sex"), "income"], "rows": 10**6, "most_predictions": 2**50}
+    spec = resolved(cost=pure(100), **pair)
+    assert spec.draws == 2**17
+    assert (spec.ended.asked, spec.ended.most, spec.ended.enough) == (2**18, 2**18, False)
+    assert resolved(cost=pure(100), aggregate="shapley", rows=1_000, most_predictions=2**50).draws == 2**18 // 7
+    assert resolved(cost=pure(10**10), most_predictions=2**50).ended is None  # every point was asked about
+
+
+def orders(limit, epsilon=1, rows=20_000, aggregate="shapley"):
+    """A spec with as many orders (or sets) as are drawn where the forecast knows the model."""
+    domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(9)})
+    model = dpx.Model(lambda rows: rows.to_numpy().all(axis=1) * 1.0, output=(0, 1), name="all", version="1")
+    request = InfluenceRequest(aggregate=aggregate)
+    public = (request, domain, UNIT, REPLACE_ONE, rows, pure(epsilon))
+    spec = forecasts.resolve(*public)
+    asker = Asker.of(model.checked(domain), spec.outcome, domain)
+    found, ended = forecasts.orders_for(spec, asker, REPLACE_ONE, rows, pure(epsilon), limit)
+    spec = forecasts.resolve(*public, orders=found)
+    return forecasts.replace(spec, ended=ended)
+
+
+@pytest.mark.parametrize("aggregate", ["shapley", "banzhaf"])
+def test_drawn_orders_end_where_the_caller_says(aggregate):
+    """Their number, and that of the draws that take turns with them."""
+    few, more, all_of_them = (orders(limit, aggregate=aggregate) for limit in (1, 10**7, 2**40))
+    assert few.samples == forecasts.LEAST_ORDERS < more.samples < all_of_them.samples
+    assert more.plan.asked * 20_000 <= 10**7
+    noise = math.sqrt(forecasts.variance(all_of_them, REPLACE_ONE, pure(1)))
+    assert all_of_them.K * math.sqrt(20_000 / all_of_them.draws) <= noise
+    assert all_of_them.ended is None
+    each = 9 if aggregate == "shapley" else 1
+    for spec in (few, more):
+        assert spec.ended.asked == spec.samples * each
+        assert spec.ended.most == all_of_them.samples * each
+        assert (spec.ended.each, spec.ended.enough) == (20_000, True)
+
+
+def test_more_orders_than_a_caller_may_ask_for():
+    spec = orders(2**50, epsilon=20)
+    assert spec.samples == 2**18 // 9 // 2 * 2 > MOST_SAMPLES
+    assert (spec.ended.asked, spec.ended.most) == (9 * spec.samples, 9 * spec.samples)
+    assert not spec.ended.enough
+    assert np.all(np.diff(spec.plan.draws) >= 0)
 
 
 def points_of(spec):
@@ -269,13 +364,14 @@ def test_features_with_few_points_are_gone_through():
     assert all(set(few) <= set(more) for few, more in itertools.pairwise(listed))
     for epsilon, rows in itertools.product((0.01, 0.1, 0.3, 1, 100), (100, 10**4, 10**5)):
         spec = resolved(cost=pure(epsilon), rows=rows)
-        noise, points = qii.forecast(spec, REPLACE_ONE, pure(epsilon))["influences"].std, points_of(spec)
+        noise, points = forecasts.forecast(spec, REPLACE_ONE, pure(epsilon))["influences"].std, points_of(spec)
         assert all(points[name] <= spec.draws for name in spec.listed)
         assert all(name in spec.listed or points[name] > spec.draws for name in points)
         assert set(spec.listed) == set(points) or spec.K / 2 * math.sqrt(rows / spec.draws) <= noise / 2
     many = resolved(cost=pure(1), rows=10**6)
     assert many.listed == ("age", "sex")  # the others would take too many predictions
-    assert sum(min(n, many.draws) for n in points_of(many).values()) * 10**6 <= qii.MOST_SINGLE
+    assert sum(min(n, many.draws) for n in points_of(many).values()) * 10**6 <= InfluenceRequest().most_predictions
+    assert resolved(cost=pure(1), rows=10**6, most_predictions=2**27).listed == ("age", "sex", "income")
     assert resolved(cost=pure(10**10)).listed == ("age", "sex", "income")
     assert resolved(samples=7).listed == ("sex",)
     assert resolved(method="paper", samples=7).listed == resolved(aggregate="shapley", samples=7).listed == ()
@@ -289,7 +385,7 @@ def test_cells_follow_the_noise_of_a_count(neighbours):
     }
     assert all(size[1] == 2 for size in sizes.values())  # categories stay what they are
     assert all(size[0] == 10 for size in sizes.values())  # and so do few whole numbers
-    assert sizes[0.001, 1_000][2] <= qii.FEWEST_CELLS < sizes[0.01, 10**6][2] < sizes[100, 10**6][2] <= 101
+    assert sizes[0.001, 1_000][2] <= forecasts.FEWEST_CELLS < sizes[0.01, 10**6][2] < sizes[100, 10**6][2] <= 101
     for rows in (1_000, 10**6):
         assert [p.size for p in resolved(neighbours, rows, pure(0.01), cells=24).partitions] == [10, 2, 23]
     ages = dpx.Domain({"age": dpx.Numeric(0, 99, integer=True)})
@@ -317,13 +413,62 @@ def test_more_samples_are_asked_for_where_they_would_help(make_table, frame, mod
     assert any("samples would help" in sentence for sentence in found.sentences()) == found._mostly_drawn
 
 
+@pytest.mark.parametrize("quantity", ["average", "group", "disparity"])
+@pytest.mark.parametrize("kind", [*KINDS, "orders", "drawn sets"])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_as_many_predictions_as_are_advised_are_enough(make_table, frame, model, relation, kind, quantity):
+    """End to end: the number in the words, given back, makes the words go away."""
+    drawn = {"orders": ("shapley", {"exact": False}), "drawn sets": ("banzhaf", {"exact": False})}
+    options = {"aggregate": drawn[kind][0], **drawn[kind][1]} if kind in drawn else KINDS[kind]
+    people = {} if quantity == "average" else {"group": FEMALE}
+    table = make_table(frame, exact=True, relation=relation, budget=dpx.Budget(100), rows_hint=400)
+
+    def ask(most):
+        return influence(table, model, quantity, epsilon=4, most_predictions=most, outcome="score", **people, **options)
+
+    first = ask(1)
+    assert "more than the noise" in first.caveat
+    advised = re.search(r"; most_predictions=([\d_]+) would bring it below the noise\.$", first.caveat)
+    number = int(advised[1])
+    assert len(str(number).rstrip("0")) <= 2
+    assert dpx.from_json(first.to_json()).caveat == first.caveat
+    again = ask(number)
+    assert not again.caveat
+    assert (again.spec["samples"] or again.spec["draws"]) > (first.spec["samples"] or first.spec["draws"])
+
+
+def test_what_no_number_of_predictions_would_help(make_table, frame, model, monkeypatch):
+    monkeypatch.setattr(forecasts, "MOST_OUTCOMES", 120)
+    table = make_table(frame, budget=dpx.Budget(100))
+    for options in ({"features": [("age", "sex"), "income"]}, {"aggregate": "shapley", "exact": False}):
+        found = influence(table, model, epsilon=20, outcome="score", most_predictions=2**50, **options)
+        most = found.spec["ended"]["most"]
+        assert most == 120
+        assert found.caveat.endswith(f"more cannot be drawn: a row is asked about at most {most} times.")
+
+
+def test_draws_are_made_one_after_the_other(make_table, frame, model):
+    """So that any number of them fits into memory."""
+    table = make_table(frame)
+    known = {"age": dpx.marginals(table, ["age"], epsilon=5).reference("age", DOMAIN)}
+    rows = Rows(DOMAIN, {"age": np.full(400, 20.0)}, 400)
+    draws = qii.in_turn(rows, known, 3, table.uniform)["age"]
+    assert len(draws) == 3
+    first = draws[0]
+    assert draws[0] is first
+    assert (draws[2] != first).any()
+    for draw in (0, 3):
+        with pytest.raises(dpx.InternalError, match="in their order"):
+            draws[draw]
+
+
 def test_all_sets_up_to_eight_inputs():
     domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(9)})
     names = list(domain)
     assert resolved(domain=domain, aggregate="shapley", features=names[:8]).samples is None
-    assert resolved(domain=domain, aggregate="shapley").samples == qii.ORDERS
+    assert resolved(domain=domain, aggregate="shapley").samples == forecasts.ORDERS
     assert resolved(domain=domain, aggregate="banzhaf", exact=True).samples is None
-    assert resolved(domain=domain, aggregate="banzhaf", features=names[:3], exact=False).samples == qii.ORDERS
+    assert resolved(domain=domain, aggregate="banzhaf", features=names[:3], exact=False).samples == forecasts.ORDERS
     assert resolved(domain=domain, aggregate="shapley", features=names[:3], samples=5).samples == 5
 
 
@@ -342,9 +487,10 @@ def test_orders_follow_the_model(make_table):
     for name, function in (("additive", additive), ("all", all_of_them)):
         table = make_table(frame, domain=domain, budget=dpx.Budget(1_000))
         model = dpx.Model(function, output=(0, 1), name=name, version="1")
-        found.append(influence(table, model, "group", aggregate="shapley", group={"f8": 0}, epsilon=100))
+        asked = {"aggregate": "shapley", "group": {"f8": 0}, "method": "paper"}  # one draw, whatever the orders are
+        found.append(influence(table, model, "group", epsilon=200, **asked))
     few, many = found
-    assert few.spec["samples"] == qii.LEAST_ORDERS < many.spec["samples"]
+    assert few.spec["samples"] == forecasts.LEAST_ORDERS < many.spec["samples"]
     assert max(few.sampling) < 1e-5 < 1e-4 < max(many.sampling)
     assert few.spec["samples"] % 2 == many.spec["samples"] % 2 == 0
 
@@ -356,11 +502,11 @@ def test_orders_follow_the_model(make_table):
 )
 def test_weights_are_the_best_of_their_kind(neighbours, cost, options):
     spec = resolved(neighbours, cost=cost, **options)
-    least = qii._variance(spec, neighbours, cost)
-    for x in qii.BASE_WEIGHTS if spec.base_weight else (0,):
-        for part in qii.COUNT_WEIGHTS if spec.counts else (0,):
-            other = qii.replace(spec, base_weight=x, count_weight=math.ceil(spec.K * part))
-            assert least <= qii._variance(other, neighbours, cost)
+    least = forecasts.variance(spec, neighbours, cost)
+    for x in forecasts.BASE_WEIGHTS if spec.base_weight else (0,):
+        for part in forecasts.COUNT_WEIGHTS if spec.counts else (0,):
+            other = forecasts.replace(spec, base_weight=x, count_weight=math.ceil(spec.K * part))
+            assert least <= forecasts.variance(other, neighbours, cost)
     assert (spec.base_weight > 0) == bool(options)
     counts = {"average": (0, 1), "group": (1, 1), "disparity": (1, 2)}[spec.quantity]
     assert spec.counts == counts[neighbours is ADD_REMOVE]
@@ -375,7 +521,7 @@ def test_cells_are_narrow_at_the_low_end():
             "sex": dpx.Categorical(["F", "M"]),
         }
     )
-    gain, age, share, sex = qii.cells_of(list(domain), domain, 24)
+    gain, age, share, sex = forecasts.cells_of(list(domain), domain, 24)
     assert gain.edges[:2] == (-0.5, 0.5)
     assert gain.edges[-1] == 99_999.5
     assert 16 <= gain.size <= 24
@@ -386,13 +532,13 @@ def test_cells_are_narrow_at_the_low_end():
     for partition in (gain, age, share, sex):
         assert partition == type(partition).from_json(partition.to_json())
     for cells in (1, 2, 3, 101):
-        for partition in qii.cells_of(list(domain), domain, cells):
+        for partition in forecasts.cells_of(list(domain), domain, cells):
             assert partition.edges is None or (np.diff(partition.edges) > 0).all()
 
 
 def test_the_published_form_is_laplace_and_twice_as_wide():
     paper, ours = resolved(method="paper", samples=1), resolved(samples=1, mechanism="discrete-laplace")
-    assert qii.forecast(paper, REPLACE_ONE, pure(1))["influences"].law is Law.LAPLACE
+    assert forecasts.forecast(paper, REPLACE_ONE, pure(1))["influences"].law is Law.LAPLACE
     assert qii.sensitivity(paper, REPLACE_ONE).l1 == 2 * qii.sensitivity(ours, REPLACE_ONE).l1 == 2 * 3 * paper.K
     assert paper.partitions == ()
 

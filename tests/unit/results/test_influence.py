@@ -19,7 +19,7 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.explainers.influence import influence
 from dpexplain.render.plots import figure_of, svg_of
 from dpexplain.results import from_json
-from dpexplain.results.influence import TableInfluence, combined_halfwidth
+from dpexplain.results.influence import TableInfluence, _rounded_up, combined_halfwidth
 from stubs import FreeAccount
 
 FEMALE = {"sex": "Female"}
@@ -280,6 +280,47 @@ def test_damaged_files_are_refused(ask):
     for change in changes:
         with pytest.raises((dpx.InputError, dpx.VerificationError)):
             from_json(damaged(change))
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [({"features": [("age", "sex"), "income"]}, 2), ({"aggregate": "shapley", "exact": False}, 24)],
+)
+def test_what_ended_the_draws_fits_them(ask, options, asked):
+    """A forged file cannot make the words advise anything that the request and the number of rows rule out."""
+    text = ask(epsilon=5, samples=None, most_predictions=1, outcome="score", **options).to_json()
+    ended = json.loads(text)["receipt"]["request"]["spec"]["ended"]
+    assert (ended["asked"], ended["each"]) == (asked, 4_000)
+    assert "most_predictions=" in from_json(text).caveat
+
+    def forged(**damage):
+        document = json.loads(text)
+        document["receipt"]["request"]["spec"].update(**damage)
+        return json.dumps(document)
+
+    old = json.loads(text)
+    del old["receipt"]["request"]["spec"]["ended"]  # as files were before
+    assert "samples would help" in from_json(json.dumps(old)).caveat
+    wrong = [
+        *({"asked": n} for n in (0, asked - 1, asked + 1, float(asked), True, "2", None)),
+        *({"most": n} for n in (asked - 1, 2**18 + 1, 1e5, "9")),
+        *({"each": n} for n in (0, -4_000, 3_999, 4_097, 10**30, 4_000.0)),
+        *({"enough": n} for n in (None, 1, "yes")),
+        {"more": 1},
+    ]
+    for damage in wrong:
+        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+            from_json(forged(ended={**ended, **damage}))
+    for nothing in ([], {}, "end", 7, {"asked": asked}):
+        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+            from_json(forged(ended=nothing))
+    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+        from_json(forged(method="paper"))
+
+
+def test_numbers_are_rounded_up_to_two_digits():
+    numbers = {1: 1, 9.2: 10, 99: 99, 99.5: 100, 100: 100, 101: 110, 33_554_432: 34_000_000, 2**50: 12 * 10**14}
+    assert {number: _rounded_up(number) for number in numbers} == numbers
 
 
 def test_no_sampling_error_where_no_orders_were_drawn(ask):

@@ -1,0 +1,57 @@
+"""`dpexplain marginals`: where the rows are; paid once, and used again by other commands with --marginals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from dpexplain.cli.options import Call, Features, Guess, Mechanism, Price, once, option
+from dpexplain.cli.release import Task, release
+from dpexplain.core.budget import Cost
+from dpexplain.core.domain import Domain
+from dpexplain.data.table import PrivateTable
+from dpexplain.errors import InputError
+from dpexplain.explainers import marginals as histograms
+from dpexplain.models import Model
+from dpexplain.results import Marginals, from_json
+
+
+def marginals(
+    *,
+    feature: Features = None,
+    cells: Annotated[int, option("--cells", "N", "Of a column with many values.")] = histograms.CELLS,
+    mechanism: Mechanism = None,
+    price: Price,
+    n: Guess = None,
+    call: Call,
+) -> None:
+    """Release how many rows have each value: one noisy histogram for each column, all for one price.
+
+    Paid once, it is used again with --marginals: `importance`, `influence` and `transparency` then take other people's
+    values from it and spend their whole price on their own question. Influences on a person become free.
+
+        dpexplain marginals --epsilon 0.5
+
+        dpexplain importance --target income --epsilon 0.5 --marginals explanations/marginals.json
+    """
+
+    def ask(_domain: Domain, _model: Model) -> Task:
+        request = histograms.MarginalsRequest(features=once(feature) or None, cells=cells, mechanism=mechanism)
+        return Task(request, _explain, "Marginals", "how many rows have each value of each column")
+
+    release(call, price, ask, n=n)
+
+
+def _explain(table: PrivateTable, _model: Model, request: Any, *, cost: Cost) -> Marginals:
+    return histograms.explain(table, request, cost=cost)
+
+
+def marginals_of(path: Path | None) -> Marginals | None:
+    """The marginals in a file that a command wrote which releases some, or `to_json`; None without a file."""
+    if path is None:
+        return None
+    found = from_json(path)
+    known = found if isinstance(found, Marginals) else getattr(found, "marginals", None)
+    if not isinstance(known, Marginals):
+        raise InputError(f"{path} has no marginals.", hint="give a file that `dpexplain marginals` wrote")
+    return known
