@@ -20,6 +20,8 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
+from dpexplain.data.donors import by_feature
+from dpexplain.data.rows import Rows
 from dpexplain.explainers import permutation_importance as pfi
 from dpexplain.explainers.outlook import Setting
 from dpexplain.explainers.permutation_importance import PermutationImportance, permutation_importance
@@ -366,6 +368,37 @@ def test_marginals_must_fit(make_table, people):
         permutation_importance(table, simple(), "spent", epsilon=1, marginals={"age": [1]})
     found = permutation_importance(table, simple(), "spent", epsilon=1, marginals=marginals, features=["age"])
     assert found.spec["marginals"] == marginals.receipt.entry.payload_hash
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"sequence": 4711}, {"payload_hash": "00" * 32}, {"reservation": "other"}, {"committed_at": "1970-01-01"}],
+)
+def test_marginals_with_another_entry_than_the_ledger_has_are_refused(make_table, people, change):
+    """Else a guarantee would name an entry that is not theirs, and the same question would be paid twice."""
+    table = make_table(people, domain=WIDE)
+    document = json.loads(dpx.marginals(table, ["age"], epsilon=1).to_json())
+    document["receipt"]["entry"].update(change)
+    forged = dpx.from_json(json.dumps(document))
+    with pytest.raises(dpx.InputError, match="has not released these marginals"):
+        permutation_importance(table, simple(), "spent", epsilon=1, marginals=forged, features=["age"])
+
+
+def test_draws_from_marginals_are_made_when_they_are_asked_for(make_table, people):
+    """So that any number of them fits into memory."""
+    table = make_table(people, domain=WIDE)
+    known = {"age": dpx.marginals(table, ["age"], epsilon=1).reference("age", table.domain)}
+    asked = []
+
+    def uniform(size):
+        asked.append(size)
+        return table.uniform(size)
+
+    rows = Rows(table.domain, {"age": np.full(7, 20.0)}, 7)
+    batch = by_feature(rows, known, 100, uniform)
+    assert asked == []
+    next(iter(batch.values["age"]))
+    assert asked == [7, 7]
 
 
 def test_the_noised_stages_are_what_is_released(make_table, people):

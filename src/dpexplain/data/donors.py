@@ -12,7 +12,7 @@ one: a group of rows, or each row by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,7 @@ class Replaced:
     """Rows, block after block, with `draws` other values of each feature for every row."""
 
     rows: Rows
-    values: Mapping[str, Sequence[NDArray[np.generic]]]  # feature -> one array for each draw
+    values: Mapping[str, Iterable[NDArray[np.generic]]]  # feature -> one array for each draw
     valid: Sequence[NDArray[np.bool_]]  # for each draw, the rows that have one
     starts: Integers  # the first row of each block
 
@@ -153,8 +153,8 @@ def by_histogram(rows: Rows, references: Mapping[str, Reference], draws: int, un
 
 
 def by_feature(rows: Rows, references: Mapping[str, Reference], draws: int, uniform: Uniform) -> Replaced:
-    """The same for features that are replaced one at a time, which takes fewer draws."""
-    values = {name: list(drawn(rows.size, reference, draws, uniform)) for name, reference in references.items()}
+    """The same for features that are replaced one at a time: that takes fewer draws, made when they are asked for."""
+    values = {name: drawn(rows.size, reference, draws, uniform) for name, reference in references.items()}
     return _single_rows(rows, values, draws)
 
 
@@ -165,12 +165,12 @@ def drawn(size: int, reference: Reference, draws: int, uniform: Uniform) -> Iter
     over them has the same expectation as that of independent draws, and never more variance.
     """
     for k in range(draws):
-        yield _value(reference, (k + uniform(size)) / draws, uniform(size))
+        yield _value(reference, np.minimum((k + uniform(size)) / draws, 1 - 2.0**-53), uniform(size))
 
 
 def _value(reference: Reference, even: Floats, part: Floats) -> NDArray[np.generic]:
     return reference.at(reference.cell_at(even), part)
 
 
-def _single_rows(rows: Rows, values: Mapping[str, Sequence[NDArray[np.generic]]], draws: int) -> Replaced:
+def _single_rows(rows: Rows, values: Mapping[str, Iterable[NDArray[np.generic]]], draws: int) -> Replaced:
     return Replaced(rows, values, [np.ones(rows.size, dtype=bool)] * draws, np.arange(rows.size))

@@ -132,7 +132,8 @@ def explain(
     if spec.samples is not None and request.samples is None:
         orders, ended = orders_for(spec, asker, table.neighbours, table.rows_hint, cost, request.most_predictions)
         spec = replace(resolve(*public, **settings, orders=orders), ended=ended)
-    job = _Job(table, asker, spec, request.label, model.thread_safe)
+    draws = spec.draws if spec.single else spec.plan.most_draws  # a plan may be large: made before anything is reserved
+    job = _Job(table, asker, spec, draws, request.label, model.thread_safe)
 
     def body(gate: Gate) -> None:
         counts_cost, sums_cost = split(cost, spec.marginals_share)
@@ -178,6 +179,7 @@ class _Job:
     table: PrivateTable
     asker: Asker
     spec: Spec
+    draws: int
     label: str
     parallel: bool
 
@@ -197,11 +199,11 @@ class _Job:
         def others(rows: Rows) -> Values:
             """Point by point, or drawn one after the other; for sets those of one draw together."""
             if not spec.single:
-                return in_turn(rows, known, spec.plan.most_draws, table.uniform)
+                return in_turn(rows, known, self.draws, table.uniform)
             return {
                 name: (np.broadcast_to(point, rows.size) for point in reference.points)
                 if name in weights
-                else drawn(rows.size, reference, spec.draws, table.uniform)
+                else drawn(rows.size, reference, self.draws, table.uniform)
                 for name, reference in known.items()
             }
 
@@ -228,8 +230,7 @@ class _Job:
     def paired(self, gate: Gate) -> Integers:
         """Values from other rows."""
         spec = self.spec
-        draws = spec.draws if spec.single else spec.plan.most_draws
-        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, draws, spec.seed)
+        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, self.draws, spec.seed)
 
         def kernel(batch: Replaced) -> Integers:
             return statistic(batch.rows, self.asker, spec, batch.values)

@@ -32,11 +32,12 @@ from dpexplain.games.plans import EXACT
 from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
 from dpexplain.reference import Reference, points_in
 from dpexplain.results import Marginals
-from dpexplain.results.influence import MOST_OUTCOMES
+from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS
 
 CELLS_FACTOR, FEWEST_CELLS = 2.4, 6
 FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
-MOST_FEATURES = 62  # that are replaced somewhere: the bits of a mask
+MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
+MOST_WEIGHTS = 2**26  # of a plan
 LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
 UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
 BASE_WEIGHTS = (1, 2, 3)
@@ -111,6 +112,8 @@ def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | No
         domain.column(name)
     if not items:
         raise InputError("there is no feature to be asked for beside the given ones.")
+    if len(items) > MOST_ITEMS:
+        raise InputError(f"{len(items):,} sets are too many; {MOST_ITEMS:,} is the most.", hint="name some of them")
     if (many := len({*itertools.chain(request.given, *items)})) > MOST_FEATURES:
         raise InputError(f"{many} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
     return items
@@ -207,15 +210,18 @@ def _with_draws(
         """How many questions about each row."""
         return sum(min(points[name], draws) for name in spec.names) if listing else draws * spec.plan.asked
 
+    # what becomes of sets is a matrix: of a line for each, and a column for each question
+    technical = MOST_OUTCOMES if listing else min(MOST_OUTCOMES, max(asked(1), MOST_WEIGHTS // spec.lines))
+
     def affordable(questions: int) -> int:
         """How many draws, of those that are wanted."""
         wished = range(1, min(MOST_OUTCOMES, wanted) + 1)
-        return max(1, bisect.bisect_right(wished, min(questions, MOST_OUTCOMES), key=asked))
+        return max(1, bisect.bisect_right(wished, min(questions, technical), key=asked))
 
     if request.samples is not None:
-        if asked(request.samples) > MOST_OUTCOMES:
+        if asked(request.samples) > technical:
             raise InputError(
-                f"every row would be asked about {asked(request.samples):,} times; {MOST_OUTCOMES:,} is the most.",
+                f"every row would be asked about {asked(request.samples):,} times; {technical:,} is the most.",
                 hint="fewer samples, or fewer features",
             )
         draws, ended = request.samples, None
@@ -224,10 +230,10 @@ def _with_draws(
     else:
         each = _each(spec, rows)
         draws, most = affordable(request.most_predictions // each), affordable(MOST_OUTCOMES)
-        needed = min(wanted, max(points.values())) if listing else wanted
-        ended = (
-            Ended(asked=asked(draws), most=asked(most), each=each, enough=most >= needed) if draws < needed else None
-        )
+        points_of_all = max(points.values()) if listing else 0
+        needed = min(wanted, points_of_all) if listing else wanted
+        whole = listing and most >= points_of_all
+        ended = Ended(asked=asked(draws), most=asked(most), each=each, whole=whole) if draws < needed else None
     if listing:
         listed = tuple(name for name in spec.names if points[name] <= draws)
         return replace(spec, draws=min(draws, max(points.values())), listed=listed, ended=ended)
@@ -242,7 +248,7 @@ def _drawn_variance(spec: Spec, rows: int | None) -> float:
 
 def _each(spec: Spec, rows: int | None) -> int:
     """How many predictions a question about every row takes: of a class, whole blocks."""
-    return max(1, _known(rows)) if spec.outcome.threshold is None else max(_known(rows), BLOCK)
+    return min(max(1 if spec.outcome.threshold is None else BLOCK, _known(rows)), MOST_ROWS)
 
 
 def _known(rows: int | None) -> int:
@@ -290,7 +296,7 @@ def orders_for(
     orders = max(LEAST_ORDERS, min(most, most_predictions // (each * questions) // 2 * 2))
     if paper or orders >= wanted:
         return orders, None
-    return orders, Ended(asked=orders * questions, most=most * questions, each=each, enough=most >= wanted)
+    return orders, Ended(asked=orders * questions, most=most * questions, each=each, whole=False)
 
 
 def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ TABLE, PERSON = ("average", "group", "disparity"), ("individual", "actual")
 AGGREGATES = ("unary", "shapley", "banzhaf")
 MARGINALS_SHARE = Fraction(1, 5)
 MOST_SAMPLES = 10_000
-PREDICTIONS, MOST_PREDICTIONS = 2**25, 2**50
+PREDICTIONS, MOST_PREDICTIONS = 2**25, 2**60
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,10 +45,10 @@ class Ended:
     asked: int  # questions about each row
     most: int  # those that a forecast without `most_predictions` would ask
     each: int  # predictions that a question takes
-    enough: bool  # whether the error would then be half of the noise; otherwise a row cannot be asked so often
+    whole: bool  # whether every point of every feature would then be gone through, which leaves nothing to chance
 
     def to_json(self) -> JsonObject:
-        return {"asked": self.asked, "most": self.most, "each": self.each, "enough": self.enough}
+        return {"asked": self.asked, "most": self.most, "each": self.each, "whole": self.whole}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ class Spec:
 DRAWN: dict[str, Callable[[int, int, int, int], Plan]] = {"shapley": orders_plan, "banzhaf": coalitions_plan}
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)  # a plan of many orders has a hundred megabytes
 def _shared_plan(aggregate: str, inputs: int, samples: int | None, draws: int, seed: int) -> Plan:
     if samples is None:
         return exact_plan(inputs, aggregate, draws)

@@ -146,7 +146,8 @@ def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) 
     if receipt.request["table"] != table.identity:
         raise InputError("these marginals were released from another table, or from another version of it.")
     stored = table.door.account.find(digest(receipt.request))
-    true = stored is not None and (stored.payload, stored.entry.charged) == (found.released, receipt.cost)
+    said = (found.released, receipt.entry, receipt.cost)
+    true = stored is not None and (stored.payload, stored.entry, stored.entry.charged) == said
     if not true or (receipt.budget, receipt.neighbours) != (table.budget, table.neighbours):
         raise InputError(
             "the account of this table has not released these marginals.",

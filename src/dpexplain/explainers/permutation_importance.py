@@ -241,9 +241,8 @@ def _norms(groups: Integers, norm: str | None) -> Norms:
 def paper_statistic(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
     """The sums of the quantised losses with each feature replaced, and as the rows are."""
     rows, inputs = batch.rows, predictor.inputs(batch.rows)
-    sums = [
-        _losses(rows, predictor, spec, inputs, {feature: batch.values[feature][0]}).sum() for feature in spec.features
-    ]
+    moved = {feature: values for feature in spec.features for values in batch.values[feature]}  # one draw of each
+    sums = [_losses(rows, predictor, spec, inputs, {feature: values}).sum() for feature, values in moved.items()]
     return np.array([*sums, _losses(rows, predictor, spec, inputs, {}).sum()])
 
 

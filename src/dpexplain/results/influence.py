@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 AGGREGATES = {"unary": "", "shapley": "Shapley values", "banzhaf": "Banzhaf values"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
-MOST_OUTCOMES = 2**18  # questions about one row
+MOST_OUTCOMES, MOST_ROWS = 2**18, 2**40  # questions about one row, and rows that they are counted for
 SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
 TERMS, RADII, PERIOD = 1_024, 64, 60  # of the sums that a tail is computed by; in standard deviations
 
@@ -240,16 +240,18 @@ class TableInfluence(Influence):
 
     @property
     def _remedy(self) -> str:
-        """What would bring chance below the noise, in words. Twice as many predictions halve the variance of chance, or
-        leave less of it, where a feature can then be gone through point by point.
+        """What would bring chance below the noise, or nearer to it, in words. Twice as many predictions halve the
+        variance of chance, or leave less of it, where a feature can then be gone through point by point.
         """
         spec, ended = self.spec, self.spec.get("ended")
+        if ended is not None and ended["asked"] == ended["most"]:
+            return f"more cannot be drawn: a row is asked about at most {ended['most']:,} times"
         if ended is not None:
             most, needed = ended["most"] * ended["each"], SPARE * self._chance * ended["asked"] * ended["each"]
-            if needed <= most or (ended["enough"] and self._single):
-                return f"most_predictions={_rounded_up(min(needed, most)):_} would bring it below the noise"
-            if not ended["enough"]:
-                return f"more cannot be drawn: a row is asked about at most {ended['most']:,} times"
+            advised, banzhaf = _rounded_up(min(needed, most)), self.aggregate == "banzhaf"
+            # with other sets, drawn Banzhaf values have another noise
+            below = ended["whole"] or (needed <= most and not (banzhaf and spec["samples"]))
+            return f"most_predictions={advised:_} would bring it {'below' if below else 'nearer to'} the noise"
         more = "more samples" if spec["samples"] or self.aggregate == "unary" else "exact=True with more samples"
         return f"{more} would help"
 
@@ -374,14 +376,16 @@ class TableInfluence(Influence):
         _, noise = self._released
         found = [self._coefficients(item) for item in range(len(self.items))]
         beside = [(drawn, noise.std * math.hypot(*coefficients)) for coefficients, drawn in found]
-        return max((drawn / noise) ** 2 if noise else math.inf * (drawn > 0) for drawn, noise in beside)
+        ratio = max(drawn / std if std else math.inf if drawn else 0.0 for drawn, std in beside)
+        return ratio * ratio
 
     def _drawn(self, item: int, block: int) -> float:
         """At most the standard deviation of one row's influence over its draws, in whole steps.
 
-        A mean over d independent draws of a number in a range of length r varies by r / (2 sqrt(d)) at most. For the
-        average of a class r = 1, and numbers in {0, 1} with mean m vary by sqrt(m (1 - m)), over rows by no more than
-        that of their mean; m is taken where it is largest within twice the noise.
+        A mean over d draws of a number in a range of length r varies by r / (2 sqrt(d)) at most, whether they are
+        independent or each from a d-th part of the distribution. For the average of a class r = 1, and numbers in
+        {0, 1} with mean m vary by sqrt(m (1 - m)), over rows by no more than that of their mean; m is taken where it
+        is largest within twice the noise.
         """
         spec, K = self.spec, float(self.output.levels)
         if set(spec["items"][item]) <= set(spec["listed"]):
@@ -471,7 +475,7 @@ class TableInfluence(Influence):
         if ended is None:
             return
         numbers = [ended["asked"], ended["most"], ended["each"]]
-        if set(ended) != {"asked", "most", "each", "enough"} or not all(type(n) is int and n > 0 for n in numbers):
+        if set(ended) != {"asked", "most", "each", "whole"} or not all(type(n) is int and n > 0 for n in numbers):
             raise ValueError("no end of ours")
         inputs, samples = len(self.items), spec["samples"]
         if samples is not None:
@@ -479,10 +483,10 @@ class TableInfluence(Influence):
         else:
             asked = spec["draws"] * (inputs + bool(self.given) if self.aggregate == "unary" else 2**inputs - 1)
         fits = ended["asked"] <= asked if self._single else ended["asked"] == asked
-        each = range(1, 2**32) if rows is None else range(rows, max(rows, 2**12) + 1)
+        each = range(1, MOST_ROWS + 1) if rows is None else range(rows, max(rows, 2**12) + 1)
         if not fits or not ended["asked"] <= ended["most"] <= MOST_OUTCOMES or ended["each"] not in each:
             raise ValueError("the end of the draws does not fit them")
-        if type(ended["enough"]) is not bool or spec["method"] == "paper":
+        if type(ended["whole"]) is not bool or (ended["whole"] and not self._single) or spec["method"] == "paper":
             raise ValueError("no end of ours")
 
 

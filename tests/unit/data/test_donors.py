@@ -48,7 +48,7 @@ def test_features_that_are_put_in_together_are_independent():
     references = {"x": REFERENCE, "y": Reference(COLUMN, partition_of("y", COLUMN, 10), SHARES)}
 
     def correlation(batch):
-        x, y = (np.concatenate(batch.values[name]) for name in "xy")
+        x, y = (np.concatenate(list(batch.values[name])) for name in "xy")
         return np.corrcoef(x, y)[0, 1]
 
     assert abs(correlation(by_histogram(rows, references, 2, uniform(2)))) < 0.03

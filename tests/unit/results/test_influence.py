@@ -305,7 +305,7 @@ def test_what_ended_the_draws_fits_them(ask, options, asked):
         *({"asked": n} for n in (0, asked - 1, asked + 1, float(asked), True, "2", None)),
         *({"most": n} for n in (asked - 1, 2**18 + 1, 1e5, "9")),
         *({"each": n} for n in (0, -4_000, 3_999, 4_097, 10**30, 4_000.0)),
-        *({"enough": n} for n in (None, 1, "yes")),
+        *({"whole": n} for n in (None, 1, "yes", True)),
         {"more": 1},
     ]
     for damage in wrong:
