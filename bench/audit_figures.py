@@ -332,7 +332,7 @@ def releases(frame: pd.DataFrame, prices: Sequence[Mapping[str, Any]]) -> Figure
     left.set_title(
         f"{len(frame)} cases of {len(names)} releases, {len(drawn)} of them audited by draws", fontsize=11, loc="left"
     )
-    left.legend(fontsize=8.5, frameon=False, loc="upper left")
+    left.legend(fontsize=8.5, frameon=False, loc="lower left")
     left.grid(axis="x", alpha=0.25)
     for number, law in enumerate(dict.fromkeys(line["law"] for line in prices)):
         lines = [line for line in prices if line["law"] == law]

@@ -26,7 +26,7 @@ from dpexplain.core.budget import Definition, pure
 CONFIDENCE, DEFECT = 0.999, 0.2
 POWER = 0.97  # aimed at
 ENOUGH = 0.95  # asked for
-MOST = 320_000
+MOST = 640_000
 PRICES = (Fraction(1, 2), Fraction(1), Fraction(2))
 LAWS = {
     "Laplace noise": ("marginals", "one feature", "counts"),
