@@ -40,6 +40,7 @@ from dpexplain.data.sources import open_source
 from dpexplain.engine import map_sum
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import permutation_importance as pfi
+from dpexplain.explainers.influence_forecast import CELLS_FACTOR, FEWEST_CELLS
 from dpexplain.explainers.permutation_importance import PermutationImportance, Spec
 from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
 from dpexplain.reference import Reference
@@ -52,7 +53,6 @@ FEWER = 50  # repetitions with marginals, which no integers can be kept for
 TARGET = "target"
 METHODS = {"ours": "default", "paper": "paper"}
 BEFORE, PAID = 1.0, 0.3  # the price of marginals that were released before; the share of the price for others
-CELLS_FACTOR, FEWEST_CELLS = 2.4, 6  # of these, as `dpx.influence` chooses them
 
 
 class Exact:
