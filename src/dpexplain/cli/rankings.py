@@ -33,7 +33,7 @@ def importance(
 
     All columns that the model uses, or those named with --feature, for one price, with the probability that each stands
     above the next. The target must be declared in the domain. Other values come from --marginals that were released
-    before, which is the more accurate form, or else from other rows.
+    before, which is more accurate unless they were much cheaper than this, or else from other rows.
 
         dpexplain importance --target income --epsilon 0.5
 

@@ -125,6 +125,7 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
         f"  cd {folder}\n"
         "  dpexplain pdp --pair health,chronic_diseases --epsilon 0.3\n"
         "  dpexplain ale --feature incentive --epsilon 0.3\n"
+        "  dpexplain importance --loss absolute --epsilon 0.3 --marginals marginals.json\n"
         "  dpexplain local --sketch local-sketch.json --rows people.csv\n"
         "  dpexplain influence --epsilon 0.3\n"
         "  dpexplain budget\n"

@@ -130,7 +130,9 @@ def explain(
     predictor = model.checked(table.domain)
     asker = Asker.of(predictor, spec.outcome, table.domain)
     if spec.samples is not None and request.samples is None:
-        orders, ended = orders_for(spec, asker, table.neighbours, table.rows_hint, cost, request.most_predictions)
+        known = {} if marginals is None else _references(spec.names, marginals, table.domain)
+        facts = (table.neighbours, table.rows_hint, cost, request.most_predictions, known)
+        orders, ended = orders_for(spec, asker, *facts)
         spec = replace(resolve(*public, **settings, orders=orders), ended=ended)
     draws = spec.draws if spec.single else spec.plan.most_draws  # a plan may be large: made before anything is reserved
     job = _Job(table, asker, spec, draws, request.label, model.thread_safe)
@@ -140,14 +142,14 @@ def explain(
         found = job.paired(gate) if spec.method == "paper" else job.drawn(gate, counts_cost, marginals)
         gate.noisy_sum("influences", found, sensitivity(spec, gate.neighbours), sums_cost, mechanism=spec.mechanism)
 
-    facts = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
+    said = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
     identity = {
         "explainer": "influence",
         "table": table.identity,
         "model": model.identity,
         "spec": spec.to_json(),
         "public": [
-            *facts,
+            *said,
             *(["the cells"] if spec.partitions else []),
             table.domain.describe(),
             *table.neighbours.public,
@@ -159,8 +161,8 @@ def explain(
     result = TableInfluence(receipt, released.payload, known=marginals)
     if spec.samples is None:
         return result
-    known = result.marginals
-    given = {} if known is None else _references(spec.names, known, table.domain)
+    used = result.marginals
+    given = {} if used is None else _references(spec.names, used, table.domain)
     return replace(result, sampling=sampling_error(spec, asker, given))
 
 

@@ -39,6 +39,7 @@ FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
 MOST_WEIGHTS = 2**26  # of a plan
 LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
+UNLIKE = 4  # times the variance between orders on even rows of the domain: that of a table may be so much larger
 UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
@@ -281,13 +282,20 @@ def counts_bound(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def orders_for(
-    spec: Spec, asker: Asker, neighbours: Neighbours, rows: int | None, cost: Cost, most_predictions: int
+    spec: Spec,
+    asker: Asker,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+    most_predictions: int,
+    known: Mapping[str, Reference],
 ) -> tuple[int, Ended | None]:
-    """So many orders (or sets) that neither their sampling error, on synthetic rows of the domain, nor the Monte Carlo
-    error of one draw for each pair of them is more than half of the noise; and what ended them before.
+    """So many orders (or sets) that neither their sampling error, on rows drawn from the `known` distributions and
+    evenly from the domain, nor the Monte Carlo error of one draw for each pair of them is more than half of the noise;
+    and what ended them before.
     """
     n, noise, paper = _known(rows), max(variance(spec, neighbours, cost), 1.0), spec.method == "paper"
-    sampled = (n * spec.K * max(_spread(spec, asker, {}))) ** 2
+    sampled = (1 if known else UNLIKE) * (n * spec.K * max(_spread(spec, asker, known))) ** 2
     drawn = 0.0 if paper else _drawn_variance(spec, rows)  # paired rows have one draw
     wanted = 2 * math.ceil(4 * max(sampled, drawn) / noise)
     inputs, each = len(spec.names), _each(spec, rows)
