@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from dpexplain.data.donors import Replaced
 from dpexplain.explainers import influence as qii
 from dpexplain.explainers.influence import influence
 
@@ -61,7 +62,7 @@ def by_every_combination(rows, histograms, draws, uniform):
         kind = np.int32 if isinstance(column, dpx.Categorical) else np.float64
         values[name] = [np.full(rows.size, code, dtype=kind) for code in codes]
     values["sex"] = [np.zeros(rows.size, dtype=np.int32)] * draws
-    return values
+    return Replaced(rows, values, [np.ones(rows.size, dtype=bool)] * draws, np.arange(rows.size))
 
 
 def outcomes(kind: str, threshold: float = 0.5):
@@ -116,7 +117,7 @@ def model() -> dpx.Model:
 @pytest.fixture
 def exact(make_table, monkeypatch):
     """A table without noise, whose rows take every combination of other values."""
-    monkeypatch.setattr(qii, "in_turn", by_every_combination)
+    monkeypatch.setattr(qii, "by_histogram", by_every_combination)
 
     def make(relation="replace-one", unit=None):
         frame = people().assign(id=range(24))

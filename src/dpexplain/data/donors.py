@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
+from dpexplain.errors import InternalError
 from dpexplain.reference import Reference
 
 Integers = NDArray[np.int64]
@@ -143,13 +145,32 @@ def by_pairing(gathered: Gathered, names: Sequence[str], draws: int, seed: int) 
 def by_histogram(rows: Rows, references: Mapping[str, Reference], draws: int, uniform: Uniform) -> Replaced:
     """Single rows with secret draws of their own, which do not depend on the place of a row in the table.
 
-    Values of several features may be put in together: they are independent.
+    Values of several features may be put in together: they are independent, and made when they are asked for.
     """
-    values = {
-        name: [_value(reference, uniform(rows.size), uniform(rows.size)) for _ in range(draws)]
-        for name, reference in references.items()
-    }
+    values = {name: _InTurn(rows.size, reference, draws, uniform) for name, reference in references.items()}
     return _single_rows(rows, values, draws)
+
+
+class _InTurn(Sequence[NDArray[np.generic]]):
+    """Draws of one feature for some rows. Only the last one is kept: a plan asks for one after the other."""
+
+    def __init__(self, size: int, reference: Reference, draws: int, uniform: Uniform) -> None:
+        self._size, self._reference, self._draws, self._uniform = size, reference, draws, uniform
+        self._place = -1
+        self._last: NDArray[np.generic] = np.empty(0)
+
+    def __len__(self) -> int:
+        return self._draws
+
+    def __getitem__(self, draw: Any) -> Any:
+        if draw >= self._draws:
+            raise IndexError("there are no more draws")
+        if draw < self._place:
+            raise InternalError("a plan asks for draws in their order")
+        if draw > self._place:
+            self._last = _value(self._reference, self._uniform(self._size), self._uniform(self._size))
+            self._place = draw
+        return self._last
 
 
 def by_feature(rows: Rows, references: Mapping[str, Reference], draws: int, uniform: Uniform) -> Replaced:

@@ -26,22 +26,21 @@ References   Datta, Sen, Zick 2016 (method="paper": values from other rows by pu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain
 from dpexplain.core.release import Gate, split
-from dpexplain.data.donors import Replaced, Uniform, by_histogram, by_pairing, drawn, gather
+from dpexplain.data.donors import Replaced, by_histogram, by_pairing, drawn, gather
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engine import map_sum
-from dpexplain.errors import InputError, InternalError
+from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import persons
 from dpexplain.explainers.influence_forecast import counts_bound, forecast, orders_for, resolve, sampling_error
@@ -55,8 +54,9 @@ from dpexplain.models import Model
 from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
-from dpexplain.results.influence import Influence, TableInfluence, combined_halfwidth
+from dpexplain.results.influence import Influence, TableInfluence
 from dpexplain.results.marginals import counts_of, shares_of, total_of
+from dpexplain.results.tails import combined_halfwidth
 
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
@@ -201,7 +201,7 @@ class _Job:
         def others(rows: Rows) -> Values:
             """Point by point, or drawn one after the other; for sets those of one draw together."""
             if not spec.single:
-                return in_turn(rows, known, self.draws, table.uniform)
+                return by_histogram(rows, known, self.draws, table.uniform).values
             return {
                 name: (np.broadcast_to(point, rows.size) for point in reference.points)
                 if name in weights
@@ -242,33 +242,6 @@ class _Job:
 
 def _references(names: Sequence[str], marginals: Marginals, domain: Domain) -> dict[str, Reference]:
     return {name: marginals.reference(name, domain) for name in names}
-
-
-class _InTurn(Sequence[NDArray[np.generic]]):
-    """Draws of one feature for some rows, made when they are asked for. A plan asks for one after the other, so that
-    only the last one is kept.
-    """
-
-    def __init__(self, rows: Rows, name: str, reference: Reference, draws: int, uniform: Uniform) -> None:
-        self._rows, self._known, self._draws, self._uniform = rows, {name: reference}, draws, uniform
-        self._place = -1
-        self._last: NDArray[np.generic] = np.empty(0)
-
-    def __len__(self) -> int:
-        return self._draws
-
-    def __getitem__(self, draw: Any) -> Any:
-        if not self._place <= draw < self._draws:
-            raise InternalError("a plan asks for draws in their order")
-        if draw > self._place:
-            ((self._last,),) = by_histogram(self._rows, self._known, 1, self._uniform).values.values()
-            self._place = draw
-        return self._last
-
-
-def in_turn(rows: Rows, known: Mapping[str, Reference], draws: int, uniform: Uniform) -> Values:
-    """Other values of several features that may be put in together, as many draws as a plan has."""
-    return {name: _InTurn(rows, name, reference, draws, uniform) for name, reference in known.items()}
 
 
 def influence(

@@ -22,8 +22,9 @@ from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.grids import Partition
 from dpexplain.results.base import Floats, Receipt, Result
-from dpexplain.results.influence import AGGREGATES, Influence, combined_halfwidth
+from dpexplain.results.influence import AGGREGATES, Influence
 from dpexplain.results.marginals import Marginals
+from dpexplain.results.tails import combined_halfwidth
 
 if TYPE_CHECKING:
     import pandas as pd

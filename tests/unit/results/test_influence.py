@@ -19,7 +19,8 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.explainers.influence import influence
 from dpexplain.render.plots import figure_of, svg_of
 from dpexplain.results import from_json
-from dpexplain.results.influence import TableInfluence, _rounded_up, combined_halfwidth
+from dpexplain.results.influence import TableInfluence, _rounded_up
+from dpexplain.results.tails import combined_halfwidth
 from stubs import FreeAccount
 
 FEMALE = {"sex": "Female"}
