@@ -30,9 +30,7 @@ from bench import report
 from bench.cached import NEIGHBOURS, ROW, BenchAccount, CachedModel, numbered, numbers
 from bench.tables import CASES, Case
 from dpexplain.core.budget import Cost, pure
-from dpexplain.core.mechanisms import best
 from dpexplain.core.release import Door, Gate
-from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.donors import Gathered, by_group, by_permutation, deal
 from dpexplain.data.encode import encode
 from dpexplain.data.rows import Rows
@@ -40,9 +38,8 @@ from dpexplain.data.sources import open_source
 from dpexplain.engine import map_sum
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import permutation_importance as pfi
-from dpexplain.explainers.influence_forecast import CELLS_FACTOR, FEWEST_CELLS
 from dpexplain.explainers.permutation_importance import PermutationImportance, Spec
-from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
+from dpexplain.grids import Partition
 from dpexplain.reference import Reference
 from dpexplain.results.base import receipt_for
 from dpexplain.results.importance import Importance, groups_for
@@ -149,9 +146,7 @@ class Exact:
 
     def paid_cells(self, epsilon: float) -> tuple[Partition, ...]:
         """The fewer, the more noise a count has: as `dpx.influence` pays for marginals."""
-        noise = best(Sensitivity.of_counts(NEIGHBOURS, len(self.features)), len(self.features), pure(epsilon))
-        wanted = round(min(max(CELLS_FACTOR * np.sqrt(self.size / noise.std), FEWEST_CELLS), WHOLE_NUMBERS))
-        return self._announced(cells_of(self.features, self.domain, wanted, most_whole=min(2 * wanted, WHOLE_NUMBERS)))
+        return self._announced(histograms.cells_for(self.features, self.domain, NEIGHBOURS, self.size, pure(epsilon)))
 
     def _announced(self, cells: tuple[Partition, ...]) -> tuple[Partition, ...]:
         for cell in cells:

@@ -33,7 +33,6 @@ from typing import Any
 import numpy as np
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Domain
 from dpexplain.core.release import Gate, split
 from dpexplain.data.donors import Replaced, by_histogram, by_pairing, drawn, gather
 from dpexplain.data.rows import Rows
@@ -43,7 +42,7 @@ from dpexplain.engine import map_sum
 from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import persons
-from dpexplain.explainers.influence_forecast import counts_bound, forecast, orders_for, resolve, sampling_error
+from dpexplain.explainers.influence_forecast import forecast, orders_for, resolve, sampling_error
 from dpexplain.explainers.influence_request import PERSON as PERSON
 from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.influence_request import Item
@@ -51,11 +50,9 @@ from dpexplain.explainers.influence_statistic import Integers, Spec, Values, sen
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Asker
 from dpexplain.models import Model
-from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.influence import Influence, TableInfluence
-from dpexplain.results.marginals import counts_of, shares_of, total_of
 from dpexplain.results.tails import combined_halfwidth
 
 
@@ -130,7 +127,7 @@ def explain(
     predictor = model.checked(table.domain)
     asker = Asker.of(predictor, spec.outcome, table.domain)
     if spec.samples is not None and request.samples is None:
-        known = {} if marginals is None else _references(spec.names, marginals, table.domain)
+        known = {} if marginals is None else histograms.references(spec.names, marginals, table.domain)
         facts = (table.neighbours, table.rows_hint, cost, request.most_predictions, known)
         orders, ended = orders_for(spec, asker, *facts)
         spec = replace(resolve(*public, **settings, orders=orders), ended=ended)
@@ -162,7 +159,7 @@ def explain(
     if spec.samples is None:
         return result
     used = result.marginals
-    given = {} if used is None else _references(spec.names, used, table.domain)
+    given = {} if used is None else histograms.references(spec.names, used, table.domain)
     return replace(result, sampling=sampling_error(spec, asker, given))
 
 
@@ -194,7 +191,9 @@ class _Job:
         """Values from histograms that are released here, or were before."""
         spec, table = self.spec, self.table
         known = (
-            self._released_cells(gate, cost) if marginals is None else _references(spec.names, marginals, table.domain)
+            histograms.send_counts(table, gate, spec.partitions, cost, self.label)
+            if marginals is None
+            else histograms.references(spec.names, marginals, table.domain)
         )
         weights = {name: known[name].weights for name in spec.listed}
 
@@ -214,21 +213,6 @@ class _Job:
 
         return table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
 
-    def _released_cells(self, gate: Gate, cost: Cost) -> dict[str, Reference]:
-        spec, table = self.spec, self.table
-        cells = histograms.Spec(spec.partitions, None)
-
-        def kernel(rows: Rows) -> Integers:
-            return histograms.statistic(rows, cells)
-
-        exact = table.map_sum(gate, kernel, list(spec.names), size=cells.size, label=self.label)
-        noisy = np.array(gate.noisy_sum("counts", exact, counts_bound(spec, gate.neighbours), cost))
-        counts = counts_of(noisy, spec.partitions, total_of(noisy, spec.partitions, table.size))
-        return {
-            p.feature: Reference(table.domain[p.feature], p, shares_of(part))
-            for p, part in zip(spec.partitions, counts, strict=True)
-        }
-
     def paired(self, gate: Gate) -> Integers:
         """Values from other rows."""
         spec = self.spec
@@ -238,10 +222,6 @@ class _Job:
             return statistic(batch.rows, self.asker, spec, batch.values)
 
         return map_sum(kernel, batches, size=spec.size, label=self.label, total=self.table.size, parallel=self.parallel)
-
-
-def _references(names: Sequence[str], marginals: Marginals, domain: Domain) -> dict[str, Reference]:
-    return {name: marginals.reference(name, domain) for name in names}
 
 
 def influence(

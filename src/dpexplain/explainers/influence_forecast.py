@@ -21,20 +21,20 @@ from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import split
-from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
+from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers.influence_request import InfluenceRequest, set_of
 from dpexplain.explainers.influence_statistic import DRAWN, Ended, Spec, sensitivity
 from dpexplain.games import BLOCK, Asker, Group, Outcome, exact_plan
 from dpexplain.games.plans import EXACT
-from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of
+from dpexplain.grids import Partition, cells_of
 from dpexplain.reference import Reference, points_in
 from dpexplain.results import Marginals
 from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS
 
-CELLS_FACTOR, FEWEST_CELLS = 2.4, 6
 FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
 MOST_WEIGHTS = 2**26  # of a plan
@@ -128,19 +128,10 @@ def _partitions(
     rows: int | None,
     cost: Cost,
 ) -> tuple[Partition, ...]:
-    """The cells of marginals that are paid for here: the fewer, the more noise a count has beside the rows.
-
-    With m cells the error of a distribution has two parts, noise that grows like sqrt(m) s/n, s the noise of a count,
-    and what cells blur, which falls like 1/m or faster. Here s is that of one count for each feature. Adult, where the
-    factor was found, is flat around it.
-    """
+    """The cells of marginals that are paid for here."""
     if request.cells is not None:
         return cells_of(names, domain, request.cells)
-    counts_cost, _ = split(cost, request.marginals_share)
-    noise = best(Sensitivity.of_counts(neighbours, len(names)), len(names), counts_cost)
-    wanted = CELLS_FACTOR * math.sqrt(_known(rows) / max(noise.std, 1.0))
-    cells = round(min(max(wanted, FEWEST_CELLS), WHOLE_NUMBERS))
-    return cells_of(names, domain, cells, most_whole=min(2 * cells, WHOLE_NUMBERS))
+    return histograms.cells_for(names, domain, neighbours, _known(rows), split(cost, request.marginals_share)[0])
 
 
 def _samples(request: InfluenceRequest, inputs: int, orders: int) -> int | None:
@@ -270,12 +261,8 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     counts_cost, sums_cost = split(cost, spec.marginals_share)
     parts = {"influences": best(sensitivity(spec, neighbours), spec.size, sums_cost, spec.mechanism)}
     if spec.partitions:
-        parts["counts"] = best(counts_bound(spec, neighbours), sum(p.size for p in spec.partitions), counts_cost)
+        parts |= histograms.forecast(histograms.Spec(spec.partitions, None), neighbours, counts_cost)
     return parts
-
-
-def counts_bound(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    return Sensitivity.of_counts(neighbours, len(spec.partitions))
 
 
 # Drawn orders and sets ------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ References   Dwork, McSherry, Nissim, Smith 2006.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,11 +32,14 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
-from dpexplain.grids import WHOLE_NUMBERS, Partition, partition_of
+from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of, partition_of
+from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
+from dpexplain.results.marginals import counts_of, shares_of, total_of
 
 CELLS = 64
+CELLS_FACTOR, FEWEST_CELLS = 2.4, 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +137,48 @@ def release_cells(table: PrivateTable, spec: Spec, label: str, cost: Cost) -> Ma
     identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json(), "public": public}
     released = table.door.release(label, identity, cost, body)
     return Marginals(receipt_for(table.budget, table.neighbours, released), released.payload)
+
+
+# Marginals that another release pays for, and draws other values from -------------------------------------------------
+
+
+def cells_for(
+    names: Sequence[str], domain: Domain, neighbours: Neighbours, rows: int, cost: Cost
+) -> tuple[Partition, ...]:
+    """The cells of histograms for `cost`: the fewer, the more noise a count has beside the rows.
+
+    With m cells the error of a distribution has two parts, noise that grows like sqrt(m) s/n, s the noise of a count,
+    and what cells blur, which falls like 1/m or faster. Here s is that of one count for each feature. Adult, where the
+    factor was found, is flat around it.
+    """
+    wanted = CELLS_FACTOR * math.sqrt(rows / max(count_noise(len(names), neighbours, cost).std, 1.0))
+    cells = round(min(max(wanted, FEWEST_CELLS), WHOLE_NUMBERS))
+    return cells_of(names, domain, cells, most_whole=min(2 * cells, WHOLE_NUMBERS))
+
+
+def count_noise(features: int, neighbours: Neighbours, cost: Cost) -> Noise:
+    """About the noise of a count: that of one cell for each feature."""
+    return best(Sensitivity.of_counts(neighbours, features), features, cost)
+
+
+def send_counts(
+    table: PrivateTable, gate: Gate, partitions: tuple[Partition, ...], cost: Cost, label: str
+) -> dict[str, Reference]:
+    """Release the histograms of these cells inside another release, as "counts": what other values are drawn from."""
+    spec = Spec(partitions, None)
+    columns = [p.feature for p in partitions]
+    exact = table.map_sum(gate, partial(statistic, spec=spec), columns, size=spec.size, label=label)
+    noisy = np.array(gate.noisy_sum("counts", exact, sensitivity(spec, gate.neighbours), cost))
+    counts = counts_of(noisy, partitions, total_of(noisy, partitions, table.size))
+    return {
+        p.feature: Reference(table.domain[p.feature], p, shares_of(part))
+        for p, part in zip(partitions, counts, strict=True)
+    }
+
+
+def references(names: Sequence[str], found: Marginals, domain: Domain) -> dict[str, Reference]:
+    """The same from marginals that were released before."""
+    return {name: found.reference(name, domain) for name in names}
 
 
 def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) -> Marginals:

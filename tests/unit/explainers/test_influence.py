@@ -20,6 +20,7 @@ from dpexplain.data.donors import by_histogram
 from dpexplain.data.rows import Rows
 from dpexplain.explainers import influence as qii
 from dpexplain.explainers import influence_forecast as forecasts
+from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers.influence import InfluenceRequest, influence
 from dpexplain.explainers.influence_request import MOST_SAMPLES
 from dpexplain.explainers.outlook import Setting
@@ -386,7 +387,7 @@ def test_cells_follow_the_noise_of_a_count(neighbours):
     }
     assert all(size[1] == 2 for size in sizes.values())  # categories stay what they are
     assert all(size[0] == 10 for size in sizes.values())  # and so do few whole numbers
-    assert sizes[0.001, 1_000][2] <= forecasts.FEWEST_CELLS < sizes[0.01, 10**6][2] < sizes[100, 10**6][2] <= 101
+    assert sizes[0.001, 1_000][2] <= histograms.FEWEST_CELLS < sizes[0.01, 10**6][2] < sizes[100, 10**6][2] <= 101
     for rows in (1_000, 10**6):
         assert [p.size for p in resolved(neighbours, rows, pure(0.01), cells=24).partitions] == [10, 2, 23]
     ages = dpx.Domain({"age": dpx.Numeric(0, 99, integer=True)})
