@@ -7,8 +7,10 @@ reference, which averages 100 permutations of every feature, without noise. The 
 used for every epsilon, and predictions are remembered (bench/cached.py). Each repetition has a seed of its own, so it
 has other groups (or permutations) and other noise.
 
-Beside them, by the product's own functions: values from marginals that were released before, for epsilon 1 (the price
-in a cell is that of the importances), and from marginals that three tenths of the same price pay for (decision 0009).
+The default is one of two forms, by forecast: values from marginals that are bought from the same price, or from other
+rows of small groups. Both are measured at every epsilon (decision 0009), the one that the default is with more
+repetitions; and beside them values from marginals that were released before, for epsilon 1 (the price in a cell is that
+of the importances).
 """
 
 from __future__ import annotations
@@ -36,20 +38,21 @@ from dpexplain.data.encode import encode
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import open_source
 from dpexplain.engine import map_sum
-from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers import permutation_importance as pfi
-from dpexplain.explainers.permutation_importance import PermutationImportance, Spec
-from dpexplain.grids import Partition
+from dpexplain.explainers import importance_statistic as pfi
+from dpexplain.explainers.importance_forecast import resolve
+from dpexplain.explainers.importance_request import PermutationImportance
+from dpexplain.explainers.importance_statistic import Spec
+from dpexplain.explainers.permutation_importance import send_changes
 from dpexplain.reference import Reference
 from dpexplain.results.base import receipt_for
 from dpexplain.results.importance import Importance, groups_for
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REPETITIONS, PERMUTATIONS = 200, 100
-FEWER = 50  # repetitions with marginals, which no integers can be kept for
+FEWER = 50  # repetitions beside the default where no integers can be kept
 TARGET = "target"
-METHODS = {"ours": "default", "paper": "paper"}
-BEFORE, PAID = 1.0, 0.3  # the price of marginals that were released before; the share of the price for others
+FORMS = ("paper", "groups", "marginals", "before")
+BEFORE = 1.0  # the price of marginals that were released before
 
 
 class Exact:
@@ -91,7 +94,7 @@ class Exact:
     def spec(self, method: str, seed: int, cost: Cost) -> Spec:
         request = PermutationImportance(target=TARGET, method=method, seed=seed)
         settings = {"label": self.model.label, "uses": self.features}
-        return pfi.resolve(request, self.domain, self.model.output, NEIGHBOURS, self.size, cost, **settings)
+        return resolve(request, self.domain, self.model.output, NEIGHBOURS, self.size, cost, **settings)
 
     def found(self, spec: Spec) -> np.ndarray:
         """The exact integers of the statistic: the same for all prices."""
@@ -119,40 +122,37 @@ class Exact:
                 gate.noisy_sum("errors", found, bound, spec.shares(cost)[2], mechanism=spec.mechanism)
             else:
                 gate.noisy_sum("base", [0], pfi.base_sensitivity(spec, NEIGHBOURS), spec.shares(cost)[0])
-                pfi.send_changes(gate, spec, cost, found, groups_for(self.size, spec.group))
+                send_changes(gate, spec, cost, found, groups_for(self.size, spec.group))
 
         identity = {"table": {"rows": self.size}, "spec": spec.to_json(), "public": []}
         released = self.door.release("importance", identity, cost, body)
         return Importance(receipt_for(dpx.Budget(100), NEIGHBOURS, released), released.payload)
 
-    def by_marginals(self, cells: tuple[Partition, ...], marginals_epsilon: float, epsilon: float) -> float:
-        """The concordance of importances for `epsilon` from marginals for `marginals_epsilon`."""
-        table = dpx.PrivateTable(
-            self.frame, domain=self.domain, budget=dpx.Budget(100), relation="replace-one",
-            ledger="sqlite:///:memory:", name="bench",
-        )  # fmt: skip
-        known = histograms.release_cells(
-            table, histograms.Spec(cells, None), "marginals", table.cost(epsilon=marginals_epsilon)
-        )
-        found = dpx.permutation_importance(table, self.model, TARGET, epsilon=epsilon, marginals=known)
+    def ranked(self, form: str, seed: int, epsilon: float) -> float:
+        """The concordance of one private ranking."""
+        if form in ("paper", "groups"):
+            return concordance(self.release(form, seed, epsilon).scores, self.reference)
+        table = self._table()
+        options: dict[str, Any] = {"method": "marginals"}
+        if form == "before":
+            options["marginals"] = dpx.marginals(table, self.features, epsilon=BEFORE)
+        self._announce(options.get("marginals"), epsilon)
+        found = dpx.permutation_importance(table, self.model, TARGET, epsilon=epsilon, **options)
         table.ledger.close()
         return concordance(found.scores, self.reference)
 
-    def usual_cells(self) -> tuple[Partition, ...]:
-        """Of `dpx.marginals`."""
-        return self._announced(
-            histograms.resolve(histograms.MarginalsRequest(features=self.features), self.domain).partitions
-        )
+    def _table(self) -> dpx.PrivateTable:
+        return dpx.PrivateTable(
+            self.frame, domain=self.domain, budget=dpx.Budget(100), relation="replace-one",
+            ledger="sqlite:///:memory:", name="bench",
+        )  # fmt: skip
 
-    def paid_cells(self, epsilon: float) -> tuple[Partition, ...]:
-        """The fewer, the more noise a count has: as `dpx.influence` pays for marginals."""
-        return self._announced(histograms.cells_for(self.features, self.domain, NEIGHBOURS, self.size, pure(epsilon)))
-
-    def _announced(self, cells: tuple[Partition, ...]) -> tuple[Partition, ...]:
+    def _announce(self, known: dpx.Marginals | None, epsilon: float) -> None:
+        """What values will be drawn from which cells, so that their predictions are remembered."""
+        cells = self.spec("marginals", 0, pure(epsilon)).partitions if known is None else known.partitions
         for cell in cells:
             even = np.full(cell.size, 1 / cell.size)
             self.predictor.announce(cell.feature, Reference(self.domain[cell.feature], cell, even).points)
-        return cells
 
 
 def concordance(scores: np.ndarray, reference: np.ndarray) -> float:
@@ -179,24 +179,15 @@ def permutation_importance(options: Namespace) -> list[dict[str, Any]]:
     for key in ["bike"] if options.quick else list(CASES):
         table = Exact(CASES[key](options.data), 10 if options.quick else PERMUTATIONS)
         times, fewer = (5, 5) if options.quick else (REPETITIONS, FEWER)
-        usual = table.usual_cells()
         for epsilon in EPSILONS:
             cell = {"dataset": table.case.name, "epsilon": epsilon, "published": figures[table.case.name, epsilon]}
             cell["two_exact_rankings"] = table.between_permutations
-            for name, method in METHODS.items():
-                cell[name] = [
-                    concordance(table.release(method, seed, epsilon).scores, table.reference)
-                    for seed in track(range(times), description=f"{key} {epsilon:g} {name}")
-                ]
-            cell["before"] = [
-                table.by_marginals(usual, BEFORE, epsilon)
-                for _ in track(range(fewer), description=f"{key} {epsilon:g} marginals released before")
-            ]
-            paid = table.paid_cells(PAID * epsilon)
-            cell["paid"] = [
-                table.by_marginals(paid, PAID * epsilon, (1 - PAID) * epsilon)
-                for _ in track(range(fewer), description=f"{key} {epsilon:g} marginals paid for")
-            ]
+            source = "marginals" if table.spec("default", 0, pure(epsilon)).partitions else "groups"
+            numbers = dict.fromkeys(FORMS, fewer) | {"paper": times, "groups": times, source: times}
+            for form, number in numbers.items():
+                seeds = track(range(number), description=f"{key} {epsilon:g} {form}")
+                cell[form] = [table.ranked(form, seed, epsilon) for seed in seeds]
+            cell |= {"default": source, "ours": cell[source]}
             cells.append(cell)
     return cells
 
@@ -211,13 +202,15 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "ours": round(float(np.mean(cell["ours"])), 4),
             "our paper form": round(float(np.mean(cell["paper"])), 4),
             "published": round(cell["published"][0], 4),
+            "default": cell["default"],
+            "marginals of the same price": round(float(np.mean(cell["marginals"])), 4),
+            "groups": round(float(np.mean(cell["groups"])), 4),
             "marginals released before": round(float(np.mean(cell["before"])), 4),
-            "marginals paid for": round(float(np.mean(cell["paid"])), 4),
         }
         for cell in cells
     }
     counts = {}
-    for against in ("paper", "published", "before", "paid"):
+    for against in ("paper", "published", "groups", "marginals", "before"):
         bounds = [difference_bounds(cell, against, tail) for cell in cells]
         counts[f"against {against}"] = {
             "above beyond noise": sum(low > 0 for low, _ in bounds),
@@ -229,7 +222,7 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     exact = {cell["dataset"]: round(cell["two_exact_rankings"], 3) for cell in cells}
     return {
         "cells": len(cells),
-        "repetitions": {"ours, our paper form": len(cells[0]["ours"]), "with marginals": len(cells[0]["before"])},
+        "repetitions": {"ours, our paper form, groups": len(cells[0]["ours"]), "others": len(cells[0]["before"])},
         "two_exact_rankings_with_different_permutations": exact,
         "concordance": lines,
         **counts,
@@ -276,8 +269,9 @@ def _figure(cells: Sequence[dict[str, Any]]) -> Figure:
         "ours": ("#1f4e79", "-o", "ours"),
         "paper": ("#c55a11", "--s", "our method='paper'"),
         "published": ("#7f7f7f", ":^", "published"),
+        "marginals": ("#8e44ad", "-.v", "marginals of the same price"),
+        "groups": ("#b8860b", "-.x", "groups"),
         "before": ("#2f8f4e", "-.d", f"marginals released before, epsilon {BEFORE:g}"),
-        "paid": ("#8e44ad", "-.v", f"marginals for {PAID:.0%} of the price"),
     }
     for ax, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
         mine = [cell for cell in cells if cell["dataset"] == name]

@@ -17,7 +17,8 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.release import Gate
 from dpexplain.data import assignment, donors
 from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, deal, gather
-from dpexplain.explainers import permutation_importance as pfi
+from dpexplain.explainers import importance_statistic as pfi
+from dpexplain.explainers.importance_forecast import resolve
 from dpexplain.explainers.permutation_importance import PermutationImportance
 from dpexplain.models import Predictor
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, norms, private, within
@@ -40,7 +41,7 @@ def prepared(rows, protection, *, mechanism="discrete-laplace", marginals=None, 
     request = PermutationImportance(target="a", mechanism=mechanism, **options)
     output = dpx.Model(wild, output=(0, 3)).output
     settings_ = {"uses": ["b", "c"], "assignment": table.assignment, "marginals": marginals}
-    spec = pfi.resolve(request, DOMAIN, output, table.neighbours, table.rows_hint, cost, **settings_)
+    spec = resolve(request, DOMAIN, output, table.neighbours, table.rows_hint, cost, **settings_)
     return table, Gate(table.door, cost), spec
 
 
@@ -93,9 +94,12 @@ def test_groups_of_rows(pair, mechanism, parts, repeats, data):
     assert_within(left, right, spec, relation)
 
 
-def row_sums(rows, protection, values, **options):
+def row_sums(rows, protection, values, *, bought=False, **options):
     """The exact integers where every row takes the same given values instead of its own."""
-    table, gate, spec = prepared(rows, protection, marginals=FakeMarginals(), repeats=len(values), **options)
+    known = {} if bought else {"marginals": FakeMarginals()}
+    table, gate, spec = prepared(rows, protection, method="marginals", repeats=len(values), **known, **options)
+    assert spec.drawn
+    assert bool(spec.partitions) == bought
     found = np.zeros(spec.size, dtype=np.int64)
     for batch in table.rows(gate, COLUMNS):
         columns = {
@@ -123,11 +127,12 @@ DRAWN = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max
 
 
 @settings(max_examples=60, deadline=None)
-@given(neighbours(), st.sampled_from(MECHANISMS), DRAWN)
-def test_rows_with_drawn_values(pair, mechanism, values):
+@given(neighbours(), st.sampled_from(MECHANISMS), DRAWN, st.booleans())
+def test_rows_with_drawn_values(pair, mechanism, values, bought):
     protection, one, two = pair
-    left, spec, relation = row_sums(one, protection, values, mechanism=mechanism)
-    right, _, _ = row_sums(two, protection, values, mechanism=mechanism)
+    options = {"mechanism": mechanism, "bought": bought}
+    left, spec, relation = row_sums(one, protection, values, **options)
+    right, _, _ = row_sums(two, protection, values, **options)
     assert_within(left, right, spec, relation)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -142,6 +143,17 @@ def release_cells(table: PrivateTable, spec: Spec, label: str, cost: Cost) -> Ma
 # Marginals that another release pays for, and draws other values from -------------------------------------------------
 
 
+def share_of(value: Any) -> Fraction:
+    """The part of a price that is paid for marginals."""
+    try:
+        share = Fraction(value).limit_denominator(10**6)
+    except (TypeError, ValueError, OverflowError):
+        share = Fraction(0)
+    if isinstance(value, bool) or not 0 < share < 1:
+        raise InputError(f"marginals_share lies between 0 and 1; got {value!r}."[:200])
+    return share
+
+
 def cells_for(
     names: Sequence[str], domain: Domain, neighbours: Neighbours, rows: int, cost: Cost
 ) -> tuple[Partition, ...]:
@@ -151,14 +163,10 @@ def cells_for(
     and what cells blur, which falls like 1/m or faster. Here s is that of one count for each feature. Adult, where the
     factor was found, is flat around it.
     """
-    wanted = CELLS_FACTOR * math.sqrt(rows / max(count_noise(len(names), neighbours, cost).std, 1.0))
+    noise = best(Sensitivity.of_counts(neighbours, len(names)), len(names), cost)
+    wanted = CELLS_FACTOR * math.sqrt(rows / max(noise.std, 1.0))
     cells = round(min(max(wanted, FEWEST_CELLS), WHOLE_NUMBERS))
     return cells_of(names, domain, cells, most_whole=min(2 * cells, WHOLE_NUMBERS))
-
-
-def count_noise(features: int, neighbours: Neighbours, cost: Cost) -> Noise:
-    """About the noise of a count: that of one cell for each feature."""
-    return best(Sensitivity.of_counts(neighbours, features), features, cost)
 
 
 def send_counts(

@@ -13,6 +13,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.results.base import Floats, Receipt
+from dpexplain.results.marginals import Marginals
 from dpexplain.results.means import Means
 from dpexplain.results.ranking import Ranking
 
@@ -28,7 +29,7 @@ QUANTITIES = {
 class Importance(Ranking):
     """Features by importance. `base` is the mean loss as the rows are, `errors` the one with each feature replaced.
 
-    Where the changes of a group of rows (or of a row) were limited to a total of `limit`, scores and intervals are
+    Where the changes of a row (or of a group of rows) were limited to a total of `limit`, scores and intervals are
     those of the limited changes: the order is little touched, but large changes are understated.
     """
 
@@ -51,13 +52,20 @@ class Importance(Ranking):
         return bool(self.spec["method"] == "paper")
 
     @cached_property
+    def marginals(self) -> Marginals | None:
+        """The histograms that a part of the price bought, to be used again; None if other values came from earlier ones
+        or from other rows.
+        """
+        return Marginals(self.receipt, self.released) if self.spec.get("partitions") else None
+
+    @cached_property
     def losses(self) -> PublicRange:
         """The public range of one row's loss."""
         return PublicRange.from_json(self.spec["loss"]["range"])
 
     @property
     def limit(self) -> float | None:
-        """The most that the losses of one group of rows could change in all; None where nothing was limited."""
+        """The most that the losses of a row, or of a group of rows, could change in all; None: nothing was limited."""
         limits = self.spec["limits"]
         if self._paper:
             return None
@@ -164,6 +172,8 @@ class Importance(Ranking):
             raise ValueError("the features do not fit the released values")
         result.check()
         result.base_interval()
+        if result.marginals is not None:
+            Marginals.rebuild(receipt, released, {})
         return result
 
 

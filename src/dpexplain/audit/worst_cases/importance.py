@@ -68,16 +68,28 @@ def of_permutation_importance() -> list[Case]:
 def _importance_by_marginals(model: Model) -> list[Case]:
     """Each row by itself, and all released rows have c = x: what `c` is replaced by is no matter of chance."""
 
-    def run(table: PrivateTable, cost: Cost, clip: float | None) -> Any:
-        known = marginals.explain(table, marginals.MarginalsRequest(features=["c"]), cost=cost)
-        request = permutation_importance.PermutationImportance(target="y", features=["c"], clip=clip, repeats=1)
+    def run(table: PrivateTable, cost: Cost, clip: float | None, *, bought: bool) -> Any:
+        options: dict[str, Any] = {"target": "y", "features": ["c"], "clip": clip, "repeats": 1}
+        known = None
+        if not bought:
+            known = marginals.explain(table, marginals.MarginalsRequest(features=["c"]), cost=cost)
+        request = permutation_importance.PermutationImportance(method="marginals", **options)
         return permutation_importance.explain(table, model, request, cost=cost, marginals=known)
 
-    still, worse, better = (0, -1.0, "x"), (3, -1.0, "z"), (0, -1.0, "z")
-    pairs: dict[str, Pair] = {"replace-one": ([still, worse], [still, better]), "add-remove": ([still], [still, worse])}
-    settings: dict[str, Any] = {"answers": {0: [5, 0]}}
-    name, form = "permutation_importance", "by marginals"
-    found = cases_of(name, form, partial(run, clip=0.5), TARGET, pairs, {"2:changes": 0.99}, **settings)
-    near = (3, 0.9434, "z")  # the row in between
-    pairs = {"replace-one": ([near, still], [near, worse]), "add-remove": ([near, still], [near, still, worse])}
-    return found + cases_of(name, form, partial(run, clip=None), TARGET, pairs, {"2:limit": 0.5}, **settings)
+    still, worse, better, near = (0, -1.0, "x"), (3, -1.0, "z"), (0, -1.0, "z"), (3, 0.9434, "z")
+    moved: dict[str, Pair] = {"replace-one": ([still, worse], [still, better]), "add-remove": ([still], [still, worse])}
+    crossed: dict[str, Pair] = {
+        "replace-one": ([still, still], [still, worse]), "add-remove": ([still], [still, worse])
+    }  # fmt: skip
+    passed: dict[str, Pair] = {  # `near` is the row in between
+        "replace-one": ([near, still], [near, worse]), "add-remove": ([near, still], [near, still, worse])
+    }  # fmt: skip
+    cases = partial(cases_of, "permutation_importance", answers={0: [5, 0]})
+    before, here = partial(run, bought=False), partial(run, bought=True)
+    return [
+        *cases("by marginals", partial(before, clip=0.5), TARGET, moved, {"2:changes": 0.99}),
+        *cases("by marginals", partial(before, clip=None), TARGET, passed, {"2:limit": 0.5}),
+        *cases("bought marginals", partial(here, clip=0.5), TARGET, moved, {"changes": 0.99}),
+        *cases("bought marginals", partial(here, clip=0.5), TARGET, crossed, {"counts": 0.99}),
+        *cases("bought marginals", partial(here, clip=None), TARGET, passed, {"limit": 0.5}),
+    ]

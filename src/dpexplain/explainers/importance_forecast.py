@@ -1,0 +1,218 @@
+"""What is chosen for permutation importance before any row is touched: where other values come from, cells, limits,
+draws.
+
+All of it follows from public things: the request, the domain, the number of rows where it is public (or a hint), and
+the price. `resolve` makes a request concrete; `forecast` tells the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from dpexplain.core.budget import Cost, Definition
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.mechanisms import Selection, best, selection
+from dpexplain.core.noise import Law, Noise
+from dpexplain.core.release import split
+from dpexplain.core.sensitivity import Assignment, Neighbours, Relation
+from dpexplain.data.assignment import assignment_for
+from dpexplain.errors import InputError
+from dpexplain.explainers import marginals as histograms
+from dpexplain.explainers.importance_request import PermutationImportance
+from dpexplain.explainers.importance_statistic import (
+    MOST_FEATURES,
+    Spec,
+    base_sensitivity,
+    paper_sensitivity,
+    score_range,
+    sensitivity,
+)
+from dpexplain.explainers.targets import target_of
+from dpexplain.grids import Partition
+from dpexplain.losses import Loss
+from dpexplain.results import Marginals
+
+NORMS = {Law.LAPLACE: "sum", Law.GAUSSIAN: "euclidean", Law.CUBE: "largest"}  # what a group's changes are limited in
+WORTH = 240  # times the noise of a count: from so many rows on, histograms are worth their part of the price
+UNKNOWN_ROWS = 10_000  # what cells are chosen by where the number of rows is private and no hint was given
+LIMITS = 25  # each sqrt(2) times smaller than the one before
+SHRUNK = 10  # times the noise, in groups: so many groups are shrunk; and enough of them that the selection can tell
+SEEN = 4
+# from so many times as many rows as noise on, so many draws are worth their predictions: from other rows, or histograms
+OTHER_ROWS, HISTOGRAMS = ((400, 3), (0, 1)), ((400, 10), (0, 3))
+
+
+def resolve(
+    request: PermutationImportance,
+    domain: Domain,
+    output: PublicRange,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+    *,
+    label: Any = None,
+    uses: Sequence[str] | None = None,
+    assignment: Assignment | None = None,
+    marginals: Marginals | None = None,
+) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things. `uses` are the model's columns."""
+    features = _features(request, domain, uses)
+    target = target_of(request.target, domain, label if request.positive is None else request.positive)
+    loss = Loss("squared" if request.loss is None else request.loss, output, request.floor, target.binary)
+    rule = assignment_for(neighbours, None) if assignment is None else assignment
+    K = loss.range.levels
+    if request.method == "paper":
+        if not neighbours.rows_public:
+            raise InputError(
+                'method="paper" permutes the rows of a table whose number of rows is public.',
+                hint='use relation="replace-one" without units, or the default method',
+            )
+        return Spec(
+            features=features,
+            target=target,
+            loss=loss,
+            method="paper",
+            assignment=rule,
+            seed=request.seed,
+            mechanism=Law.LAPLACE.value if request.mechanism is None else request.mechanism,
+        )
+    law = _law(request, cost)
+    paid = () if marginals is not None else _partitions(request, features, domain, neighbours, rows, cost)
+    known = None if marginals is None else marginals.receipt.entry.payload_hash
+    if marginals is not None:
+        for feature in features:
+            marginals.rug(feature)  # one that the marginals do not have is refused before anything is paid
+    drawn = known is not None or bool(paid)
+
+    def spec(draws: int) -> Spec:
+        group = 1 if drawn else _group(rule, neighbours, draws)
+        loners = not drawn and rule is not Assignment.POSITION and neighbours.unit is None
+        return Spec(
+            features=features,
+            target=target,
+            loss=loss,
+            method="default",
+            assignment=rule,
+            seed=request.seed,
+            mechanism=law.value,
+            partitions=paid,
+            marginals_share=request.marginals_share if paid else Fraction(0),
+            marginals=known,
+            group=group,
+            loners=loners,
+            draws=draws,
+            norm=NORMS[law],
+            limits=_limits(request, loss, NORMS[law], group, len(features)),
+            # one row counts as much as its largest move of the base, so the count fits under the same bound
+            count_weight=0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K,
+        )
+
+    noisy = _noise_norm(spec(1), neighbours, cost)
+    draws = request.repeats
+    if draws is None:
+        draws = next(d for enough, d in (HISTOGRAMS if drawn else OTHER_ROWS) if (rows or 0) >= enough * noisy)
+    found = spec(draws)
+    if len(found.limits) == 1:
+        return found
+    chance = float(_selection(found, neighbours, cost).scale)
+    return replace(found, shrunk=math.ceil(max(SHRUNK * noisy, SEEN * chance)), pull=math.ceil(chance / 2))
+
+
+def _partitions(
+    request: PermutationImportance,
+    features: Sequence[str],
+    domain: Domain,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+) -> tuple[Partition, ...]:
+    """The cells of histograms that are paid for here; none where other values come from other rows."""
+    if request.method == "groups" or (request.method == "default" and rows is None):
+        return ()
+    counts_cost, _ = split(cost, request.marginals_share)
+    cells = histograms.cells_for(features, domain, neighbours, UNKNOWN_ROWS if rows is None else rows, counts_cost)
+    noise = histograms.forecast(histograms.Spec(cells, None), neighbours, counts_cost)["counts"]
+    worth = request.method == "marginals" or (rows is not None and rows >= WORTH * noise.std)
+    return cells if worth else ()
+
+
+def _group(rule: Assignment, neighbours: Neighbours, draws: int) -> int:
+    """How many rows shall be together. Dealt by secret numbers, a row may have less company than wanted."""
+    if rule is Assignment.POSITION:
+        return draws + 1
+    return draws + 2 if neighbours.unit is None else neighbours.rows * (draws + 3)
+
+
+def _limits(request: PermutationImportance, loss: Loss, norm: str, group: int, M: int) -> tuple[int, ...]:
+    """What the limit is chosen from, the largest first: one that shrinks no group of twice the usual size."""
+    K = loss.range.levels
+    top = 2 * group * K * {"sum": M, "largest": 1, "euclidean": math.isqrt(M - 1) + 1}[norm]
+    if request.clip is None:
+        return tuple(math.ceil(top / math.sqrt(2) ** step) for step in range(LIMITS))
+    steps = request.clip / loss.range.width * K
+    return (top if steps >= top else max(1, math.ceil(steps)),)
+
+
+def _features(request: PermutationImportance, domain: Domain, uses: Sequence[str] | None) -> tuple[str, ...]:
+    domain.column(request.target)
+    if uses is not None and request.target in uses:
+        raise InputError(
+            f"the model uses {request.target!r}, which is the target it is measured by.",
+            hint="say which columns the model uses with Model(features=[...])",
+        )
+    used = [name for name in domain if name != request.target] if uses is None else list(uses)
+    features = used if request.features is None else list(request.features)
+    for feature in features:
+        domain.column(feature)
+    if request.target in features:
+        raise InputError(f"{request.target!r} is the target; its importance has no meaning.")
+    if len(features) > MOST_FEATURES:
+        raise InputError(f"{len(features)} features are too many; {MOST_FEATURES} is the most.", hint="name some")
+    return tuple(features)
+
+
+def _law(request: PermutationImportance, cost: Cost) -> Law:
+    if request.mechanism is None:
+        return Law.LAPLACE if cost.definition is Definition.PURE else Law.GAUSSIAN
+    try:
+        return Law(request.mechanism)
+    except ValueError:
+        raise InputError(
+            f"unknown mechanism {request.mechanism!r}.", hint="use " + ", ".join(f'"{law}"' for law in Law)
+        ) from None
+
+
+def _noise_norm(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
+    """The expected norm of the noise, in units of the limit."""
+    limit, M = spec.limits[0], len(spec.features)
+    noise = best(sensitivity(spec, neighbours, limit), M, spec.shares(cost)[2], spec.mechanism)
+    return float(noise.scale) / limit * (math.sqrt(M) if spec.norm == "euclidean" else M)
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of each part at this price. Costs nothing, touches no data.
+
+    The noise of the changes follows the limit that will be chosen; told is the one for a limit of one whole loss.
+    """
+    base_cost, _, changes_cost = spec.shares(cost)
+    M = len(spec.features)
+    if spec.paper:
+        return {"errors": best(paper_sensitivity(spec, neighbours), M + 1, changes_cost, spec.mechanism)}
+    if len(spec.limits) > 1:
+        _selection(spec, neighbours, cost)
+    laws = [best(sensitivity(spec, neighbours, limit), M, changes_cost, spec.mechanism) for limit in spec.limits]
+    nearest = min(range(len(laws)), key=lambda i: abs(math.log(spec.limits[i] / spec.loss.range.levels)))
+    base = best(base_sensitivity(spec, neighbours), 2 if spec.count_weight else 1, base_cost)
+    counts_cost, _ = split(cost, spec.marginals_share)
+    paid = histograms.Spec(spec.partitions, None)
+    counts = histograms.forecast(paid, neighbours, counts_cost) if spec.partitions else {}
+    return {**counts, "base": base, "changes": laws[nearest]}
+
+
+def _selection(spec: Spec, neighbours: Neighbours, cost: Cost) -> Selection:
+    """How the limit is chosen; a price that is too small for it is refused here."""
+    return selection(score_range(spec, neighbours), len(spec.limits), spec.shares(cost)[1], 1)
