@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from dpexplain.cli.marginals import marginals_of
-from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Method, Price, Target, once, option
+from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Price, Target, once, option
 from dpexplain.cli.project import Project
 from dpexplain.cli.release import Task, release
 from dpexplain.core.domain import Domain
@@ -24,7 +24,9 @@ def importance(
     marginals: MarginalsFile = None,
     price: Price,
     loss: Annotated[str, option("--loss", "NAME", "squared, absolute, log or accuracy.")] = "squared",
-    method: Method = "default",
+    method: Annotated[
+        str, option("--method", "NAME", "default, marginals, groups, or paper for the published design.")
+    ] = "default",
     mechanism: Mechanism = None,
     n: Guess = None,
     call: Call,
@@ -33,7 +35,8 @@ def importance(
 
     All columns that the model uses, or those named with --feature, for one price, with the probability that each stands
     above the next. The target must be declared in the domain. Other values come from --marginals that were released
-    before, which is more accurate unless they were much cheaper than this, or else from other rows.
+    before; or from marginals that three tenths of the price buy, to be used again; or, where the price is too small for
+    that beside so many rows, from other rows in small groups. --method says which of the two.
 
         dpexplain importance --target income --epsilon 0.5
 

@@ -1,0 +1,188 @@
+"""Where permutation importance takes other values from, by forecast; and of what use bought marginals are."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from dpexplain.core.budget import pure, zcdp
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.release import split
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.explainers import importance_forecast as forecasts
+from dpexplain.explainers.importance_request import PermutationImportance
+from dpexplain.explainers.outlook import Setting
+from dpexplain.explainers.permutation_importance import outlook
+
+DOMAIN = dpx.Domain(
+    {
+        "age": dpx.Numeric(0, 99, integer=True),
+        "pay": dpx.Numeric(0, 1),
+        "sex": dpx.Categorical(["f", "m"]),
+        "ill": dpx.Categorical([0, 1]),
+    }
+)
+USES = ["age", "pay", "sex"]
+REPLACE, ADD = Neighbours(Relation.REPLACE_ONE, None), Neighbours(Relation.ADD_REMOVE, None)
+
+
+def resolved(rows, cost, neighbours=REPLACE, **options):
+    request = PermutationImportance(target="ill", **options)
+    return forecasts.resolve(request, DOMAIN, PublicRange(0, 1), neighbours, rows, cost, uses=USES)
+
+
+def frame(rows=4_000):
+    draw = np.random.default_rng(0)
+    found = pd.DataFrame(
+        {"age": draw.integers(0, 100, rows), "pay": draw.random(rows), "sex": draw.choice(["f", "m"], rows)}
+    )
+    return found.assign(ill=(draw.random(rows) < found["age"] / 100).astype(int))
+
+
+def table(rows=4_000, **options):
+    settings = {"budget": dpx.Budget(100), "relation": "replace-one", "ledger": "sqlite:///:memory:", "name": "t"}
+    return dpx.PrivateTable(frame(rows), domain=DOMAIN, **{**settings, **options})
+
+
+def spent(data):
+    return data.ledger.statement(data.name).spent.amount
+
+
+def model():
+    return dpx.Model(lambda rows: rows["age"].to_numpy() / 100, output=(0, 1), features=USES, name="m", version="1")
+
+
+# By forecast ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", [REPLACE, ADD])
+@pytest.mark.parametrize("definition", [pure, zcdp])
+def test_marginals_are_bought_from_so_many_rows_on_as_the_noise_of_a_count_allows(neighbours, definition):
+    seen = set()
+    for price in (0.01, 0.1, 1, 10):
+        cost = definition(price)
+        for rows in (100, 1_000, 10_000, 100_000, 10**6):
+            spec = resolved(rows, cost, neighbours)
+            noise = forecasts.forecast(resolved(rows, cost, neighbours, method="marginals"), neighbours, cost)["counts"]
+            assert bool(spec.partitions) == spec.drawn == (rows >= forecasts.WORTH * noise.std)
+            seen.add(spec.drawn)
+    assert seen == {False, True}
+
+
+def test_groups_where_nothing_is_known_about_the_number_of_rows():
+    assert not resolved(None, pure(10), ADD).drawn
+    assert resolved(100_000, pure(10), ADD).drawn  # a hint
+    assert resolved(None, pure(10), ADD, method="marginals").drawn
+
+
+def test_a_caller_decides():
+    assert not resolved(10**6, pure(10), method="groups").drawn
+    assert resolved(100, pure(0.01), method="marginals").drawn
+    assert resolved(10**6, pure(10)).partitions == resolved(10**6, pure(10), method="marginals").partitions
+    assert not resolved(10**6, pure(10), method="paper").drawn
+
+
+def test_a_tiny_price_is_no_reason_to_refuse():
+    assert not resolved(1_000, pure(1e-6)).drawn
+
+
+def test_all_parts_together_cost_the_price():
+    for method in ("marginals", "groups"):
+        for clip in (None, 1.0):
+            spec, cost = resolved(10**6, pure(1), method=method, clip=clip), pure(1)
+            counts, _ = split(cost, spec.marginals_share)
+            assert counts.amount + sum(part.amount for part in spec.shares(cost)) == 1
+            assert counts.amount == (Fraction(3, 10) if method == "marginals" else 0)
+    assert resolved(10**6, pure(1), marginals_share="0.5").marginals_share == Fraction(1, 2)
+
+
+def test_more_draws_where_they_are_worth_their_predictions():
+    assert resolved(100, pure(0.1), method="marginals").draws < resolved(10**6, pure(1), method="marginals").draws
+    assert resolved(10**6, pure(1), repeats=2).draws == 2
+
+
+def test_the_outlook_tells_the_noise_of_the_histograms():
+    setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE, 10**6, 10**6, features=USES)
+    told = {m: outlook(PermutationImportance(target="ill", method=m), setting, pure(1)) for m in ("default", "groups")}
+    spec = resolved(10**6, pure(1))
+    assert told["default"].rug_error == forecasts.forecast(spec, REPLACE, pure(1))["counts"].halfwidth(0.95)
+    assert told["groups"].rug_error is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "rows"}, "unknown method 'rows'"),
+        ({"marginals_share": 0}, "marginals_share lies between 0 and 1"),
+        ({"marginals_share": 1}, "marginals_share lies between 0 and 1"),
+        ({"marginals_share": True}, "marginals_share lies between 0 and 1"),
+        ({"marginals_share": "much"}, "marginals_share lies between 0 and 1"),
+    ],
+)
+def test_bad_input(options, message):
+    with pytest.raises(dpx.InputError, match=message):
+        PermutationImportance(target="ill", **options)
+
+
+@pytest.mark.parametrize("method", ["groups", "paper"])
+def test_marginals_are_refused_where_they_have_no_use(method):
+    data = table()
+    known = dpx.marginals(data, epsilon=1)
+    with pytest.raises(dpx.InputError, match=f'method="{method}" has no use for marginals'):
+        dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=known, method=method)
+    assert spent(data) == 1
+
+
+# What was bought ------------------------------------------------------------------------------------------------------
+
+
+def test_bought_marginals_are_used_again():
+    data = table()
+    found = dpx.permutation_importance(data, model(), "ill", epsilon=5)
+    assert set(found.released["parts"]) == {"counts", "base", "limit", "changes"}
+    assert found.items[0] == "age"
+    known = found.marginals
+    assert known.features == USES
+    person = {"age": 40, "pay": 0.5, "sex": "f", "ill": 0}
+    dpx.influence(data, model(), "individual", row=person, marginals=known)
+    assert spent(data) == 5
+    again = dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=known)
+    assert again.marginals is None
+    assert again.receipt.request["builds_on"][0]["payload"] == found.receipt.entry.payload_hash
+    assert spent(data) == 6
+
+
+def test_the_same_call_is_the_same_request():
+    data = table()
+    first, second = (dpx.permutation_importance(data, model(), "ill", epsilon=5) for _ in range(2))
+    assert first.released == second.released
+    assert spent(data) == 5
+
+
+def test_a_saved_result_has_its_marginals():
+    data = table()
+    found = dpx.permutation_importance(data, model(), "ill", epsilon=5)
+    read = dpx.from_json(found.to_json())
+    assert read == found
+    np.testing.assert_array_equal(read.marginals.values, found.marginals.values)
+    dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=read.marginals)
+    assert dpx.permutation_importance(data, model(), "ill", epsilon=1, method="groups").marginals is None
+
+
+def test_cells_that_do_not_fit_the_counts_are_refused():
+    document = json.loads(dpx.permutation_importance(table(), model(), "ill", epsilon=5).to_json())
+    del document["receipt"]["request"]["spec"]["partitions"][0]
+    with pytest.raises(dpx.InputError, match="damaged"):
+        dpx.from_json(json.dumps(document))
+
+
+def test_what_is_public_is_said():
+    bought = dpx.permutation_importance(table(), model(), "ill", epsilon=5)
+    assert "the cells" in bought.receipt.guarantee
+    grouped = dpx.permutation_importance(table(), model(), "ill", epsilon=5, method="groups")
+    assert "the cells" not in grouped.receipt.guarantee
