@@ -30,7 +30,8 @@ def main() -> None:
     diagrams = {f"flow-{name.replace('_', '-')}": module.diagram() for name, module in modules.items()}
     diagrams["flow-paper-pdp"] = PAPER_PDP
     for name, flow in diagrams.items():
-        figure = Figure(figsize=(8.5, 2.6), layout="constrained")
+        size = max(1.0, (1 + max(flow.layer(stage) for stage in flow.stages)) / 5)
+        figure = Figure(figsize=(8.5 * size, 2.6 * size), layout="constrained")
         FigureCanvasAgg(figure)
         flow.plot(figure.add_subplot())
         figure.savefig(DOCS / "pictures" / f"{name}.png", dpi=110)

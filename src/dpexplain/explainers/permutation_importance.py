@@ -86,7 +86,7 @@ def diagram() -> DataFlow:
     stages = {
         "table": "private rows",
         "counts": "rows in each public cell of each feature",
-        "rows": "changes of each row's loss with other values: of the histograms, or of other rows of a small group",
+        "rows": "changes of losses with other values, of the histograms or of other rows in a small group",
         "base": "sum of the losses as the rows are, and their number where it is private",
         "limit": "a limit that shrinks a wanted number of rows or groups",
         "changes": "sum of the changes, each row's or group's limited",
