@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -155,10 +156,10 @@ def _graded(name: str, column: Column, cells: int, most_whole: int) -> Partition
         return partition_of(name, column, WHOLE_NUMBERS if few else cells)
     even = max(1, cells // 3)
     width = float(column.values) if column.integer else column.high - column.low
-    least = 1.0 if column.integer else width / 10_000
+    least = 1.0 if column.integer else max(width / 10_000, math.ulp(0.0))
     parts = np.concatenate([np.linspace(0, width, even + 1), np.geomspace(least, width, max(1, cells - even))])
     edges = column.low + np.unique(np.rint(parts) if column.integer else parts)
     edges[-1] = column.high + 1 if column.integer else column.high
     edges = np.unique(edges - 0.5 if column.integer else edges)
-    middles = (edges[:-1] + edges[1:]) / 2
+    middles = edges[:-1] / 2 + edges[1:] / 2  # a sum may be too large
     return Partition(name, tuple(map(float, middles)), tuple(map(float, edges)))

@@ -36,6 +36,7 @@ from dpexplain.explainers import (
     transparency,
 )
 from dpexplain.explainers.outlook import Outlook, Setting
+from dpexplain.results import Marginals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,13 +144,14 @@ def plan(
     delta: Any = 1e-6,
     label: Any = None,
     features: Sequence[str] | None = None,
+    marginals: Marginals | None = None,
 ) -> Forecast:
     """The error at a given epsilon, or the epsilon for a wanted error, for a table of about n rows.
 
     Touches no data and no ledger. Where the number of rows is private, `rows_hint` is the hint that the table has, by
-    which its grids are chosen; n is your own guess, by which the error is told. `max_error` is the half-width of the
-    95 % interval of each value, before smoothing. `label` and `features` are those of the model, for explainers that
-    measure it by a target.
+    which grids, draws and forms are chosen; n is your own guess, by which the error is told. `max_error` is the
+    half-width of the 95 % interval of each value, before smoothing. `label` and `features` are those of the model, for
+    explainers that measure it by a target; `marginals` were released before, for explainers that draw from them.
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
@@ -158,7 +160,7 @@ def plan(
     span = output if isinstance(output, PublicRange) else PublicRange(*output)
     neighbours = Neighbours(Relation.parse(relation), unit)
     hint = int(n) if neighbours.rows_public else rows_hint
-    setting = Setting(domain, span, neighbours, int(n), hint, label, features)
+    setting = Setting(domain, span, neighbours, int(n), hint, label, features, marginals)
     options = []
     pure = [] if type(request) in NEEDS_DELTA else [Budget(1)]
     for budget in [*pure, Budget(1, delta)]:

@@ -192,8 +192,8 @@ def test_targets_of_every_kind_mean_the_same(make_table, people, forest):
 def test_the_limit_shrinks_about_as_many_groups_as_wanted(make_table, people):
     """Without noise the chosen limit is the one with the wanted number above it, and nothing is above the next."""
     table = make_table(people, exact=True, domain=WIDE, budget=dpx.Budget(1000))
-    whole = permutation_importance(table, simple(), "spent", epsilon=200, clip=math.inf)
-    limited = permutation_importance(table, simple(), "spent", epsilon=200)
+    whole = permutation_importance(table, simple(), "spent", epsilon=200, clip=math.inf, method="groups")
+    limited = permutation_importance(table, simple(), "spent", epsilon=200, method="groups")
     np.testing.assert_allclose(limited.scores, whole.scores, rtol=0.02)
     assert limited.limit < whole.limit / 8  # the largest limit would waste noise
     tight = permutation_importance(table, simple(), "spent", epsilon=0.05)

@@ -53,5 +53,8 @@ def marginals_of(path: Path | None) -> Marginals | None:
     found = from_json(path)
     known = found if isinstance(found, Marginals) else getattr(found, "marginals", None)
     if not isinstance(known, Marginals):
-        raise InputError(f"{path} has no marginals.", hint="give a file that `dpexplain marginals` wrote")
+        raise InputError(
+            f"{path} has no marginals.",
+            hint="give a file of `dpexplain marginals`, or of a command that bought some",
+        )
     return known

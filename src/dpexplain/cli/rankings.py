@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 from dpexplain.cli.marginals import marginals_of
-from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Price, Target, once, option
+from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Price, Source, Target, once, option
 from dpexplain.cli.project import Project
 from dpexplain.cli.release import Task, release
 from dpexplain.core.domain import Domain
@@ -24,9 +23,7 @@ def importance(
     marginals: MarginalsFile = None,
     price: Price,
     loss: Annotated[str, option("--loss", "NAME", "squared, absolute, log or accuracy.")] = "squared",
-    method: Annotated[
-        str, option("--method", "NAME", "default, marginals, groups, or paper for the published design.")
-    ] = "default",
+    method: Source = "default",
     mechanism: Mechanism = None,
     n: Guess = None,
     call: Call,
@@ -49,7 +46,7 @@ def importance(
     def ask(_domain: Domain, _model: Model) -> Task:
         request = PermutationImportance(target=aim, features=once(feature) or None, **options)
         lead = "how much worse the model predicts when the values of one column are replaced by other people's"
-        return Task(request, partial(permutation_importance.explain, marginals=known), "Importance", lead)
+        return Task(request, permutation_importance.explain, "Importance", lead, known)
 
     release(call, price, ask, n=n)
 

@@ -25,7 +25,7 @@ from dpexplain.models import Model
 from dpexplain.planning import Forecast
 from dpexplain.planning import plan as forecast_of
 from dpexplain.render import text as words
-from dpexplain.results import Curve, Result
+from dpexplain.results import Curve, Marginals, Result
 
 SOME_SIZES = (1_000, 10_000, 100_000)
 USUAL_DELTA = 1e-6
@@ -39,9 +39,11 @@ class Task:
     explain: Callable[..., Any]  # (table, model, request, cost=...) -> a result, or several of one release
     title: str
     lead: str
+    marginals: Marginals | None = None  # that were released before, for explainers that draw from them
 
     def results(self, table: PrivateTable, model: Model, cost: Cost | None) -> list[Result]:
-        answer = self.explain(table, model, self.request, cost=cost)
+        known = {} if self.marginals is None else {"marginals": self.marginals}
+        answer = self.explain(table, model, self.request, cost=cost, **known)
         return [answer] if isinstance(answer, Result) else list(answer)
 
 
@@ -225,6 +227,7 @@ def _forecast(
         delta=USUAL_DELTA if budget.delta is None else budget.delta,
         label=model.label,
         features=model.features(domain),
+        marginals=task.marginals,
     )
     own = tuple(option for option in both.options if option.definition == budget.definition.value)
     if not own:

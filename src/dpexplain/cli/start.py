@@ -26,7 +26,7 @@ version = "1"               # of the data; the same request on the same version 
 relation = "???"            # "replace-one": the number of rows is public; "add-remove": it is not
 # unit = {{column = "person_id", max_rows = 4}}   # when a person may have several rows
 # row_id = "id"
-# rows_hint = 20000              # a public guess where the number of rows is private; grids are chosen by it
+# rows_hint = 20000              # a public guess where the number of rows is private; forecasts go by it
 
 [budget]
 epsilon = "???"             # the most that may ever be spent on these people, e.g. 2.0; compare with `dpexplain plan`

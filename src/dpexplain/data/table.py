@@ -44,7 +44,7 @@ class PrivateTable:
     unit      `Unit("patient_id", max_rows=4)` when a person may have several rows
     row_id    a declared id column, for dealing rows to parts where the order of rows may not be used
     analyst   who asks; the account may hold a limit for this analyst
-    rows_hint a public guess of the number of rows where that is private; only grids are chosen by it
+    rows_hint a public guess of the number of rows where that is private; forecasts choose grids and forms by it
     """
 
     def __init__(

@@ -37,7 +37,8 @@ from dpexplain.losses import Loss
 from dpexplain.results import Marginals
 
 NORMS = {Law.LAPLACE: "sum", Law.GAUSSIAN: "euclidean", Law.CUBE: "largest"}  # what a group's changes are limited in
-WORTH = 240  # times the noise of a count: from so many rows on, histograms are worth their part of the price
+WORTH = 240  # times the noise of a count: from so many rows on, histograms are worth their part of the price,
+CROWDED = 5  # unless the noise of the cells of one of them adds up to more than a fifth of the rows
 UNKNOWN_ROWS = 10_000  # what cells are chosen by where the number of rows is private and no hint was given
 LIMITS = 25  # each sqrt(2) times smaller than the one before
 SHRUNK = 10  # times the noise, in groups: so many groups are shrunk; and enough of them that the selection can tell
@@ -66,6 +67,8 @@ def resolve(
     rule = assignment_for(neighbours, None) if assignment is None else assignment
     K = loss.range.levels
     if request.method == "paper":
+        if marginals is not None:
+            raise InputError('method="paper" has no use for marginals.', hint="leave them out")
         if not neighbours.rows_public:
             raise InputError(
                 'method="paper" permutes the rows of a table whose number of rows is public.',
@@ -81,6 +84,8 @@ def resolve(
             mechanism=Law.LAPLACE.value if request.mechanism is None else request.mechanism,
         )
     law = _law(request, cost)
+    if marginals is not None and request.method == "groups":
+        raise InputError('method="groups" has no use for marginals.', hint="leave them out")
     paid = () if marginals is not None else _partitions(request, features, domain, neighbours, rows, cost)
     known = None if marginals is None else marginals.receipt.entry.payload_hash
     if marginals is not None:
@@ -106,7 +111,7 @@ def resolve(
             loners=loners,
             draws=draws,
             norm=NORMS[law],
-            limits=_limits(request, loss, NORMS[law], group, len(features)),
+            limits=_limits(request, loss, NORMS[law], 1 if drawn else 2 * group, len(features)),
             # one row counts as much as its largest move of the base, so the count fits under the same bound
             count_weight=0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K,
         )
@@ -136,8 +141,8 @@ def _partitions(
     counts_cost, _ = split(cost, request.marginals_share)
     cells = histograms.cells_for(features, domain, neighbours, UNKNOWN_ROWS if rows is None else rows, counts_cost)
     noise = histograms.forecast(histograms.Spec(cells, None), neighbours, counts_cost)["counts"]
-    worth = request.method == "marginals" or (rows is not None and rows >= WORTH * noise.std)
-    return cells if worth else ()
+    needed = noise.std * max(WORTH, CROWDED * max(p.size for p in cells))
+    return cells if request.method == "marginals" or (rows is not None and rows >= needed) else ()
 
 
 def _group(rule: Assignment, neighbours: Neighbours, draws: int) -> int:
@@ -147,10 +152,12 @@ def _group(rule: Assignment, neighbours: Neighbours, draws: int) -> int:
     return draws + 2 if neighbours.unit is None else neighbours.rows * (draws + 3)
 
 
-def _limits(request: PermutationImportance, loss: Loss, norm: str, group: int, M: int) -> tuple[int, ...]:
-    """What the limit is chosen from, the largest first: one that shrinks no group of twice the usual size."""
+def _limits(request: PermutationImportance, loss: Loss, norm: str, rows: int, M: int) -> tuple[int, ...]:
+    """What the limit is chosen from, the largest first: one that shrinks nothing of up to so many rows. A group may
+    have twice the usual size.
+    """
     K = loss.range.levels
-    top = 2 * group * K * {"sum": M, "largest": 1, "euclidean": math.isqrt(M - 1) + 1}[norm]
+    top = rows * K * {"sum": M, "largest": 1, "euclidean": math.isqrt(M - 1) + 1}[norm]
     if request.clip is None:
         return tuple(math.ceil(top / math.sqrt(2) ** step) for step in range(LIMITS))
     steps = request.clip / loss.range.width * K
@@ -166,6 +173,8 @@ def _features(request: PermutationImportance, domain: Domain, uses: Sequence[str
         )
     used = [name for name in domain if name != request.target] if uses is None else list(uses)
     features = used if request.features is None else list(request.features)
+    if not features:
+        raise InputError("the model uses no column.", hint="say which ones with Model(features=[...])")
     for feature in features:
         domain.column(feature)
     if request.target in features:

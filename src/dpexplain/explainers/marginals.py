@@ -147,7 +147,7 @@ def share_of(value: Any) -> Fraction:
     """The part of a price that is paid for marginals."""
     try:
         share = Fraction(value).limit_denominator(10**6)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, ArithmeticError):
         share = Fraction(0)
     if isinstance(value, bool) or not 0 < share < 1:
         raise InputError(f"marginals_share lies between 0 and 1; got {value!r}."[:200])
@@ -197,6 +197,8 @@ def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) 
     if not isinstance(found, Marginals):
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.")
     receipt = found.receipt
+    if "partitions" not in receipt.request["spec"] or "counts" not in found.released["parts"]:
+        raise InputError("this release has no marginals.", hint="dpx.marginals(table, epsilon=...) releases some")
     if receipt.request["table"] != table.identity:
         raise InputError("these marginals were released from another table, or from another version of it.")
     stored = table.door.account.find(digest(receipt.request))

@@ -8,6 +8,7 @@ from typing import Any
 
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours
+from dpexplain.results import Marginals
 
 LEVEL = 0.95
 
@@ -17,6 +18,7 @@ class Setting:
     """All that is public about a release: the domain, the model's output range, label and columns, who is protected.
 
     rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
+    marginals  that were released before, where they will be handed over
     """
 
     domain: Domain
@@ -26,6 +28,7 @@ class Setting:
     hint: int | None
     label: Any = None
     features: Sequence[str] | None = None
+    marginals: Marginals | None = None
 
 
 @dataclass(frozen=True)

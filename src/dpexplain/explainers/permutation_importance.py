@@ -36,7 +36,6 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engine import map_sum
-from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers.importance_forecast import forecast, resolve
 from dpexplain.explainers.importance_request import PermutationImportance as PermutationImportance
@@ -68,7 +67,7 @@ def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Out
     neighbours = setting.neighbours
     spec = resolve(
         request, setting.domain, setting.output, neighbours, setting.hint, cost,
-        label=setting.label, uses=setting.features,
+        label=setting.label, uses=setting.features, marginals=setting.marginals,
     )  # fmt: skip
     parts = forecast(spec, neighbours, cost)
     noise = parts["errors" if spec.paper else "changes"]
@@ -119,8 +118,6 @@ def explain(
     """Release the importances of `request` for `cost`."""
     if marginals is not None:
         histograms.known_marginals(table, marginals)
-        if request.method in ("paper", "groups"):
-            raise InputError(f'method="{request.method}" has no use for marginals.', hint="leave them out")
     spec = resolve(
         request,
         table.domain,

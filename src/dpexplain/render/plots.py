@@ -146,7 +146,7 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     ax.grid(axis="x", alpha=0.25)
     ax.legend(fontsize=7, frameon=False, loc="best")
     ax.set_title(_label(ranking.title, 64), fontsize=11, loc="left")
-    _note(ax, ranking, width=84)
+    _note(ax, ranking, f"{ranking.caveat} " if ranking.caveat else "", width=84)
     return ax
 
 

@@ -54,7 +54,7 @@ def forecast_text(forecast: Forecast) -> str:
 def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
     """Pure and zCDP side by side, for one or several numbers of rows."""
     first = forecasts[0]
-    rug = any(option.rug_error is not None for option in first.options)
+    rug = any(option.rug_error is not None for forecast in forecasts for option in forecast.options)
     head = ["rows", "account", "epsilon", "rho", "noise", "points", "± each", "± all at once"]
     table = _table(*head, *(["± rug"] if rug else []))
     for forecast in forecasts:
@@ -68,7 +68,7 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
                 str(option.points),
                 _number(option.error),
                 _number(option.band),
-                *([] if option.rug_error is None else [f"{option.rug_error:,.0f} rows"]),
+                *([] if not rug else [""] if option.rug_error is None else [f"{option.rug_error:,.0f} rows"]),
             )
     return Group(
         f"Forecast: {escape(first.label)}; protects {escape(first.neighbours.describe())}.",
@@ -226,7 +226,8 @@ def ranking_view(ranking: Ranking) -> RenderableType:
     lines = zip(ranking.items, ranking.values, low, high, sure, strict=True)
     for place, (item, value, a, b, p) in enumerate(list(lines)[: 4 * LINES], 1):
         table.add_row(str(place), escape(item), _number(value), f"{_number(a)} to {_number(b)}", p)
-    return Group(f"[bold]{escape(ranking.title)}[/bold]", table)
+    caveat = [escape(ranking.caveat)] if ranking.caveat else []
+    return Group(f"[bold]{escape(ranking.title)}[/bold]", table, *caveat)
 
 
 def attribution_view(attribution: Attribution) -> RenderableType:

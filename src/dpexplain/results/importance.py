@@ -51,6 +51,13 @@ class Importance(Ranking):
     def _paper(self) -> bool:
         return bool(self.spec["method"] == "paper")
 
+    @property
+    def caveat(self) -> str:
+        said = "These intervals show the noise of the sums alone, not the chance in which other values the rows met"
+        if self.spec["marginals"] is None and not self.spec.get("partitions"):
+            return f"{said}."
+        return f"{said}, nor the noise of the histograms they came from, by which columns with many rare values gain."
+
     @cached_property
     def marginals(self) -> Marginals | None:
         """The histograms that a part of the price bought, to be used again; None if other values came from earlier ones
@@ -174,6 +181,8 @@ class Importance(Ranking):
         result.base_interval()
         if result.marginals is not None:
             Marginals.rebuild(receipt, released, {})
+            if result.marginals.features != list(result.candidates) or result.spec["marginals"] is not None:
+                raise ValueError("the histograms do not fit the features")
         return result
 
 

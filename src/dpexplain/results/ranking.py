@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Ranking(Result):
     """Items, the best first. `values`, `interval` and `to_frame` all stand in that order.
 
-    Intervals cover the exact score of the (cleaned) table. `order_probability` says how sure the order is: for each
-    item, the probability that it truly stands above the next one, if nothing else is known about the two.
+    Intervals cover the exact score of the (cleaned) table; `caveat` says what they leave out. `order_probability` says
+    how sure the order is: for each item, the probability that it truly stands above the next one, if nothing else is
+    known about the two.
     """
 
     quantity: ClassVar[str] = "score"  # what the values are, for axes and tables
@@ -37,6 +38,11 @@ class Ranking(Result):
     @abstractmethod
     def title(self) -> str:
         """What is drawn, in words."""
+
+    @property
+    def caveat(self) -> str:
+        """What a reader should know about the intervals."""
+        return ""
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -69,9 +70,21 @@ def test_marginals_are_bought_from_so_many_rows_on_as_the_noise_of_a_count_allow
         for rows in (100, 1_000, 10_000, 100_000, 10**6):
             spec = resolved(rows, cost, neighbours)
             noise = forecasts.forecast(resolved(rows, cost, neighbours, method="marginals"), neighbours, cost)["counts"]
-            assert bool(spec.partitions) == spec.drawn == (rows >= forecasts.WORTH * noise.std)
+            assert max(p.size for p in resolved(rows, cost, neighbours, method="marginals").partitions) <= 101
+            assert bool(spec.partitions) == spec.drawn
+            if rows < forecasts.WORTH * noise.std or rows >= 505 * noise.std:
+                assert spec.drawn == (rows >= 505 * noise.std)
             seen.add(spec.drawn)
     assert seen == {False, True}
+
+
+def test_so_many_categories_that_their_noise_adds_up_are_no_reason_to_buy():
+    """Else most of what is drawn would be values that nobody has, and a column that says nothing would come first."""
+    domain = dpx.Domain({**DOMAIN, "zip": dpx.Categorical([str(i) for i in range(20_000)])})
+    for uses, drawn in ((USES, True), ([*USES, "zip"], False)):
+        request = PermutationImportance(target="ill")
+        spec = forecasts.resolve(request, domain, PublicRange(0, 1), REPLACE, 20_000, pure(1), uses=uses)
+        assert spec.drawn == drawn
 
 
 def test_groups_where_nothing_is_known_about_the_number_of_rows():
@@ -101,6 +114,13 @@ def test_all_parts_together_cost_the_price():
     assert resolved(10**6, pure(1), marginals_share="0.5").marginals_share == Fraction(1, 2)
 
 
+def test_no_limit_is_what_a_row_or_a_group_can_reach_at_most():
+    spec, K = resolved(10**6, pure(1), method="marginals", clip=float("inf")), 2**18
+    assert spec.limits == (3 * K,)
+    grouped = resolved(10**6, pure(1), method="groups", clip=float("inf"), repeats=1)
+    assert grouped.limits == (2 * 2 * 3 * K,)
+
+
 def test_more_draws_where_they_are_worth_their_predictions():
     assert resolved(100, pure(0.1), method="marginals").draws < resolved(10**6, pure(1), method="marginals").draws
     assert resolved(10**6, pure(1), repeats=2).draws == 2
@@ -112,6 +132,10 @@ def test_the_outlook_tells_the_noise_of_the_histograms():
     spec = resolved(10**6, pure(1))
     assert told["default"].rug_error == forecasts.forecast(spec, REPLACE, pure(1))["counts"].halfwidth(0.95)
     assert told["groups"].rug_error is None
+    with_known = replace(setting, marginals=dpx.marginals(table(), USES, epsilon=1))
+    known = outlook(PermutationImportance(target="ill"), with_known, pure(1))
+    assert known.rug_error is None
+    assert known.error < told["default"].error
 
 
 @pytest.mark.parametrize(
@@ -121,6 +145,7 @@ def test_the_outlook_tells_the_noise_of_the_histograms():
         ({"marginals_share": 0}, "marginals_share lies between 0 and 1"),
         ({"marginals_share": 1}, "marginals_share lies between 0 and 1"),
         ({"marginals_share": True}, "marginals_share lies between 0 and 1"),
+        ({"marginals_share": "1/0"}, "marginals_share lies between 0 and 1"),
         ({"marginals_share": "much"}, "marginals_share lies between 0 and 1"),
     ],
 )
@@ -174,9 +199,51 @@ def test_a_saved_result_has_its_marginals():
     assert dpx.permutation_importance(data, model(), "ill", epsilon=1, method="groups").marginals is None
 
 
-def test_cells_that_do_not_fit_the_counts_are_refused():
+def test_a_release_without_marginals_is_not_taken_for_some():
+    data = table()
+    grouped = dpx.permutation_importance(data, model(), "ill", epsilon=1, method="groups")
+    made_up = dpx.Marginals(grouped.receipt, grouped.released)
+    with pytest.raises(dpx.InputError, match="this release has no marginals"):
+        dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=made_up)
+
+
+def test_a_model_that_uses_nothing():
+    nothing = dpx.Model(lambda rows: np.full(len(rows), 0.5), output=(0, 1), features=[], name="m", version="1")
+    for method in ("default", "groups", "marginals"):
+        with pytest.raises(dpx.InputError, match="uses no column"):
+            dpx.permutation_importance(table(), nothing, "ill", epsilon=1, method=method)
+
+
+@pytest.mark.parametrize("high", [1.7e308, 5e-324])
+def test_the_widest_and_the_narrowest_column(high):
+    domain = dpx.Domain({**DOMAIN, "pay": dpx.Numeric(0, high)})
+    data = dpx.PrivateTable(
+        frame().assign(pay=0.0), domain=domain, budget=dpx.Budget(100), relation="replace-one",
+        ledger="sqlite:///:memory:", name="t",
+    )  # fmt: skip
+    found = dpx.permutation_importance(data, model(), "ill", epsilon=5, method="marginals")
+    assert dpx.from_json(found.to_json()) == found
+
+
+def test_what_the_intervals_leave_out_is_said():
+    by_rows = dpx.permutation_importance(table(), model(), "ill", epsilon=5, method="groups")
+    drawn = dpx.permutation_importance(table(), model(), "ill", epsilon=5)
+    assert "chance" in by_rows.caveat
+    assert "histograms" not in by_rows.caveat
+    assert "histograms" in drawn.caveat
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spec: spec["partitions"].pop(),
+        lambda spec: spec["partitions"].reverse(),
+        lambda spec: spec.update(marginals="0" * 64),
+    ],
+)
+def test_cells_that_do_not_fit_the_counts_are_refused(change):
     document = json.loads(dpx.permutation_importance(table(), model(), "ill", epsilon=5).to_json())
-    del document["receipt"]["request"]["spec"]["partitions"][0]
+    change(document["receipt"]["request"]["spec"])
     with pytest.raises(dpx.InputError, match="damaged"):
         dpx.from_json(json.dumps(document))
 
