@@ -115,13 +115,13 @@ class Partition:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Partition:
-        edges = value["edges"]
-        found = cls(value["feature"], tuple(value["labels"]), None if edges is None else tuple(edges))
-        if not isinstance(found.feature, str) or not found.labels:
+        feature, labels, edges = value["feature"], value["labels"], value["edges"]
+        if not isinstance(feature, str) or not isinstance(labels, list) or not labels:
             raise ValueError("no partition of ours")
-        if found.edges is not None and not (
-            len(found.edges) == found.size + 1 and all(a < b for a, b in itertools.pairwise(found.edges))
-        ):
+        if edges is None:
+            return cls(feature, tuple(labels), None)
+        found = cls(feature, tuple(map(float, labels)), tuple(map(float, edges)))
+        if len(edges) != found.size + 1 or not all(a < b for a, b in itertools.pairwise(found.edges or ())):
             raise ValueError("no partition of ours")
         return found
 
@@ -135,8 +135,7 @@ def partition_of(feature: str, column: Column, cells: int) -> Partition:
         edges = np.append(np.arange(column.low, column.high + 1, width), column.high + 1) - 0.5
     else:
         edges = np.linspace(column.low, column.high, cells + 1)
-    middles = (edges[:-1] + edges[1:]) / 2
-    return Partition(feature, tuple(map(float, middles)), tuple(map(float, edges)))
+    return _between(feature, edges)
 
 
 def cells_of(
@@ -161,5 +160,10 @@ def _graded(name: str, column: Column, cells: int, most_whole: int) -> Partition
     edges = column.low + np.unique(np.rint(parts) if column.integer else parts)
     edges[-1] = column.high + 1 if column.integer else column.high
     edges = np.unique(edges - 0.5 if column.integer else edges)
-    middles = edges[:-1] / 2 + edges[1:] / 2  # a sum may be too large
-    return Partition(name, tuple(map(float, middles)), tuple(map(float, edges)))
+    return _between(name, edges)
+
+
+def _between(feature: str, edges: NDArray[Any]) -> Partition:
+    """Cells between these edges."""
+    middles = edges[:-1] / 2 + edges[1:] / 2  # the sum of two may be too large
+    return Partition(feature, tuple(map(float, middles)), tuple(map(float, edges)))
