@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 
 from commands import answer, refusal
 from dpexplain.cli.app import run
+from dpexplain.explainers import influence_forecast
 from dpexplain.ledger import open_ledger
 from dpexplain.results import from_json
 
@@ -76,6 +78,23 @@ def test_how_many_predictions(project, capsys):
         told = answer(capsys, "influence", "--set", "age,sex", "--epsilon", "0.9", "--most-predictions", most)
         draws.append(from_json(Path(told["results"][0]["json"])).spec["draws"])
     assert draws[0] == 1 < draws[1]
+
+
+@pytest.mark.parametrize("kind", [["--set", "age,sex"], ["--aggregate", "shapley"], ["--given", "sex"]])
+def test_chance_above_the_noise_is_refused_and_told_how_to_go_on(project, capsys, monkeypatch, kind):
+    monkeypatch.setattr(influence_forecast, "PREDICTIONS", 1)
+    asked = ["influence", *kind, "--epsilon", "0.9"]
+    error = refusal(capsys, 2, *asked)
+    assert "would outweigh the noise: it takes" in error["message"]
+    assert error["spent"] == "Nothing was spent."
+    number = re.match(r"most_predictions=([\d_]+) takes them", error["hint"])[1]
+    assert f"{int(number):,} predictions" in error["message"]
+    assert open_ledger(f"sqlite:///{project / 'budget.db'}").statement("people").spent.amount == 0
+    told = answer(capsys, *asked, "--most-predictions", number)
+    assert told["spent_now"] is True
+    assert from_json(Path(told["results"][0]["json"])).caveat == ""
+    few = answer(capsys, *asked, "--most-predictions", "1")
+    assert "more than the noise" in from_json(Path(few["results"][0]["json"])).caveat
 
 
 def test_a_report_for_a_person(project, capsys):

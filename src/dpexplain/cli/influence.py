@@ -4,7 +4,6 @@ a report for a person.
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +33,6 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.explainers import influence as influences
 from dpexplain.explainers import transparency as reports
-from dpexplain.explainers.influence_request import PREDICTIONS
 from dpexplain.explainers.persons import read_persons
 from dpexplain.models import Model
 from dpexplain.results.transparency import TransparencyReport, TransparencyReports
@@ -73,8 +71,9 @@ def influence(
         int | None, option("--samples", "N", "Draws for each row, or drawn orders. Default: by forecast.")
     ] = None,
     most_predictions: Annotated[
-        int, option("--most-predictions", "N", "How many predictions the forecast of a table may take.")
-    ] = PREDICTIONS,
+        int | None,
+        option("--most-predictions", "N", "For a table. Default: enough for chance below the noise, or refused."),
+    ] = None,
     exact: Annotated[
         bool | None, option("--exact/--no-exact", None, "Shapley, Banzhaf: ask about all sets of columns.")
     ] = None,
@@ -113,7 +112,7 @@ def influence(
             mechanism=mechanism,
         )
         lead = LEADS.get(request.quantity, "influences")
-        return Task(request, partial(influences.explain, marginals=known), "Influence", lead)
+        return Task(request, influences.explain, "Influence", lead, known)
 
     if quantity not in influences.PERSON or known is None:
         release(call, price, ask, n=n)

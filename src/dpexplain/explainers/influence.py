@@ -15,8 +15,9 @@ Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), 
 Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
              intervals and words are post-processing. With marginals that were released before, all is for the sums.
              Draws are as many as keep the Monte Carlo error below half of the noise; a feature with no more points than
-             that is gone through point by point. Both end at `most_predictions`; what is left of the Monte Carlo error
-             is in the intervals, and where it outweighs the noise, the result says so.
+             that is gone through point by point. Where chance would still outweigh the noise, the request is refused,
+             unless the caller says by `most_predictions` where the work ends; what is left of the Monte Carlo error is
+             in the intervals, and where it outweighs the noise, the result says so.
              `explainers/influence_statistic.py` has `statistic` and `sensitivity`, and the spec that they take;
              `explainers/influence_forecast.py` has all that is chosen by forecast before any row is touched.
 References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
@@ -42,7 +43,7 @@ from dpexplain.engine import map_sum
 from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import persons
-from dpexplain.explainers.influence_forecast import forecast, orders_for, resolve, sampling_error
+from dpexplain.explainers.influence_forecast import ORDERS, forecast, resolve, sampling_error, settled
 from dpexplain.explainers.influence_request import PERSON as PERSON
 from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.influence_request import Item
@@ -66,7 +67,7 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
         return persons.outlook(request, setting, cost)
     spec = resolve(
         request, setting.domain, setting.output, setting.neighbours, setting.hint, cost,
-        label=setting.label, uses=setting.features,
+        label=setting.label, uses=setting.features, marginals=setting.marginals,
     )  # fmt: skip
     parts = forecast(spec, setting.neighbours, cost)
     noise, x = parts["influences"], spec.base_weight
@@ -121,16 +122,16 @@ def explain(
     if cost is None:
         raise InputError("influences over a table have a price.", hint="epsilon=0.5, for example")
     _check_marginals(table, request, marginals)
-    settings = {"label": model.label, "uses": model.features(table.domain), "marginals": marginals}
-    public = (request, table.domain, model.output, table.neighbours, table.rows_hint, cost)
-    spec = resolve(*public, **settings)
-    predictor = model.checked(table.domain)
-    asker = Asker.of(predictor, spec.outcome, table.domain)
-    if spec.samples is not None and request.samples is None:
-        known = {} if marginals is None else histograms.references(spec.names, marginals, table.domain)
-        facts = (table.neighbours, table.rows_hint, cost, request.most_predictions, known)
-        orders, ended = orders_for(spec, asker, *facts)
-        spec = replace(resolve(*public, **settings, orders=orders), ended=ended)
+    facts, uses = (table.neighbours, table.rows_hint, cost), model.features(table.domain)
+
+    def concrete(asked: InfluenceRequest, orders: int = ORDERS) -> Spec:
+        settings = {"label": model.label, "uses": uses, "marginals": marginals, "orders": orders}
+        return resolve(asked, table.domain, model.output, *facts, **settings)
+
+    spec = concrete(request)
+    asker = Asker.of(model.checked(table.domain), spec.outcome, table.domain)
+    known = {} if marginals is None else histograms.references(spec.names, marginals, table.domain)
+    spec = settled(request, spec, concrete, asker, *facts, known)
     draws = spec.draws if spec.single else spec.plan.most_draws  # a plan may be large: made before anything is reserved
     job = _Job(table, asker, spec, draws, request.label, model.thread_safe)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,20 +27,23 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence_request import InfluenceRequest, set_of
+from dpexplain.explainers.influence_request import BLIND_PREDICTIONS, PREDICTIONS, InfluenceRequest, set_of
 from dpexplain.explainers.influence_statistic import DRAWN, Ended, Spec, sensitivity
 from dpexplain.games import BLOCK, Asker, Group, Outcome, exact_plan
 from dpexplain.games.plans import EXACT
 from dpexplain.grids import Partition, cells_of
 from dpexplain.reference import Reference, points_in
 from dpexplain.results import Marginals
-from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS
+from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS, heaviest_draw, rounded_up
 
 FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
 MOST_WEIGHTS = 2**26  # of a plan
 LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
 UNLIKE = 4  # times the variance between orders on even rows of the domain: that of a table may be so much larger
+FAR = 4  # times more than can be drawn: what no other noise of other orders makes good
+LAST_DIGITS = 1e-9  # by which floats in a result may differ from those of a forecast
+SURE = 0.999  # of the interval that a count is taken to lie in
 UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
@@ -221,7 +225,7 @@ def _with_draws(
         return spec
     else:
         each = _each(spec, rows)
-        draws, most = affordable(request.most_predictions // each), affordable(MOST_OUTCOMES)
+        draws, most = affordable(allowed(request, rows) // each), affordable(MOST_OUTCOMES)
         points_of_all = max(points.values()) if listing else 0
         needed = min(wanted, points_of_all) if listing else wanted
         whole = listing and most >= points_of_all
@@ -247,6 +251,13 @@ def _known(rows: int | None) -> int:
     return UNKNOWN_ROWS if rows is None else rows
 
 
+def allowed(request: InfluenceRequest, rows: int | None) -> int:
+    """How many predictions may be taken."""
+    if request.most_predictions is not None:
+        return request.most_predictions
+    return BLIND_PREDICTIONS if rows is None else PREDICTIONS
+
+
 def _taking_turns(spec: Spec, neighbours: Neighbours, cost: Cost, drawn: float, wanted: int) -> Spec:
     """So many draws for drawn orders or sets that noise and Monte Carlo error together are smallest."""
     assert spec.samples is not None
@@ -265,33 +276,147 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     return parts
 
 
+# Chance and noise -----------------------------------------------------------------------------------------------------
+
+
+def settled(
+    request: InfluenceRequest,
+    spec: Spec,
+    make: Callable[[InfluenceRequest, int], Spec],
+    asker: Asker,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+    known: Mapping[str, Reference],
+) -> Spec:
+    """The spec with its number of orders (or sets), where they are drawn by forecast.
+
+    Where chance would outweigh the noise, it is refused, unless the caller said where the work ends: to ask again with
+    more predictions would be another request, which costs again. Without a known number of rows there is nothing to
+    refuse by.
+
+    make   the spec of a request, with a number of orders
+    """
+    if request.samples is not None:
+        return spec
+    facts = (neighbours, rows, cost)
+    ordered = spec.samples is not None
+    between = between_orders(spec, asker, known) if ordered else 0.0
+
+    def taking(most: int | None) -> Spec:
+        """What becomes of the request with so many predictions."""
+        asked = replace(request, most_predictions=most)
+        if not ordered:
+            return make(asked, ORDERS)
+        orders, ended = orders_for(spec, between, partial(make, asked), *facts, allowed(asked, rows))
+        return replace(make(asked, orders), ended=ended)
+
+    def chance_taking(most: int) -> float:
+        return chance(taking(most), *facts, between)
+
+    found = taking(request.most_predictions) if ordered else spec
+    if request.most_predictions is None and rows is not None and found.ended is not None:
+        times = chance(found, *facts, between)
+        if times > 1:
+            questions = math.prod(_most_orders(spec)) if ordered else found.ended.most
+            listable = ordered and len(spec.names) <= EXACT
+            _refuse_chance(found.ended, questions, times, chance_taking, listable=listable)
+    return found
+
+
+def _refuse_chance(
+    ended: Ended, questions: int, times: float, taking: Callable[[int], float], *, listable: bool
+) -> None:
+    """Chance must not have more than once the variance of the noise.
+
+    questions   about a row that can be asked at most
+    taking      how many times the variance chance has with a number of predictions
+    listable    whether orders (or sets) are drawn that could all be gone through
+    """
+    said = "chance in what is drawn for each row would outweigh the noise"
+    number, most = ended.asked * ended.each, rounded_up(questions * ended.each)
+    while times > 1:
+        beyond = times * number > FAR * most and not ended.whole  # plans of many orders take time
+        if beyond or number >= most:
+            others = (
+                "a smaller price, fewer features, or exact=True" if listable else "a smaller price, or fewer features"
+            )
+            raise InputError(
+                f"{said}, and no number of predictions brings it below: a row is asked about at most {questions:,} "
+                "times.",
+                hint=f"{others}; most_predictions={most:_} draws as much as can be drawn, and the intervals say what "
+                "chance adds",
+            )
+        number = rounded_up(min(most, number * times))
+        times = taking(number)
+    raise InputError(
+        f"{said}: it takes {number:,} predictions to bring it below.",
+        hint=f"most_predictions={number:_} takes them; with a smaller number, or with samples=, the work ends there, "
+        "and the intervals say what chance adds",
+    )
+
+
+def chance(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost, between: float = 0.0) -> float:
+    """At most how many times the variance of the noise the Monte Carlo error will have, by the measure of the result.
+
+    The noise of a count may turn out to add nothing, and the count itself to be larger than it is (where it is less
+    sure than by half, nothing is said about the rows). Of a disparity, equal groups are the worst case: with a and b
+    rows, (1/a + 1/b) / (1/a^2 + 1/b^2) is at most (a + b) / 2, and 1 / (1/a^2 + 1/b^2) less than the square of that.
+
+    between   the variance between pairs of orders (or sets), in units of the range
+    """
+    noise, x, n = forecast(spec, neighbours, cost)["influences"], spec.base_weight, _known(rows)
+    unsure = spec.counts * noise.halfwidth(SURE) / spec.count_weight if spec.counts else 0.0
+    size = (n + min(unsure, n / 2)) / spec.blocks
+    listed = set(spec.names) <= set(spec.listed)
+    drawn = 0.0 if listed else size * _drawn_variance(spec, 1) * heaviest_draw(spec.samples, spec.draws)
+    sampled = 0.0 if spec.samples is None else between * (size * spec.K) ** 2 / math.ceil(spec.samples / 2)
+    level = noise.std**2 * (1 + (1 / x**2 if x else 0)) * (1 - LAST_DIGITS)
+    return (drawn + sampled) / level if level else math.inf if drawn + sampled else 0.0
+
+
 # Drawn orders and sets ------------------------------------------------------------------------------------------------
 
 
 def orders_for(
     spec: Spec,
-    asker: Asker,
+    between: float,
+    make: Callable[[int], Spec],
     neighbours: Neighbours,
     rows: int | None,
     cost: Cost,
     most_predictions: int,
-    known: Mapping[str, Reference],
 ) -> tuple[int, Ended | None]:
-    """So many orders (or sets) that neither their sampling error, on rows drawn from the `known` distributions and
-    evenly from the domain, nor the Monte Carlo error of one draw for each pair of them is more than half of the noise;
-    and what ended them before.
+    """So many orders (or sets) that neither their sampling error nor the Monte Carlo error of one draw for each pair of
+    them is more than half of the noise; and what ended them before.
+
+    The noise is that of `spec`. Other orders have another one, and where it is so much smaller that chance would
+    outweigh it, there are more of them. `make` tells the spec of a number of orders; `between` is their variance.
     """
     n, noise, paper = _known(rows), max(variance(spec, neighbours, cost), 1.0), spec.method == "paper"
-    sampled = (1 if known else UNLIKE) * (n * spec.K * max(_spread(spec, asker, known))) ** 2
     drawn = 0.0 if paper else _drawn_variance(spec, rows)  # paired rows have one draw
-    wanted = 2 * math.ceil(4 * max(sampled, drawn) / noise)
-    inputs, each = len(spec.names), _each(spec, rows)
-    questions = inputs if spec.aggregate == "shapley" else 1  # that an order, or a set, takes
-    most = max(LEAST_ORDERS, min(wanted, MOST_OUTCOMES // inputs // 2 * 2))
-    orders = max(LEAST_ORDERS, min(most, most_predictions // (each * questions) // 2 * 2))
+    wanted = max(LEAST_ORDERS, 2 * math.ceil(4 * max((n * spec.K) ** 2 * between, drawn) / noise))
+    each, (questions, technical) = _each(spec, rows), _most_orders(spec)
+    limit = max(LEAST_ORDERS, min(technical, most_predictions // (each * questions) // 2 * 2))
+    while not paper and wanted <= limit and (times := chance(make(wanted), neighbours, rows, cost, between)) > 1:
+        wanted = 2 * math.ceil(wanted / 2 * times)
+    orders = min(wanted, limit)
     if paper or orders >= wanted:
         return orders, None
-    return orders, Ended(asked=orders * questions, most=most * questions, each=each, whole=False)
+    return orders, Ended(asked=orders * questions, most=min(wanted, technical) * questions, each=each, whole=False)
+
+
+def _most_orders(spec: Spec) -> tuple[int, int]:
+    """How many questions an order (or a set) takes, and how many of them can be drawn at most."""
+    inputs = len(spec.names)
+    return inputs if spec.aggregate == "shapley" else 1, max(LEAST_ORDERS, MOST_OUTCOMES // inputs // 2 * 2)
+
+
+def between_orders(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> float:
+    """The variance between pairs of orders (or sets), in units of the range: on rows drawn from the `known`
+    distributions, or evenly from the domain, and then so much more as a table may have.
+    """
+    return float((1 if known else UNLIKE) * max(_spread(spec, asker, known)) ** 2)
 
 
 def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> tuple[float, ...]:

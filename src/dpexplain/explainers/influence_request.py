@@ -9,6 +9,7 @@ from typing import Any
 
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.errors import InputError
+from dpexplain.explainers.marginals import share_of
 from dpexplain.grids import WHOLE_NUMBERS
 
 Item = str | Sequence[str]
@@ -17,7 +18,9 @@ TABLE, PERSON = ("average", "group", "disparity"), ("individual", "actual")
 AGGREGATES = ("unary", "shapley", "banzhaf")
 MARGINALS_SHARE = Fraction(1, 5)
 MOST_SAMPLES = 10_000
-PREDICTIONS, MOST_PREDICTIONS = 2**25, 2**60
+MOST_PREDICTIONS = 2**60  # that a caller may name
+PREDICTIONS = 2**28  # without a name: a request that needs more is refused, where the number of rows is known
+BLIND_PREDICTIONS = 2**25  # where it is not, and nothing can be refused by it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +38,10 @@ class InfluenceRequest:
     outcome    "class" or "score" (default: a class if the model has a label), with the `threshold` of a class
     samples    draws of other values for each row; of drawn orders (Shapley) or sets (Banzhaf), their number
     most_predictions  how many predictions the forecast of a table may take, all rows together (at least one draw for
-               each row, or eight orders, are taken). Where chance would then outweigh the noise, the result says so,
-               and with how many it would not. It has no effect where `samples` are given
+               each row, or eight orders, are taken). Where chance then outweighs the noise, the result says so, and
+               with how many it would not. By default a request whose chance would outweigh the noise is refused, and
+               told how many predictions it takes; where the number of rows is private and there is no hint of it, the
+               work ends at 2^25 of them. It has no effect where `samples` are given
     exact      whether Shapley and Banzhaf values take all sets of inputs (default: up to 8 inputs, without `samples`)
     method     "default", or "paper": values from other rows by public pairings, Laplace noise, replace-one only
     cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike
@@ -55,7 +60,7 @@ class InfluenceRequest:
     outcome: str | None = None
     threshold: float | None = None
     samples: int | None = None
-    most_predictions: int = PREDICTIONS
+    most_predictions: int | None = None
     exact: bool | None = None
     method: str = "default"
     cells: int | None = None
@@ -77,8 +82,6 @@ class InfluenceRequest:
         self._check_people()
         _whole(self.samples, "samples", MOST_SAMPLES)
         _whole(self.cells, "cells", WHOLE_NUMBERS)
-        if self.most_predictions is None:
-            raise InputError("most_predictions is a number.", hint=f"leave it out for {PREDICTIONS:,}")
         _whole(self.most_predictions, "most_predictions", MOST_PREDICTIONS)
         if self.exact not in (None, True, False):
             raise InputError("exact is true, false or left out.")
@@ -86,7 +89,7 @@ class InfluenceRequest:
             raise InputError(
                 "exact belongs to Shapley and Banzhaf values.", hint='aggregate="shapley", or leave it out'
             )
-        object.__setattr__(self, "marginals_share", _share(self.marginals_share))
+        object.__setattr__(self, "marginals_share", share_of(self.marginals_share))
         PublicRandom(self.seed)
 
     def _check_items(self) -> None:
@@ -113,7 +116,7 @@ class InfluenceRequest:
             )
         if self.quantity in PERSON and self.method == "paper":
             raise InputError('method="paper" is about tables.', hint="leave it out")
-        if self.quantity in PERSON and self.most_predictions != PREDICTIONS:
+        if self.quantity in PERSON and self.most_predictions is not None:
             raise InputError("most_predictions is about tables.", hint="use samples for a person")
 
     @property
@@ -134,16 +137,6 @@ def _whole(value: Any, what: str, most: int) -> None:
     number = isinstance(value, int) and not isinstance(value, bool)
     if value is not None and not (number and 1 <= value <= most):
         raise InputError(f"{what} must be a whole number from 1 to {most}; got {value!r}."[:200])
-
-
-def _share(value: Any) -> Fraction:
-    try:
-        share = Fraction(value).limit_denominator(10**6)
-    except (TypeError, ValueError, OverflowError):
-        share = Fraction(0)
-    if isinstance(value, bool) or not 0 < share < 1:
-        raise InputError(f"marginals_share lies between 0 and 1; got {value!r}."[:200])
-    return share
 
 
 def set_of(item: Item) -> tuple[str, ...]:

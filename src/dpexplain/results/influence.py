@@ -245,7 +245,7 @@ class TableInfluence(Influence):
             return f"more cannot be drawn: a row is asked about at most {ended['most']:,} times"
         if ended is not None:
             most, needed = ended["most"] * ended["each"], SPARE * self._chance * ended["asked"] * ended["each"]
-            advised, banzhaf = _rounded_up(min(needed, most)), self.aggregate == "banzhaf"
+            advised, banzhaf = rounded_up(min(needed, most)), self.aggregate == "banzhaf"
             # with other sets, drawn Banzhaf values have another noise
             below = ended["whole"] or (needed <= most and not (banzhaf and spec["samples"]))
             return f"most_predictions={advised:_} would bring it {'below' if below else 'nearer to'} the noise"
@@ -393,11 +393,7 @@ class TableInfluence(Influence):
             _, noise = self._released
             m = (self._kappa[block, item] + self._lift + 2 * noise.std / self.counts[block]) / K
             spread = K * math.sqrt(m * (1 - m)) if 0 < m < 0.5 else spread
-        samples, draws = spec["samples"], spec["draws"]
-        # pairs of orders take turns with the draws; the heaviest draw bounds what all of them together vary by
-        pairs = math.ceil(samples / 2) if samples else 0
-        share = min(1.0, 2 * math.ceil(pairs / draws) / samples) if samples else 1 / draws
-        return spread * math.sqrt(share)
+        return spread * math.sqrt(heaviest_draw(spec["samples"], spec["draws"]))
 
     # Small groups -----------------------------------------------------------------------------------------------------
 
@@ -487,7 +483,14 @@ class TableInfluence(Influence):
             raise ValueError("no end of ours")
 
 
-def _rounded_up(number: float) -> int:
+def heaviest_draw(samples: int | None, draws: int) -> float:
+    """The part of an influence that its heaviest draw has, which bounds what all of them together vary by. Pairs of
+    drawn orders (or sets) take turns with the draws.
+    """
+    return 1 / draws if samples is None else min(1.0, 2 * math.ceil(math.ceil(samples / 2) / draws) / samples)
+
+
+def rounded_up(number: float) -> int:
     """To two digits."""
     whole = math.ceil(number)
     unit: int = 10 ** max(0, len(str(whole)) - 2)

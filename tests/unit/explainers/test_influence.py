@@ -22,7 +22,7 @@ from dpexplain.explainers import influence as qii
 from dpexplain.explainers import influence_forecast as forecasts
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers.influence import InfluenceRequest, influence
-from dpexplain.explainers.influence_request import MOST_SAMPLES
+from dpexplain.explainers.influence_request import BLIND_PREDICTIONS, MOST_SAMPLES, PREDICTIONS
 from dpexplain.explainers.outlook import Setting
 from dpexplain.games import Asker
 from dpexplain.reference import points_in
@@ -77,7 +77,7 @@ def resolved(neighbours=REPLACE_ONE, rows=10_000, cost=None, domain=DOMAIN, **op
         ({"most_predictions": 1.5}, "most_predictions must be a whole number from 1"),
         ({"most_predictions": True}, "most_predictions must be a whole number from 1"),
         ({"most_predictions": 2**60 + 1}, "most_predictions must be a whole number from 1"),
-        ({"most_predictions": None}, "most_predictions is a number"),
+        ({"most_predictions": "many"}, "most_predictions must be a whole number from 1"),
         ({"quantity": "actual", "row": {"age": 25}, "most_predictions": 99}, "most_predictions is about tables"),
         ({"cells": 0}, "cells must be a whole number from 1"),
         ({"cells": "many"}, "cells must be a whole number"),
@@ -264,9 +264,12 @@ def test_draws_follow_the_noise():
     spec = resolved(cost=pure(0.2), **pair)
     noise = forecasts.forecast(spec, REPLACE_ONE, pure(0.2))["influences"].std
     assert 0.45 < spec.K / 2 * math.sqrt(10_000 / spec.draws) / noise <= 0.5  # worst case against the noise
-    most = resolved(cost=pure(100), rows=10**6, **pair)
-    assert most.draws > 1
-    assert most.plan.asked * 10**6 <= InfluenceRequest().most_predictions == 2**25
+    for limit, given in ((2**25, {"most_predictions": 2**25}), (PREDICTIONS, {})):
+        most = resolved(cost=pure(100), rows=10**6, **pair, **given)
+        assert most.draws > 1
+        assert most.plan.asked * 10**6 <= limit <= 2**28
+    blind = resolved(ADD_REMOVE, None, pure(100), **pair)  # a hundred thousand rows are assumed
+    assert 2**24 < blind.plan.asked * 10**5 <= BLIND_PREDICTIONS == 2**25
     assert resolved(cost=pure(1), samples=7, **pair).draws == 7
     assert resolved(method="paper").draws == 1
 
@@ -318,17 +321,34 @@ def test_the_most_questions_about_a_row_end_the_draws_too():
     assert resolved(cost=pure(10**10), most_predictions=2**50).ended is None  # every point was asked about
 
 
-def orders(limit, epsilon=1, rows=20_000, aggregate="shapley"):
+def all_of_them(rows):
+    return rows.to_numpy().all(axis=1) * 1.0
+
+
+def odd(rows):
+    return rows.to_numpy().sum(axis=1) % 2 * 1.0
+
+
+def orders(limit, **options):
     """A spec with as many orders (or sets) as are drawn where the forecast knows the model."""
-    domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(9)})
-    model = dpx.Model(lambda rows: rows.to_numpy().all(axis=1) * 1.0, output=(0, 1), name="all", version="1")
+    return orders_and_variance(limit, **options)[0]
+
+
+def orders_and_variance(limit, epsilon=1, rows=20_000, aggregate="shapley", function=all_of_them, inputs=9):
+    """Also the variance between them that the forecast reckoned with."""
+    domain = dpx.Domain({f"f{i}": dpx.Categorical([0, 1]) for i in range(inputs)})
+    model = dpx.Model(function, output=(0, 1), name="all", version="1")
     request = InfluenceRequest(aggregate=aggregate)
     public = (request, domain, UNIT, REPLACE_ONE, rows, pure(epsilon))
     spec = forecasts.resolve(*public)
     asker = Asker.of(model.checked(domain), spec.outcome, domain)
-    found, ended = forecasts.orders_for(spec, asker, REPLACE_ONE, rows, pure(epsilon), limit, {})
-    spec = forecasts.resolve(*public, orders=found)
-    return forecasts.replace(spec, ended=ended)
+    between = forecasts.between_orders(spec, asker, {})
+
+    def make(orders):
+        return forecasts.resolve(*public, orders=orders)
+
+    found, ended = forecasts.orders_for(spec, between, make, REPLACE_ONE, rows, pure(epsilon), limit)
+    return forecasts.replace(make(found), ended=ended), between
 
 
 @pytest.mark.parametrize("aggregate", ["shapley", "banzhaf"])
@@ -370,9 +390,9 @@ def test_features_with_few_points_are_gone_through():
         assert all(points[name] <= spec.draws for name in spec.listed)
         assert all(name in spec.listed or points[name] > spec.draws for name in points)
         assert set(spec.listed) == set(points) or spec.K / 2 * math.sqrt(rows / spec.draws) <= noise / 2
-    many = resolved(cost=pure(1), rows=10**6)
+    many = resolved(cost=pure(1), rows=10**6, most_predictions=2**25)
     assert many.listed == ("age", "sex")  # the others would take too many predictions
-    assert sum(min(n, many.draws) for n in points_of(many).values()) * 10**6 <= InfluenceRequest().most_predictions
+    assert sum(min(n, many.draws) for n in points_of(many).values()) * 10**6 <= 2**25
     assert resolved(cost=pure(1), rows=10**6, most_predictions=2**27).listed == ("age", "sex", "income")
     assert resolved(cost=pure(10**10)).listed == ("age", "sex", "income")
     assert resolved(samples=7).listed == ("sex",)
@@ -473,7 +493,7 @@ def test_a_hint_of_too_few_rows_promises_nothing(make_table, frame, model):
 
 def test_any_hint_makes_a_file_that_can_be_read(make_table, frame, model):
     table = make_table(frame, relation="add-remove", budget=dpx.Budget(100), rows_hint=2**45)
-    found = influence(table, model, features=[("age", "sex")], epsilon=1, outcome="score")
+    found = influence(table, model, features=[("age", "sex")], epsilon=1, outcome="score", most_predictions=2**25)
     assert found.spec["ended"]["each"] == 2**40
     assert dpx.from_json(found.to_json()).caveat == found.caveat
 
@@ -516,6 +536,162 @@ def test_draws_are_made_one_after_the_other(make_table, frame, model):
         draws[0]
     with pytest.raises(IndexError, match="no more draws"):
         draws[3]
+
+
+# Chance that would outweigh the noise is refused ----------------------------------------------------------------------
+
+ALL_KINDS = {
+    **KINDS,
+    "orders": {"aggregate": "shapley", "exact": False},
+    "drawn sets": {"aggregate": "banzhaf", "exact": False},
+}
+TOLD = re.compile(r"would outweigh the noise: it takes ([\d,]+) predictions to bring it below\.\n")
+
+
+def people_of(quantity):
+    return {} if quantity == "average" else {"group": FEMALE}
+
+
+def unread(monkeypatch, table):
+    """A table that must neither be read nor paid for."""
+
+    def touched(*_args, **_options):
+        raise AssertionError("rows were read, or something was reserved")
+
+    for owner, name in ((table.door, "release"), (table, "map_sum"), (table, "uniform")):
+        monkeypatch.setattr(owner, name, touched)
+
+
+@pytest.mark.parametrize("quantity", ["average", "group", "disparity"])
+@pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_chance_above_the_noise_is_refused_before_anything_is_paid(
+    make_table, frame, model, monkeypatch, relation, kind, quantity
+):
+    """The number that is told brings no caveat; what ends before it does, and that was the caller's choice."""
+    monkeypatch.setattr(forecasts, "PREDICTIONS", 1)
+    table = make_table(frame, exact=True, relation=relation, budget=dpx.Budget(100), rows_hint=400)
+
+    def ask(**most):
+        options = {**people_of(quantity), **ALL_KINDS[kind], **most}
+        return influence(table, model, quantity, epsilon=4, outcome="score", **options)
+
+    with monkeypatch.context() as patched:
+        unread(patched, table)
+        with pytest.raises(dpx.InputError, match=TOLD) as caught:
+            ask()
+    assert spent(table) == 0
+    assert "Nothing was spent" in str(caught.value)
+    number = int(TOLD.search(str(caught.value))[1].replace(",", ""))
+    assert len(str(number).rstrip("0")) <= 2
+    assert caught.value.hint.startswith(f"most_predictions={number:_} takes them; with a smaller number, or with ")
+    few, enough = ask(most_predictions=1), ask(most_predictions=number)
+    assert "more than the noise" in few.caveat
+    assert enough.caveat == ""
+    assert spent(table) == 8
+    monkeypatch.setattr(forecasts, "PREDICTIONS", number)
+    assert ask().receipt.replayed  # a default that is high enough is the same request
+    assert spent(table) == 8
+
+
+@pytest.mark.parametrize("outcome", ["class", "score"])
+@pytest.mark.parametrize("quantity", ["average", "group", "disparity"])
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_what_is_accepted_by_default_has_no_caveat(make_table, frame, model, monkeypatch, kind, quantity, outcome):
+    """The forecast is as careful as the result's own measure, also where the work ended before it was half."""
+    monkeypatch.setattr(forecasts, "PREDICTIONS", 40_000 if outcome == "score" else 250_000)  # blocks of a class
+    refused = []
+    tables = [("replace-one", 60), ("replace-one", 400), ("add-remove", 400)]
+    for (relation, rows), epsilon in itertools.product(tables, (0.3, 2)):
+        table = make_table(frame[:rows], relation=relation, rows_hint=rows)
+        try:
+            options = {**people_of(quantity), **ALL_KINDS[kind]}
+            found = influence(table, model, quantity, epsilon=epsilon, outcome=outcome, **options)
+        except dpx.InputError as error:
+            refused.append(str(error))
+        else:
+            assert found.note is not None or found.caveat == ""
+    assert len(refused) < 6
+    assert all("would outweigh the noise" in said for said in refused)
+
+
+@pytest.mark.parametrize(("kind", "epsilon"), [("sets", 5), ("orders", 5), ("drawn sets", 20)])
+def test_without_a_number_of_rows_nothing_is_refused(make_table, frame, model, monkeypatch, kind, epsilon):
+    """There is no forecast to refuse by: the work ends, and the result says what it is worth."""
+    monkeypatch.setattr(forecasts, "PREDICTIONS", 1)
+    monkeypatch.setattr(forecasts, "BLIND_PREDICTIONS", 2_000_000)
+    options = {"epsilon": epsilon, "outcome": "score", **ALL_KINDS[kind]}
+    blind = make_table(frame, relation="add-remove", budget=dpx.Budget(100))
+    found = influence(blind, model, **options)
+    assert found.spec["ended"]["each"] == forecasts.UNKNOWN_ROWS
+    assert "more than the noise" in found.caveat
+    for protection in ({"relation": "add-remove", "rows_hint": 400}, {"relation": "replace-one"}):
+        with pytest.raises(dpx.InputError, match="would outweigh the noise"):
+            influence(make_table(frame, budget=dpx.Budget(100), **protection), model, **options)
+
+
+@pytest.mark.parametrize("kind", ["sets", "shapley", "orders", "drawn sets"])
+def test_what_no_number_of_predictions_would_help_is_refused_too(make_table, frame, model, monkeypatch, kind):
+    """The hint tells the most that can be done; to ask for that is the caller's choice again."""
+    monkeypatch.setattr(forecasts, "MOST_OUTCOMES", 120)
+    table = make_table(frame, budget=dpx.Budget(100))
+    options = {"epsilon": 20, "outcome": "score", **ALL_KINDS[kind]}
+    with monkeypatch.context() as patched:
+        unread(patched, table)
+        with pytest.raises(
+            dpx.InputError, match=r"no number of predictions brings it below: .* at most \d+ times"
+        ) as caught:
+            influence(table, model, **options)
+    assert spent(table) == 0
+    most = int(re.search(r"^a smaller price, .*; most_predictions=([\d_]+) draws", caught.value.hint)[1])
+    assert (", or exact=True;" in caught.value.hint) == (kind in ("orders", "drawn sets"))
+    found = influence(table, model, most_predictions=most, **options)
+    assert "; more cannot be drawn: a row is asked about at most" in found.caveat
+
+
+def test_orders_that_are_enough_are_found_beyond_the_first_guess(monkeypatch):
+    """With other sets drawn Banzhaf values have less noise than those that the forecast began with."""
+    asked = {"epsilon": 10, "rows": 1_000, "aggregate": "banzhaf", "function": odd, "inputs": 13}
+    enough, between = orders_and_variance(2**40, **asked)
+    with monkeypatch.context() as patched:
+        patched.setattr(forecasts, "chance", lambda *_facts: 0.0)  # so that the first guess stands
+        guess = orders(2**40, **asked)
+    assert enough.ended is guess.ended is None
+    assert enough.samples > guess.samples
+    times = [forecasts.chance(spec, REPLACE_ONE, 1_000, pure(10), between) for spec in (enough, guess)]
+    assert times[0] <= 1 < times[1]
+
+
+def test_who_says_where_the_work_ends_is_not_refused(make_table, frame, model, monkeypatch):
+    monkeypatch.setattr(forecasts, "PREDICTIONS", 1)
+    table = make_table(frame, budget=dpx.Budget(1_000))
+    pair = {"features": [("age", "sex")], "epsilon": 50, "outcome": "score"}
+    assert "samples would help" in influence(table, model, samples=1, **pair).caveat
+    assert influence(table, model, method="paper", **pair).spec["draws"] == 1
+    assert influence(table, model, aggregate="shapley", exact=False, method="paper", epsilon=50).spec["samples"] == 8
+    setting = Setting(DOMAIN, UNIT, REPLACE_ONE, 400, 400, None, list(DOMAIN))
+    assert qii.outlook(InfluenceRequest(features=[("age", "sex")]), setting, pure(50)).error > 0  # about noise alone
+
+
+def test_the_default_is_eight_times_what_is_taken_blindly():
+    assert InfluenceRequest().most_predictions is None
+    assert (PREDICTIONS, BLIND_PREDICTIONS) == (2**28, 2**25)
+    with pytest.raises(dpx.InputError, match="about tables"):
+        InfluenceRequest(quantity="actual", row={"age": 25}, most_predictions=PREDICTIONS)
+
+
+@pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE, Neighbours(Relation.REPLACE_ONE, dpx.Unit("id", 3))])
+@pytest.mark.parametrize("quantity", ["average", "group", "disparity"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_of_the_noise_is_below_it_by_any_measure(neighbours, quantity, kind):
+    """So that nothing is refused but what ended before the aim."""
+    for cost, rows in itertools.product((pure(0.01), pure(1), pure(50), zcdp(0.1)), (100, 10_000)):
+        options = {**people_of(quantity), **KINDS[kind], "most_predictions": 2**50}
+        spec = resolved(neighbours, rows, cost, quantity=quantity, **options)
+        assert spec.ended is not None or forecasts.chance(spec, neighbours, rows, cost) < 1
+
+
+# Orders, weights, cells ----------------------------------------------------------------------------------------------
 
 
 def test_all_sets_up_to_eight_inputs():

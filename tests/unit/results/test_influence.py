@@ -19,7 +19,7 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.explainers.influence import influence
 from dpexplain.render.plots import figure_of, svg_of
 from dpexplain.results import from_json
-from dpexplain.results.influence import TableInfluence, _rounded_up
+from dpexplain.results.influence import TableInfluence, rounded_up
 from dpexplain.results.tails import combined_halfwidth
 from stubs import FreeAccount
 
@@ -320,9 +320,9 @@ def test_what_ended_the_draws_fits_them(ask, options, asked):
         from_json(forged(method="paper"))
 
 
-def test_numbers_are_rounded_up_to_two_digits():
+def test_numbers_arerounded_up_to_two_digits():
     numbers = {1: 1, 9.2: 10, 99: 99, 99.5: 100, 100: 100, 101: 110, 33_554_432: 34_000_000, 2**50: 12 * 10**14}
-    assert {number: _rounded_up(number) for number in numbers} == numbers
+    assert {number: rounded_up(number) for number in numbers} == numbers
 
 
 def test_no_sampling_error_where_no_orders_were_drawn(ask):
