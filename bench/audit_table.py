@@ -34,7 +34,7 @@ DELTA = Fraction(1, 10**6)  # of the releases that need one
 TARGETS = {  # the release, its form, and a part that names the pair of tables
     "partial dependence": ("partial_dependence", "default", "curve"),
     "accumulated effects": ("accumulated_effects", "of g", "effects"),
-    "permutation importance": ("permutation_importance", "default", "changes"),
+    "permutation importance": ("permutation_importance", "groups", "changes"),
     "cluster histograms": ("clusters", "one stage", "histograms"),
     "influence": ("influence", "group", "influences"),
     "local explanation": ("local_explanation", "moments", "moments"),

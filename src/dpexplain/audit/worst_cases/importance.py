@@ -35,7 +35,8 @@ def of_permutation_importance() -> list[Case]:
     model = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        request = permutation_importance.PermutationImportance(target="y", features=["b"], **options)
+        settings = {"target": "y", "features": ["b"], "method": "groups", **options}
+        request = permutation_importance.PermutationImportance(**settings)
         return permutation_importance.explain(table, model, request, cost=cost)
 
     first, agree, disagree = (1, 0.0, "x"), (3, 1.0, "x"), (3, -1.0, "x")
@@ -46,19 +47,19 @@ def of_permutation_importance() -> list[Case]:
     name = "permutation_importance"
     clip, parts = partial(run, clip=0.5), {"base": 0.99, "changes": 0.99}
     found = cases_of(
-        name, "default", clip, TARGET, pairs, parts, units={"base": 0.49, "changes": 0.24}, dealt=([0, 1], [0, 1, 2])
+        name, "groups", clip, TARGET, pairs, parts, units={"base": 0.49, "changes": 0.24}, dealt=([0, 1], [0, 1, 2])
     )
     # One group of two becomes large. The other one, in between, makes a limit above it better and one below it worse.
     still, near, far = (0, -1.0, "x"), (1, -0.9955, "x"), (3, 1.0, "x")
     places = np.argsort(PublicRandom(0).generator.permutation(4))[[0, 2, 1, 3]].tolist()
     moved: dict[str, Pair] = {"replace-one": ([still, still, still, near], [still, far, still, near])}
     found += cases_of(
-        name, "default", run, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=(places, places)
+        name, "groups", run, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=(places, places)
     )
     rest = [still, near, still]
     moved = {"add-remove": ([still, still, still, *rest], [still, still, still, *rest, far])}
     numbers = ([0, 2, 4, 1, 3, 5], [0, 2, 4, 1, 3, 5, 6])
-    found += cases_of(name, "default", run, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
+    found += cases_of(name, "groups", run, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
     wrong: dict[str, Pair] = {"replace-one": ([still, still], [still, (0, 1.0, "z")])}
     paper = partial(run, method="paper", seed=SWAP)
     found += cases_of(name, "paper", paper, TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
