@@ -38,7 +38,7 @@ from dpexplain.results import Marginals
 
 NORMS = {Law.LAPLACE: "sum", Law.GAUSSIAN: "euclidean", Law.CUBE: "largest"}  # what a group's changes are limited in
 WORTH = 240  # times the noise of a count: from so many rows on, histograms are worth their part of the price,
-CROWDED = 5  # unless the noise of the cells of one of them adds up to more than a fifth of the rows
+CROWDED = 5  # unless the noise of a column's categories, which no forecast can make fewer, is a fifth of the rows
 UNKNOWN_ROWS = 10_000  # what cells are chosen by where the number of rows is private and no hint was given
 LIMITS = 25  # each sqrt(2) times smaller than the one before
 SHRUNK = 10  # times the noise, in groups: so many groups are shrunk; and enough of them that the selection can tell
@@ -141,7 +141,8 @@ def _partitions(
     counts_cost, _ = split(cost, request.marginals_share)
     cells = histograms.cells_for(features, domain, neighbours, UNKNOWN_ROWS if rows is None else rows, counts_cost)
     noise = histograms.forecast(histograms.Spec(cells, None), neighbours, counts_cost)["counts"]
-    needed = noise.std * max(WORTH, CROWDED * max(p.size for p in cells))
+    categories = max((p.size for p in cells if p.edges is None), default=0)
+    needed = noise.std * max(WORTH, CROWDED * categories)
     return cells if request.method == "marginals" or (rows is not None and rows >= needed) else ()
 
 
