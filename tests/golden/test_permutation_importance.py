@@ -325,7 +325,7 @@ def test_damaged_files_are_refused(make_table, people):
         ({"method": "paper", "clip": 1.0}, "neither clip nor repeats"),
         ({"mechanism": "magic"}, "unknown mechanism"),
         ({"mechanism": "discrete-gaussian"}, "not available"),
-        ({"method": "paper", "mechanism": "magic"}, "not available"),
+        ({"method": "paper", "mechanism": "magic"}, "unknown mechanism"),
         ({"seed": -1}, "seed"),
         ({"target": "rich"}, "counts as one"),
         ({"target": "rich", "positive": "maybe"}, "no category"),

@@ -65,66 +65,65 @@ def resolve(
     target = target_of(request.target, domain, label if request.positive is None else request.positive)
     loss = Loss("squared" if request.loss is None else request.loss, output, request.floor, target.binary)
     rule = assignment_for(neighbours, None) if assignment is None else assignment
-    K = loss.range.levels
-    if request.method == "paper":
-        if marginals is not None:
-            raise InputError('method="paper" has no use for marginals.', hint="leave them out")
-        if not neighbours.rows_public:
-            raise InputError(
-                'method="paper" permutes the rows of a table whose number of rows is public.',
-                hint='use relation="replace-one" without units, or the default method',
-            )
-        return Spec(
-            features=features,
-            target=target,
-            loss=loss,
-            method="paper",
-            assignment=rule,
-            seed=request.seed,
-            mechanism=Law.LAPLACE.value if request.mechanism is None else request.mechanism,
+    paper = request.method == "paper"
+    if paper and not neighbours.rows_public:
+        raise InputError(
+            'method="paper" permutes the rows of a table whose number of rows is public.',
+            hint='use relation="replace-one" without units, or the default method',
         )
-    law = _law(request, cost)
-    if marginals is not None and request.method == "groups":
-        raise InputError('method="groups" has no use for marginals.', hint="leave them out")
-    paid = () if marginals is not None else _partitions(request, features, domain, neighbours, rows, cost)
-    known = None if marginals is None else marginals.receipt.entry.payload_hash
     if marginals is not None:
-        for feature in features:
-            marginals.rug(feature)  # one that the marginals do not have is refused before anything is paid
-    drawn = known is not None or bool(paid)
-
-    def spec(draws: int) -> Spec:
-        group = 1 if drawn else _group(rule, neighbours, draws)
-        loners = not drawn and rule is not Assignment.POSITION and neighbours.unit is None
-        return Spec(
-            features=features,
-            target=target,
-            loss=loss,
-            method="default",
-            assignment=rule,
-            seed=request.seed,
-            mechanism=law.value,
-            partitions=paid,
-            marginals_share=request.marginals_share if paid else Fraction(0),
-            marginals=known,
-            group=group,
-            loners=loners,
-            draws=draws,
-            norm=NORMS[law],
-            limits=_limits(request, loss, NORMS[law], 1 if drawn else 2 * group, len(features)),
-            # one row counts as much as its largest move of the base, so the count fits under the same bound
-            count_weight=0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K,
-        )
-
-    noisy = _noise_norm(spec(1), neighbours, cost)
+        _check_known(request, marginals, features)
+    law = Law.LAPLACE if paper and request.mechanism is None else _law(request, cost)
+    spec = Spec(
+        features=features,
+        target=target,
+        loss=loss,
+        method="paper" if paper else "default",
+        assignment=rule,
+        seed=request.seed,
+        mechanism=law.value,
+    )
+    if paper:
+        return spec
+    paid = () if marginals is not None else _partitions(request, features, domain, neighbours, rows, cost)
+    K = loss.range.levels
+    spec = replace(
+        spec,
+        partitions=paid,
+        marginals_share=request.marginals_share if paid else Fraction(0),
+        marginals=None if marginals is None else marginals.receipt.entry.payload_hash,
+        norm=NORMS[law],
+        # one row counts as much as its largest move of the base, so the count fits under the same bound
+        count_weight=0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K,
+    )
+    noisy = _noise_norm(_with_draws(spec, 1, request, neighbours), neighbours, cost)
     draws = request.repeats
     if draws is None:
-        draws = next(d for enough, d in (HISTOGRAMS if drawn else OTHER_ROWS) if (rows or 0) >= enough * noisy)
-    found = spec(draws)
-    if len(found.limits) == 1:
-        return found
-    chance = float(_selection(found, neighbours, cost).scale)
-    return replace(found, shrunk=math.ceil(max(SHRUNK * noisy, SEEN * chance)), pull=math.ceil(chance / 2))
+        draws = next(d for enough, d in (HISTOGRAMS if spec.drawn else OTHER_ROWS) if (rows or 0) >= enough * noisy)
+    spec = _with_draws(spec, draws, request, neighbours)
+    if len(spec.limits) == 1:
+        return spec
+    chance = float(_selection(spec, neighbours, cost).scale)
+    return replace(spec, shrunk=math.ceil(max(SHRUNK * noisy, SEEN * chance)), pull=math.ceil(chance / 2))
+
+
+def _check_known(request: PermutationImportance, marginals: Marginals, features: Sequence[str]) -> None:
+    """Marginals that are handed over must be of use, and have every feature: else they are refused before payment."""
+    if request.method in ("paper", "groups"):
+        raise InputError(f'method="{request.method}" has no use for marginals.', hint="leave them out")
+    for feature in features:
+        marginals.rug(feature)
+
+
+def _with_draws(spec: Spec, draws: int, request: PermutationImportance, neighbours: Neighbours) -> Spec:
+    """The spec with so many other values for each row, the groups that have them, and the limits of such groups."""
+    norm, M = spec.norm or "", len(spec.features)
+    if spec.drawn:
+        return replace(spec, draws=draws, limits=_limits(request, spec.loss, norm, 1, M))
+    group = _group(spec.assignment, neighbours, draws)
+    loners = spec.assignment is not Assignment.POSITION and neighbours.unit is None
+    limits = _limits(request, spec.loss, norm, 2 * group, M)  # a group may have twice the usual size
+    return replace(spec, draws=draws, group=group, loners=loners, limits=limits)
 
 
 def _partitions(
@@ -154,9 +153,7 @@ def _group(rule: Assignment, neighbours: Neighbours, draws: int) -> int:
 
 
 def _limits(request: PermutationImportance, loss: Loss, norm: str, rows: int, M: int) -> tuple[int, ...]:
-    """What the limit is chosen from, the largest first: one that shrinks nothing of up to so many rows. A group may
-    have twice the usual size.
-    """
+    """What the limit is chosen from, the largest first: one that shrinks nothing of up to so many rows."""
     K = loss.range.levels
     top = rows * K * {"sum": M, "largest": 1, "euclidean": math.isqrt(M - 1) + 1}[norm]
     if request.clip is None:
