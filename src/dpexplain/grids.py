@@ -120,6 +120,8 @@ class Partition:
             raise ValueError("no partition of ours")
         if edges is None:
             return cls(feature, tuple(labels), None)
+        if not isinstance(edges, list) or any(isinstance(number, str) for number in [*labels, *edges]):
+            raise ValueError("no partition of ours")
         found = cls(feature, tuple(map(float, labels)), tuple(map(float, edges)))
         if len(edges) != found.size + 1 or not all(a < b for a, b in itertools.pairwise(found.edges or ())):
             raise ValueError("no partition of ours")

@@ -155,6 +155,8 @@ def plan(
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
+    if marginals is not None and not isinstance(marginals, Marginals):
+        raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
     span = output if isinstance(output, PublicRange) else PublicRange(*output)
@@ -185,9 +187,10 @@ def _option(request: Request, setting: Setting, budget: Budget, cost: Cost) -> O
 
 
 def _cheapest(at: Callable[[Fraction], Option], wanted: float) -> Option:
-    """The smallest epsilon of three digits whose error is at most `wanted`.
+    """An epsilon of three digits whose error is at most `wanted`, as small as a coarse walk up finds it.
 
-    The grid may grow with epsilon, so the error is not quite monotone: walk up coarsely, then refine the last step.
+    The grid may grow with epsilon, or a release begin to buy histograms, so the error is not quite monotone: walk up,
+    then refine the last step.
     """
 
     def good(price: Fraction) -> bool:
@@ -196,7 +199,8 @@ def _cheapest(at: Callable[[Fraction], Option], wanted: float) -> Option:
         except InputError:  # at some prices a release is not possible at all
             return False
 
-    steps = [Fraction(digit, 100) * Fraction(10) ** power for power in range(-4, 4) for digit in (100, 178, 316, 562)]
+    digits = (100, 133, 178, 237, 316, 422, 562, 750)
+    steps = [Fraction(digit, 100) * Fraction(10) ** power for power in range(-4, 4) for digit in digits]
     found = [(low, high) for low, high in itertools.pairwise(steps) if good(high)]
     if not found:
         raise InputError(

@@ -72,7 +72,7 @@ def influence(
     ] = None,
     most_predictions: Annotated[
         int | None,
-        option("--most-predictions", "N", "For a table. Default: enough for chance below the noise, or refused."),
+        option("--most-predictions", "N", "For a table. Default: so many that chance is below the noise, or refused."),
     ] = None,
     exact: Annotated[
         bool | None, option("--exact/--no-exact", None, "Shapley, Banzhaf: ask about all sets of columns.")
@@ -86,7 +86,7 @@ def influence(
     """Tell which columns caused outcomes, by replacing their values with other people's: quantitative input influence.
 
     For everybody, for a group, for what sets a group apart, or for one person, whose influences are free with
-    --marginals, a file that `dpexplain marginals` or an earlier influence wrote.
+    --marginals, a file that `dpexplain marginals`, or an earlier importance or influence, wrote.
 
         dpexplain influence --quantity disparity --group sex=Female --epsilon 0.5
 

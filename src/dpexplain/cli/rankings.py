@@ -45,7 +45,7 @@ def importance(
 
     def ask(_domain: Domain, _model: Model) -> Task:
         request = PermutationImportance(target=aim, features=once(feature) or None, **options)
-        lead = "how much worse the model predicts when the values of one column are replaced by other people's"
+        lead = "how much worse the model predicts when the values of one column are replaced by other ones"
         return Task(request, permutation_importance.explain, "Importance", lead, known)
 
     release(call, price, ask, n=n)

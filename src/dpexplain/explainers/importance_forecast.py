@@ -89,6 +89,7 @@ def resolve(
     K = loss.range.levels
     spec = replace(
         spec,
+        seed=0 if paid or marginals is not None else request.seed,
         partitions=paid,
         marginals_share=request.marginals_share if paid else Fraction(0),
         marginals=None if marginals is None else marginals.receipt.entry.payload_hash,

@@ -27,16 +27,17 @@ class PermutationImportance:
     loss       "squared" (default), "absolute", "log" or "accuracy"
     positive   the value of the target that counts as one, all others as zero (default: the label of the model)
     clip       the most by which the losses of one row (or group of rows) may change in all, in units of the loss; by
-               default it is chosen from the data for a tenth of the price. `math.inf` for no limit
+               default it is chosen from the data for a tenth of what histograms leave. `math.inf` for no limit
     repeats    how many other values each row takes, one after the other (default: by forecast)
     floor      the least probability that the log loss takes a class to have
     method     where other values come from. "marginals": from histograms that are released for a part of the price;
                "groups": from other rows of small groups; "default": from histograms, unless the forecast says that the
                price is too small for them beside so many rows (or the number of rows is private, without a hint).
                "paper": the published design, fixed permutations, Laplace noise, replace-one only
-    marginals_share  the part of the price that is paid for histograms
+    marginals_share  the part of the price that is paid for histograms, where any are
     mechanism  "discrete-laplace", "discrete-gaussian" or "cube"; decides the norm that changes are limited in
-    seed       of the public permutations that groups (or, in the published design, replaced columns) come from
+    seed       of the public permutations that groups (or, in the published design, replaced columns) come from;
+               draws from histograms are secret, and have none
     """
 
     target: str

@@ -40,7 +40,7 @@ class Spec:
     features: tuple[str, ...]
     target: Target
     loss: Loss
-    method: str
+    method: str  # "default" or "paper"; where other values come from is said by `partitions` and `marginals`
     assignment: Assignment  # how rows are dealt to groups
     seed: int
     mechanism: str

@@ -16,8 +16,9 @@ Release      a share of the price for the histograms ("counts"), the rest for th
              intervals and words are post-processing. With marginals that were released before, all is for the sums.
              Draws are as many as keep the Monte Carlo error below half of the noise; a feature with no more points than
              that is gone through point by point. Where chance would still outweigh the noise, the request is refused,
-             unless the caller says by `most_predictions` where the work ends; what is left of the Monte Carlo error is
-             in the intervals, and where it outweighs the noise, the result says so.
+             unless the caller says by `most_predictions` or `samples` where the work ends, or nothing is known about
+             the number of rows; what is left of the Monte Carlo error is in the intervals, and where it outweighs the
+             noise, the result says so.
              `explainers/influence_statistic.py` has `statistic` and `sensitivity`, and the spec that they take;
              `explainers/influence_forecast.py` has all that is chosen by forecast before any row is touched.
 References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being

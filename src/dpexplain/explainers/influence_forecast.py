@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -325,12 +325,12 @@ def settled(
 
 
 def _refuse_chance(
-    ended: Ended, questions: int, times: float, taking: Callable[[int], float], *, listable: bool
-) -> None:
+    ended: Ended, questions: int, times: float, chance_taking: Callable[[int], float], *, listable: bool
+) -> NoReturn:
     """Chance must not have more than once the variance of the noise.
 
     questions   about a row that can be asked at most
-    taking      how many times the variance chance has with a number of predictions
+    chance_taking  how many times the variance of the noise chance has with a number of predictions
     listable    whether orders (or sets) are drawn that could all be gone through
     """
     said = "chance in what is drawn for each row would outweigh the noise"
@@ -338,9 +338,7 @@ def _refuse_chance(
     while times > 1:
         beyond = times * number > FAR * most and not ended.whole  # plans of many orders take time
         if beyond or number >= most:
-            others = (
-                "a smaller price, fewer features, or exact=True" if listable else "a smaller price, or fewer features"
-            )
+            others = "a smaller price, or fewer features" + (", or perhaps exact=True" if listable else "")
             raise InputError(
                 f"{said}, and no number of predictions brings it below: a row is asked about at most {questions:,} "
                 "times.",
@@ -348,7 +346,7 @@ def _refuse_chance(
                 "chance adds",
             )
         number = rounded_up(min(most, number * times))
-        times = taking(number)
+        times = chance_taking(number)
     raise InputError(
         f"{said}: it takes {number:,} predictions to bring it below.",
         hint=f"most_predictions={number:_} takes them; with a smaller number, or with samples=, the work ends there, "

@@ -39,9 +39,10 @@ class InfluenceRequest:
     samples    draws of other values for each row; of drawn orders (Shapley) or sets (Banzhaf), their number
     most_predictions  how many predictions the forecast of a table may take, all rows together (at least one draw for
                each row, or eight orders, are taken). Where chance then outweighs the noise, the result says so, and
-               with how many it would not. By default a request whose chance would outweigh the noise is refused, and
-               told how many predictions it takes; where the number of rows is private and there is no hint of it, the
-               work ends at 2^25 of them. It has no effect where `samples` are given
+               with how many it would not. By default up to 2^28 are taken, and a request whose chance would then still
+               outweigh the noise is refused, and told how many predictions it takes; where the number of rows is
+               private and there is no hint of it, the work ends at 2^25 of them. It has no effect where `samples` are
+               given
     exact      whether Shapley and Banzhaf values take all sets of inputs (default: up to 8 inputs, without `samples`)
     method     "default", or "paper": values from other rows by public pairings, Laplace noise, replace-one only
     cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike

@@ -43,7 +43,7 @@ class Ended:
     """What ended the draws before the forecast Monte Carlo error was half of the noise: for the words of the result."""
 
     asked: int  # questions about each row
-    most: int  # those that a forecast without `most_predictions` would ask
+    most: int  # those that would be asked if predictions had no end
     each: int  # predictions that a question takes
     whole: bool  # whether every point of every feature would then be gone through, which leaves nothing to chance
 

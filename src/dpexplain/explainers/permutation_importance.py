@@ -1,9 +1,10 @@
 """Differentially private permutation feature importance: how much worse predictions become without a feature.
 
-Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed,
-             marginals included. Public: the model, its output range, the loss and its bound, the cells, the declared
-             domain, and the number of rows under replace-one without units. Nothing is promised about the data the
-             model was trained on.
+Guarantee    the account's definition and price, for one unit replaced, or added or removed, the histograms that it buys
+             included. Marginals that are handed over were paid for before; their price comes on top, and the guarantee
+             names it. Public: the model, its output range, the loss and its bound, the cells, the declared domain, and
+             the number of rows under replace-one without units. Nothing is promised about the data the model was
+             trained on.
 Statistic    every row is predicted again with feature j drawn from a released histogram of that feature; d_j is the
              mean change of the quantised loss. The vector d of a row is shrunk to a norm of at most C, and rows are
              added up. The mean loss as the rows are (`base`) is released too, and the number of rows where it is
@@ -62,7 +63,8 @@ def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Out
     """How far noise will move the importances in a table of about this many rows.
 
     Told for a limit of one whole loss, or for `clip`; the limit that will be chosen is often smaller, and the noise
-    with it. What a noisy number of rows adds is a share of the importance itself, and left out.
+    with it. What a noisy number of rows adds is a share of the importance itself, and left out; so is how far noisy
+    histograms move it.
     """
     neighbours = setting.neighbours
     spec = resolve(

@@ -53,10 +53,10 @@ class Importance(Ranking):
 
     @property
     def caveat(self) -> str:
-        said = "These intervals show the noise of the sums alone, not the chance in which other values the rows met"
+        said = "These intervals show the noise that was added here, but not that rows met other values by chance"
         if self.spec["marginals"] is None and not self.spec.get("partitions"):
             return f"{said}."
-        return f"{said}, nor the noise of the histograms they came from, by which columns with many rare values gain."
+        return f"{said}; nor the noise of the histograms they came from, by which columns with many rare values gain."
 
     @cached_property
     def marginals(self) -> Marginals | None:

@@ -320,7 +320,7 @@ def test_what_ended_the_draws_fits_them(ask, options, asked):
         from_json(forged(method="paper"))
 
 
-def test_numbers_arerounded_up_to_two_digits():
+def test_numbers_are_rounded_up_to_two_digits():
     numbers = {1: 1, 9.2: 10, 99: 99, 99.5: 100, 100: 100, 101: 110, 33_554_432: 34_000_000, 2**50: 12 * 10**14}
     assert {number: rounded_up(number) for number in numbers} == numbers
 
