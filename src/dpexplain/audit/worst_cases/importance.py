@@ -92,5 +92,5 @@ def _importance_by_marginals(model: Model) -> list[Case]:
         *cases("by marginals", partial(before, clip=None), TARGET, passed, {"2:limit": 0.5}),
         *cases("bought marginals", partial(here, clip=0.5), TARGET, moved, {"changes": 0.99}),
         *cases("bought marginals", partial(here, clip=0.5), TARGET, crossed, {"counts": 0.99}),
-        *cases("bought marginals", partial(here, clip=None), TARGET, passed, {"limit": 0.5}),
+        *cases("bought marginals", partial(here, clip=None), TARGET, passed, {"limit": 0.5}, dearer=4),
     ]
