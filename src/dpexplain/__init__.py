@@ -5,7 +5,7 @@
     data/        rows and what is declared about them          models/   any model, row by row
     engine/      sums over batches on all cores                grids     public grids and cells
     reference    a released distribution, to take values from  requests  what a caller decides, frozen
-    explainers/  one file each (influence has several): request, statistic, sensitivity, explain
+    explainers/  one file each (influence and importance have several): request, statistic, sensitivity, explain
     clusters/    clusterings as functions, private k-means, explanations of clusters
     plain/       textbook explainers of a part of the rows; never released as they are
     surrogate/   local linear models: coordinates, weights, the exact solve

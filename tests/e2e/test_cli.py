@@ -568,12 +568,11 @@ class TestErrorsInGeneral:
         def full(*_args):
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("dpexplain.render.files.write_results", full)
-        assert run(["pdp", "--feature", "sex", "--epsilon", "0.5", "--json"]) == 2
+        with monkeypatch.context() as disk:  # undone by itself: the project's own patches stay
+            disk.setattr("dpexplain.render.files.write_results", full)
+            assert run(["pdp", "--feature", "sex", "--epsilon", "0.5", "--json"]) == 2
         error = json.loads(capsys.readouterr().out)["error"]
         assert "is spent, and released" in error["spent"]
-        monkeypatch.undo()
-        monkeypatch.chdir(project)
         assert answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")["spent_now"] is False
 
     def test_an_unknown_command_and_no_command(self, capsys):

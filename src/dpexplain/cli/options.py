@@ -53,7 +53,6 @@ MarginalsFile = Annotated[
 # How it is computed
 Grid = Annotated[int | None, option("--grid", "POINTS", "Grid points of numeric columns. Default: by forecast.")]
 Method = Annotated[str, option("--method", "NAME", "default, or paper for the published design.")]
-Source = Annotated[str, option("--method", "NAME", "default, marginals, groups, or paper for the published design.")]
 Mechanism = Annotated[
     str | None, option("--mechanism", "NAME", "cube, discrete-laplace or discrete-gaussian. Default: least error.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from dpexplain.cli.marginals import marginals_of
-from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Price, Source, Target, once, option
+from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Price, Target, once, option
 from dpexplain.cli.project import Project
 from dpexplain.cli.release import Task, release
 from dpexplain.core.domain import Domain
@@ -23,7 +23,9 @@ def importance(
     marginals: MarginalsFile = None,
     price: Price,
     loss: Annotated[str, option("--loss", "NAME", "squared, absolute, log or accuracy.")] = "squared",
-    method: Source = "default",
+    method: Annotated[
+        str, option("--method", "NAME", "default, marginals, groups, or paper for the published design.")
+    ] = "default",
     mechanism: Mechanism = None,
     n: Guess = None,
     call: Call,
