@@ -39,7 +39,7 @@ from dpexplain.results import Marginals
 NORMS = {Law.LAPLACE: "sum", Law.GAUSSIAN: "euclidean", Law.CUBE: "largest"}  # what a group's changes are limited in
 WORTH = 240  # times the noise of a count: from so many rows on, histograms are worth their part of the price,
 CROWDED = 5  # unless the noise of a column's categories, which no forecast can make fewer, is a fifth of the rows
-UNKNOWN_ROWS = 10_000  # what cells are chosen by where the number of rows is private and no hint was given
+UNKNOWN_ROWS = 10_000  # what all this is chosen by where the number of rows is private and no hint was given
 LIMITS = 25  # each sqrt(2) times smaller than the one before
 SHRUNK = 10  # times the noise, in groups: so many groups are shrunk; and enough of them that the selection can tell
 SEEN = 4
@@ -136,14 +136,15 @@ def _partitions(
     cost: Cost,
 ) -> tuple[Partition, ...]:
     """The cells of histograms that are paid for here; none where other values come from other rows."""
-    if request.method == "groups" or (request.method == "default" and rows is None):
+    if request.method == "groups":
         return ()
     counts_cost, _ = split(cost, request.marginals_share)
-    cells = histograms.cells_for(features, domain, neighbours, UNKNOWN_ROWS if rows is None else rows, counts_cost)
+    about = UNKNOWN_ROWS if rows is None else rows
+    cells = histograms.cells_for(features, domain, neighbours, about, counts_cost)
     noise = histograms.forecast(histograms.Spec(cells, None), neighbours, counts_cost)["counts"]
     categories = max((p.size for p in cells if p.edges is None), default=0)
     needed = noise.std * max(WORTH, CROWDED * categories)
-    return cells if request.method == "marginals" or (rows is not None and rows >= needed) else ()
+    return cells if request.method == "marginals" or about >= needed else ()
 
 
 def _group(rule: Assignment, neighbours: Neighbours, draws: int) -> int:

@@ -32,7 +32,7 @@ class PermutationImportance:
     floor      the least probability that the log loss takes a class to have
     method     where other values come from. "marginals": from histograms that are released for a part of the price;
                "groups": from other rows of small groups; "default": from histograms, unless the forecast says that the
-               price is too small for them beside so many rows (or the number of rows is private, without a hint).
+               price is too small for them beside so many rows (10,000, where that is private and there is no hint).
                "paper": the published design, fixed permutations, Laplace noise, replace-one only
     marginals_share  the part of the price that is paid for histograms, where any are
     mechanism  "discrete-laplace", "discrete-gaussian" or "cube"; decides the norm that changes are limited in

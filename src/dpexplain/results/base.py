@@ -190,6 +190,12 @@ class Result(ABC):
         """A result from JSON text or from the path of a file. It must say what follows from its released values."""
         return from_json(source)
 
+    def __str__(self) -> str:
+        """In a few lines: what was found, what was paid for it, and what is promised."""
+        from dpexplain.render.text import plain, receipt_view, result_view
+
+        return plain(result_view(self), receipt_view(self.receipt))
+
     def _repr_html_(self) -> str:
         from dpexplain.render.html import result_html
 

@@ -52,11 +52,20 @@ class Importance(Ranking):
         return bool(self.spec["method"] == "paper")
 
     @property
+    def source(self) -> str:
+        """Where the values came from that took the place of a row's own."""
+        if self._paper:
+            return "one permutation of each column"
+        if self.spec["marginals"] is not None:
+            return "histograms that were released before"
+        return "histograms that a part of the price bought" if self.spec.get("partitions") else "other rows"
+
+    @property
     def caveat(self) -> str:
-        said = "These intervals show the noise that was added here, but not that rows met other values by chance"
-        if self.spec["marginals"] is None and not self.spec.get("partitions"):
+        said = f"Other values came from {self.source}. Intervals show noise that was added here, not the chance in them"
+        if self._paper or self.source == "other rows":
             return f"{said}."
-        return f"{said}; nor the noise of the histograms they came from, by which columns with many rare values gain."
+        return f"{said}, nor the noise of those histograms, by which columns with many rare values gain."
 
     @cached_property
     def marginals(self) -> Marginals | None:

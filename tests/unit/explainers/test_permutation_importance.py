@@ -84,10 +84,14 @@ def test_so_many_categories_that_their_noise_adds_up_are_no_reason_to_buy():
         assert spec.drawn == drawn
 
 
-def test_groups_where_nothing_is_known_about_the_number_of_rows():
-    assert not resolved(None, pure(10), ADD).drawn
-    assert resolved(100_000, pure(10), ADD).drawn  # a hint
-    assert resolved(None, pure(10), ADD, method="marginals").drawn
+def test_a_number_of_rows_that_nobody_knows_is_taken_to_be_ten_thousand():
+    seen = set()
+    for price in (0.01, 0.1, 0.3, 1, 10):
+        unknown = resolved(None, pure(price), ADD)
+        assert unknown.partitions == resolved(10_000, pure(price), ADD).partitions
+        seen.add(unknown.drawn)
+    assert seen == {False, True}
+    assert resolved(None, pure(0.01), ADD, method="marginals").drawn
 
 
 def test_a_caller_decides():
@@ -222,12 +226,23 @@ def test_the_widest_and_the_narrowest_column(high):
     assert dpx.from_json(found.to_json()) == found
 
 
-def test_what_the_intervals_leave_out_is_said():
-    by_rows = dpx.permutation_importance(table(), model(), "ill", epsilon=5, method="groups")
-    drawn = dpx.permutation_importance(table(), model(), "ill", epsilon=5)
-    assert "chance" in by_rows.caveat
-    assert "histograms" not in by_rows.caveat
-    assert "histograms" in drawn.caveat
+def test_where_other_values_came_from_and_what_the_intervals_leave_out_is_said():
+    data = table()
+    bought = dpx.permutation_importance(data, model(), "ill", epsilon=5)
+    sources = [
+        (bought, "histograms that a part of the price bought"),
+        (dpx.permutation_importance(data, model(), "ill", epsilon=0.01), "other rows"),
+        (dpx.permutation_importance(data, model(), "ill", epsilon=5, method="groups"), "other rows"),
+        (dpx.permutation_importance(data, model(), "ill", epsilon=5, marginals=bought.marginals),
+         "histograms that were released before"),
+        (dpx.permutation_importance(data, model(), "ill", epsilon=5, method="paper"), "one permutation of each column"),
+    ]  # fmt: skip
+    for found, source in sources:
+        assert found.source == source
+        assert found.caveat.startswith(f"Other values came from {source}.")
+        assert "not the chance" in found.caveat
+        assert ("noise of those histograms" in found.caveat) == ("histograms" in source)
+        assert f"came from {source}" in " ".join(str(found).split())
 
 
 @pytest.mark.parametrize(
