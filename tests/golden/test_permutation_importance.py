@@ -19,9 +19,10 @@ from sklearn.tree import DecisionTreeRegressor
 import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.noise import Law, Noise
-from dpexplain.core.release import Door
+from dpexplain.core.release import Door, split
 from dpexplain.data.donors import by_feature
 from dpexplain.data.rows import Rows
+from dpexplain.explainers import marginals
 from dpexplain.explainers import permutation_importance as pfi
 from dpexplain.explainers.outlook import Setting
 from dpexplain.explainers.permutation_importance import PermutationImportance, permutation_importance
@@ -233,7 +234,10 @@ def test_tables_with_hardly_any_rows(make_table, people, rows):
 
 @pytest.mark.parametrize(
     ("protection", "options"),
-    [*((protection, {"clip": math.inf}) for protection in PROTECTIONS), (PROTECTIONS[0], {"method": "paper"})],
+    [
+        *((p, {"clip": math.inf, "method": method}) for p in PROTECTIONS for method in ("groups", "marginals")),
+        (PROTECTIONS[0], {"method": "paper"}),
+    ],
 )
 def test_intervals_cover_the_exact_statistic(make_table, people, protection, options):
     """400 releases at level 0.8: fewer than 270 covered has a probability below 1e-6."""
@@ -249,6 +253,9 @@ def test_intervals_cover_the_exact_statistic(make_table, people, protection, opt
             gate.noisy_sum("errors", sums["errors"][0], bound, cost, mechanism=spec.mechanism)
         else:
             base_cost, _, changes_cost = spec.shares(cost)
+            if spec.partitions:
+                bound = marginals.sensitivity(marginals.Spec(spec.partitions, None), gate.neighbours)
+                gate.noisy_sum("counts", sums["counts"][0], bound, split(cost, spec.marginals_share)[0])
             gate.noisy_sum("base", sums["base"][0], pfi.base_sensitivity(spec, gate.neighbours), base_cost)
             bound = pfi.sensitivity(spec, gate.neighbours, spec.limits[0])
             gate.noisy_sum("changes", sums["changes"][0], bound, changes_cost, mechanism=spec.mechanism)
