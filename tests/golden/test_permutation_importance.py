@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -106,7 +107,8 @@ def test_a_person_takes_no_values_from_their_own_rows(make_table, people, model)
     by_person = people.assign(age=20 + people["person"] % 10)
     by_person["spent"] = score(by_person)
     table = make_table(by_person, exact=True, domain=WIDE, relation="add-remove", unit=dpx.Unit("person", 3))
-    found = permutation_importance(table, simple(), "spent", epsilon=1, clip=math.inf, features=["age"], repeats=8)
+    options = {"clip": math.inf, "features": ["age"], "repeats": 8, "method": "groups"}
+    found = permutation_importance(table, simple(), "spent", epsilon=1, **options)
     ages = 0.04 * by_person["age"].to_numpy()
     assert found.scores[0] == pytest.approx(2 * ages.var(), rel=0.2)  # E(a - a')^2; one third less from own rows
     assert found.base == pytest.approx(0, abs=STEP)
@@ -153,15 +155,15 @@ def test_the_faithful_form_is_the_plain_computation_with_the_same_permutation(
     assert float(noise.scale) / (found.losses.levels * len(people)) == pytest.approx(5 / len(people))
 
 
+@pytest.mark.parametrize("method", ["groups", "marginals"])
 @pytest.mark.parametrize("protection", PROTECTIONS)
-def test_what_changes_nothing_has_no_importance(make_table, people, forest, protection):
+def test_what_changes_nothing_has_no_importance(make_table, people, forest, protection, method):
     """A feature that the model ignores, a constant one, and one with a single category."""
     constant = people.assign(age=25)
     table = make_table(constant, exact=True, domain=WIDE, **protection)
     model = dpx.Model(forest, output=(0, 1), label="yes")
-    found = permutation_importance(
-        table, model, "rich", epsilon=1, features=["sex", "one", "age", "income"], loss="log"
-    )
+    features = ["sex", "one", "age", "income"]
+    found = permutation_importance(table, model, "rich", epsilon=1, features=features, loss="log", method=method)
     assert found.scores[:3].tolist() == [0, 0, 0]
     assert found.scores[3] > 0.001
     assert found.items[0] == "income"
@@ -214,7 +216,7 @@ def test_failing_predictions_count_as_the_middle_and_stop_nothing(make_table, pe
 
     broken = people.head(60).assign(income=[99.0] * 20 + [98.0] * 20 + [1.0] * 20, spent=0.0)
     model = dpx.Model(odd, output=(0, 1), features=["income", "age"])
-    for method in ("default", "paper"):
+    for method in ("groups", "marginals", "paper"):
         table = make_table(broken, exact=True, domain=WIDE)
         found = permutation_importance(table, model, "spent", epsilon=1, method=method)
         assert found.base == pytest.approx(1 / 3, abs=STEP)
@@ -223,10 +225,10 @@ def test_failing_predictions_count_as_the_middle_and_stop_nothing(make_table, pe
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
 def test_tables_with_hardly_any_rows(make_table, people, rows):
-    for protection in PROTECTIONS:
+    for protection, method in itertools.product(PROTECTIONS, ["groups", "marginals"]):
         if protection["relation"] == "add-remove":
             table = make_table(people.head(rows), domain=WIDE, **protection)
-            found = permutation_importance(table, simple(), "spent", epsilon=1)
+            found = permutation_importance(table, simple(), "spent", epsilon=1, method=method)
             low, high = found.interval()
             assert np.isfinite([*low, *high, found.base]).all()
             assert (low <= high).all()

@@ -51,7 +51,8 @@ def predictor(model=wild) -> Predictor:
 
 def group_sums(rows, protection, tags=None, *, parts=2, model=wild, **options):
     """The exact integers of the statistic over groups."""
-    table, gate, spec = prepared(rows, protection, **options)
+    table, gate, spec = prepared(rows, protection, method="groups", **options)
+    assert not spec.drawn
     gathered = gather(table, gate, COLUMNS)
     if tags is not None:
         gathered = Gathered(gathered.rows, np.asarray(tags))
