@@ -134,7 +134,7 @@ class TestWholeWay:
         assert found["forecasts"][0]["options"][0]["rug_error"] is None
         assert bought["left"] == {"definition": "pure", "amount": "1/2"}
         page = (project / "bought" / "index.html").read_text()
-        assert "Other values came from histograms that a part of the price bought." in page
+        assert "Replacements came from histograms that a part of the price bought." in page
         use = [*person, "--marginals", "bought/permutation-importance.json", "--out", "free"]
         assert answer(capsys, *use)["spent_now"] is False
 

@@ -58,12 +58,13 @@ class Importance(Ranking):
             return "one permutation of each column"
         if self.spec["marginals"] is not None:
             return "histograms that were released before"
-        return "histograms that a part of the price bought" if self.spec.get("partitions") else "other rows"
+        bought = bool(self.spec.get("partitions"))
+        return "histograms that a part of the price bought" if bought else "other rows, in small groups"
 
     @property
     def caveat(self) -> str:
-        said = f"Other values came from {self.source}. Intervals show noise that was added here, not the chance in them"
-        if self._paper or self.source == "other rows":
+        said = f"Replacements came from {self.source}. Intervals show noise that was added here, not the chance in them"
+        if self.spec["marginals"] is None and not self.spec.get("partitions"):
             return f"{said}."
         return f"{said}, nor the noise of those histograms, by which columns with many rare values gain."
 

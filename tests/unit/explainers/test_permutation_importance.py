@@ -231,15 +231,15 @@ def test_where_other_values_came_from_and_what_the_intervals_leave_out_is_said()
     bought = dpx.permutation_importance(data, model(), "ill", epsilon=5)
     sources = [
         (bought, "histograms that a part of the price bought"),
-        (dpx.permutation_importance(data, model(), "ill", epsilon=0.01), "other rows"),
-        (dpx.permutation_importance(data, model(), "ill", epsilon=5, method="groups"), "other rows"),
+        (dpx.permutation_importance(data, model(), "ill", epsilon=0.01), "other rows, in small groups"),
+        (dpx.permutation_importance(data, model(), "ill", epsilon=5, method="groups"), "other rows, in small groups"),
         (dpx.permutation_importance(data, model(), "ill", epsilon=5, marginals=bought.marginals),
          "histograms that were released before"),
         (dpx.permutation_importance(data, model(), "ill", epsilon=5, method="paper"), "one permutation of each column"),
     ]  # fmt: skip
     for found, source in sources:
         assert found.source == source
-        assert found.caveat.startswith(f"Other values came from {source}.")
+        assert found.caveat.startswith(f"Replacements came from {source}.")
         assert "not the chance" in found.caveat
         assert ("noise of those histograms" in found.caveat) == ("histograms" in source)
         assert f"came from {source}" in " ".join(str(found).split())
