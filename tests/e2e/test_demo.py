@@ -38,7 +38,9 @@ def test_every_feature_has_its_files(folder):
     names += CAUSES
     for name in names:
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert isinstance(dpx.from_json(out / f"{name}.json"), dpx.results.Result)
+        found = dpx.from_json(out / f"{name}.json")
+        assert isinstance(found, dpx.results.Result)
+        assert found.receipt.guarantee in " ".join(str(found).split())
     assert len(first["results"]) == len(names)
     assert first["spent_now"] is True
     text = "\n".join(str(line) for line in lines)

@@ -437,8 +437,8 @@ def test_the_forecast_is_the_noise_of_the_release(make_table, people, budget, me
 def test_the_outlook_is_the_width_of_the_interval(make_table, people, protection):
     neighbours = make_table(people, domain=WIDE, **protection).neighbours
     setting = Setting(WIDE, simple().output, neighbours, len(people), len(people), features=FEATURES)
-    for options in ({"clip": 1.0}, {"method": "paper"}):
-        if "method" in options and protection != PROTECTIONS[0]:
+    for options in ({"clip": 1.0, "method": "groups"}, {"clip": 1.0, "method": "marginals"}, {"method": "paper"}):
+        if options["method"] == "paper" and protection != PROTECTIONS[0]:
             continue
         table = make_table(people, domain=WIDE, **protection, rows_hint=len(people))
         found = permutation_importance(table, simple(), "spent", epsilon=1, **options)

@@ -49,7 +49,7 @@ def exact(case, rows):
     table = dpx.PrivateTable(
         frame, domain=DOMAIN, budget=BUDGET, relation=relation, ledger="sqlite:///:memory:", name="t"
     )
-    options = {"method": "paper", "seed": SWAP} if case == "paper" else {"method": "groups", "clip": 0.5}
+    options = {"method": "paper", "seed": SWAP} if case == "paper" else {"method": "groups", "clip": 0.5, "repeats": 1}
     request = PermutationImportance(target="y", features=["b"], **options)
     model = dpx.Model(by_column, output=(0, 3), features=["b", "c"])
     spec = pfi.resolve(request, DOMAIN, model.output, table.neighbours, table.size, COST, uses=["b", "c"])

@@ -1,8 +1,8 @@
 """What is chosen for permutation importance before any row is touched: where other values come from, cells, limits,
 draws.
 
-All of it follows from public things: the request, the domain, the number of rows where it is public (or a hint), and
-the price. `resolve` makes a request concrete; `forecast` tells the noise.
+All of it follows from public things: the request, the domain, the number of rows where it is public (or a hint, or
+10,000), and the price. `resolve` makes a request concrete; `forecast` tells the noise.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def resolve(
     )
     if paper:
         return spec
-    paid = () if marginals is not None else _partitions(request, features, domain, neighbours, rows, cost)
+    about = UNKNOWN_ROWS if rows is None else rows
+    paid = () if marginals is not None else _partitions(request, features, domain, neighbours, about, cost)
     K = loss.range.levels
     spec = replace(
         spec,
@@ -100,7 +101,7 @@ def resolve(
     noisy = _noise_norm(_with_draws(spec, 1, request, neighbours), neighbours, cost)
     draws = request.repeats
     if draws is None:
-        draws = next(d for enough, d in (HISTOGRAMS if spec.drawn else OTHER_ROWS) if (rows or 0) >= enough * noisy)
+        draws = next(d for enough, d in (HISTOGRAMS if spec.drawn else OTHER_ROWS) if about >= enough * noisy)
     spec = _with_draws(spec, draws, request, neighbours)
     if len(spec.limits) == 1:
         return spec
@@ -132,19 +133,18 @@ def _partitions(
     features: Sequence[str],
     domain: Domain,
     neighbours: Neighbours,
-    rows: int | None,
+    rows: int,
     cost: Cost,
 ) -> tuple[Partition, ...]:
     """The cells of histograms that are paid for here; none where other values come from other rows."""
     if request.method == "groups":
         return ()
     counts_cost, _ = split(cost, request.marginals_share)
-    about = UNKNOWN_ROWS if rows is None else rows
-    cells = histograms.cells_for(features, domain, neighbours, about, counts_cost)
+    cells = histograms.cells_for(features, domain, neighbours, rows, counts_cost)
     noise = histograms.forecast(histograms.Spec(cells, None), neighbours, counts_cost)["counts"]
     categories = max((p.size for p in cells if p.edges is None), default=0)
     needed = noise.std * max(WORTH, CROWDED * categories)
-    return cells if request.method == "marginals" or about >= needed else ()
+    return cells if request.method == "marginals" or rows >= needed else ()
 
 
 def _group(rule: Assignment, neighbours: Neighbours, draws: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -86,12 +87,22 @@ def test_so_many_categories_that_their_noise_adds_up_are_no_reason_to_buy():
 
 def test_a_number_of_rows_that_nobody_knows_is_taken_to_be_ten_thousand():
     seen = set()
-    for price in (0.01, 0.1, 0.3, 1, 10):
-        unknown = resolved(None, pure(price), ADD)
-        assert unknown.partitions == resolved(10_000, pure(price), ADD).partitions
-        seen.add(unknown.drawn)
-    assert seen == {False, True}
-    assert resolved(None, pure(0.01), ADD, method="marginals").drawn
+    for price, method in itertools.product((0.01, 0.1, 0.3, 1, 10), ("default", "groups", "marginals")):
+        unknown = resolved(None, pure(price), ADD, method=method)
+        assert unknown == resolved(10_000, pure(price), ADD, method=method)
+        seen.add((method, unknown.drawn))
+    assert seen == {("default", False), ("default", True), ("groups", False), ("marginals", True)}
+
+
+@pytest.mark.parametrize(
+    ("price", "source"), [(9, "histograms that a part of the price bought"), (0.01, "other rows, in small groups")]
+)
+def test_a_table_whose_number_of_rows_nobody_knows(price, source):
+    found = dpx.permutation_importance(table(relation="add-remove"), model(), "ill", epsilon=price)
+    assert found.source == source
+    setting = Setting(DOMAIN, PublicRange(0, 1), ADD, 1_000, None, features=USES)
+    told = outlook(PermutationImportance(target="ill"), setting, pure(price))
+    assert (told.rug_error is None) == (found.marginals is None)
 
 
 def test_a_caller_decides():

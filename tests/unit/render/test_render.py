@@ -60,10 +60,10 @@ def test_pages_are_self_contained_and_escape_names(results):
 def test_a_printed_result_says_what_was_found_paid_and_promised(results):
     for result in results:
         words = " ".join(str(result).split())
+        assert "95 % noise interval" in words or all(name in words for name in result.to_frame().columns)
         assert result.receipt.label in words
         assert result.receipt.budget.describe(result.receipt.cost) in words
         assert result.receipt.guarantee in words
-        assert len(str(result).splitlines()) > 6
 
 
 def test_svg_is_the_same_every_time(results):

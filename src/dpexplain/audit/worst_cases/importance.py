@@ -35,7 +35,8 @@ def of_permutation_importance() -> list[Case]:
     model = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        settings = {"target": "y", "features": ["b"], "method": "groups", **options}
+        form = {} if "method" in options else {"method": "groups", "repeats": 1}
+        settings = {"target": "y", "features": ["b"], **form, **options}
         request = permutation_importance.PermutationImportance(**settings)
         return permutation_importance.explain(table, model, request, cost=cost)
 
