@@ -56,15 +56,15 @@ class Importance(Ranking):
         """Where the values came from that took the place of a row's own."""
         if self._paper:
             return "one permutation of each column"
-        if self.spec["marginals"] is not None:
-            return "histograms that were released before"
-        bought = bool(self.spec.get("partitions"))
-        return "histograms that a part of the price bought" if bought else "other rows, in small groups"
+        if self.marginals is not None:
+            return "histograms that a part of the price bought"
+        before = self.spec["marginals"] is not None
+        return "histograms that were released before" if before else "other rows, in small groups"
 
     @property
     def caveat(self) -> str:
         said = f"Replacements came from {self.source}. Intervals show noise that was added here, not the chance in them"
-        if self.spec["marginals"] is None and not self.spec.get("partitions"):
+        if self.marginals is None and self.spec["marginals"] is None:
             return f"{said}."
         return f"{said}, nor the noise of those histograms, by which columns with many rare values gain."
 
