@@ -33,8 +33,9 @@ from bench.cached import NEIGHBOURS, ROW, BenchAccount, CachedModel, numbered, n
 from bench.tables import CASES, Case
 from dpexplain.core.budget import Cost, pure
 from dpexplain.core.release import Door, Gate
-from dpexplain.data.donors import Gathered, by_group, by_permutation, deal
+from dpexplain.data.donors import Gathered, by_group, by_permutation
 from dpexplain.data.encode import encode
+from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import open_source
 from dpexplain.engine import map_sum
@@ -104,8 +105,8 @@ class Exact:
                 batches = by_permutation(self.gathered, spec.features, spec.seed)
             else:
                 parts = groups_for(self.size, spec.group)
-                group, mark = deal(self.gathered.tags, spec.assignment, parts=parts, size=self.size, seed=spec.seed)
-                batches = by_group(self.gathered, group, mark, spec.features, spec.draws)
+                shuffled = PublicRandom(spec.seed).generator.permutation(self.size)
+                batches = by_group(Gathered(self.gathered.rows, shuffled), parts, spec.features, spec.draws)
             kernel = partial(pfi.paper_statistic if spec.paper else pfi.statistic, predictor=self.predictor, spec=spec)
             self._found[key] = map_sum(kernel, batches, size=spec.size, label=spec.method, total=None, parallel=False)
         return self._found[key]

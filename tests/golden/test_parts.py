@@ -12,7 +12,7 @@ from sklearn.inspection import partial_dependence
 
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
-from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.assignment import secret_order
 from dpexplain.data.rows import Rows
 from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
 from dpexplain.models import Predictor
@@ -25,8 +25,8 @@ interactions = interaction_ranking.interaction_ranking
 
 
 def part_numbers(size, number):
-    """Of the rows of a table that are dealt by position: evenly, by a public permutation."""
-    return (np.arange(size) % number)[PublicRandom(0).generator.permutation(size)]
+    """The parts of rows that are dealt by position and keep their places."""
+    return np.arange(size) % number
 
 
 def parts_of(frame, number):
@@ -89,6 +89,7 @@ def test_a_table_in_the_order_of_time_is_dealt_evenly(make_table, frame):
         return [20, 29], [rows["age"].nunique()] * 2
 
     table = make_table(frame.assign(age=np.arange(400) % 10 + 20), exact=True)
+    table.shuffle = secret_order
     curve = plot(table, ages, "age", output=(0, 10), epsilon=1, parts=10, smooth=False)
     assert curve.values.min() > 9
 

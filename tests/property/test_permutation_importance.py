@@ -16,7 +16,7 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.release import Gate
 from dpexplain.data import assignment, donors
-from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, deal, gather
+from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, gather
 from dpexplain.explainers import importance_statistic as pfi
 from dpexplain.explainers.importance_forecast import resolve
 from dpexplain.explainers.permutation_importance import PermutationImportance
@@ -42,6 +42,7 @@ def prepared(rows, protection, *, mechanism="discrete-laplace", marginals=None, 
     output = dpx.Model(wild, output=(0, 3)).output
     settings_ = {"uses": ["b", "c"], "assignment": table.assignment, "marginals": marginals}
     spec = resolve(request, DOMAIN, output, table.neighbours, table.rows_hint, cost, **settings_)
+    table.shuffle = np.arange  # the same secret order for both neighbours
     return table, Gate(table.door, cost), spec
 
 
@@ -56,9 +57,8 @@ def group_sums(rows, protection, tags=None, *, parts=2, model=wild, **options):
     gathered = gather(table, gate, COLUMNS)
     if tags is not None:
         gathered = Gathered(gathered.rows, np.asarray(tags))
-    group, mark = deal(gathered.tags, spec.assignment, parts=parts, size=table.size, seed=spec.seed)
     found = np.zeros(spec.size, dtype=np.int64)
-    for batch in by_group(gathered, group, mark, spec.features, spec.draws):
+    for batch in by_group(gathered, parts, spec.features, spec.draws):
         found += pfi.statistic(batch, predictor(model), spec)
     table.ledger.close()
     return found, spec, table.neighbours

@@ -123,6 +123,9 @@ class DealtTable(PrivateTable):
         super().__init__(*arguments, **settings)
         self._numbers = np.array(numbers, dtype=np.int64)
 
+    def shuffle(self, size: int) -> NDArray[np.int64]:
+        return np.arange(size)
+
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
         place = 0
         for rows, _ in super().dealt_rows(gate, columns, parts):

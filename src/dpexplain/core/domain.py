@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.core.spelling import number_of
 from dpexplain.errors import DomainError, InputError
 
 Floats = NDArray[np.float64]
@@ -70,6 +72,8 @@ class Numeric:
     missing: float | None = None
 
     def __post_init__(self) -> None:
+        if any(isinstance(value, np.generic) for value in (self.low, self.high, self.missing)):
+            raise _from_data("a bound of a numeric column", "write the number itself, or float(...) around it")
         low, high = _bounds(self.low, self.high, "a numeric column", DomainError)
         if self.integer and not (low.is_integer() and high.is_integer() and max(-low, high) <= 2**53):
             raise DomainError(
@@ -100,16 +104,23 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of the declared values. Missing and unseen ones become `missing` (the first value if not given)."""
+    """One of the declared values. Missing and unseen ones become `missing` (the first value if not given).
+
+    A declared number matches every spelling of it: 1 is also 1.0, "1", "01" and "true". So does a declared text that
+    stands for a number, unless another one stands for the same: "1" beside "01" match themselves and nothing else.
+    """
 
     categories: tuple[Any, ...]
     missing: Any = None
 
     def __init__(self, categories: Sequence[Any], missing: Any = None) -> None:
-        listed = isinstance(categories, Sequence | np.ndarray | range) and not isinstance(categories, str | bytes)
-        if not listed or not len(categories):
+        array = hasattr(categories, "dtype")  # numpy's and pandas' arrays
+        listed = isinstance(categories, Sequence) and not isinstance(categories, str | bytes)
+        if not array and not (listed and len(categories)):
             raise DomainError("a categorical column needs a list of at least one declared value, in a public order.")
-        plain = tuple(c.item() if isinstance(c, np.generic) else c for c in categories)
+        if array or any(isinstance(c, np.generic) for c in categories):
+            raise _from_data("a category", "write the values themselves, or [...].tolist()")
+        plain = tuple(categories)
         for value in plain:
             if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
                 raise DomainError(f"a category must be a text or a finite number; got {value!r}.")
@@ -117,10 +128,23 @@ class Categorical:
             raise DomainError(
                 "the declared categories contain a value twice.", hint="note that 1, 1.0 and True are equal"
             )
+        numbers = Counter(map(number_of, plain))
+        for value in plain:
+            if not isinstance(value, str) and numbers[number_of(value)] > 1:
+                raise DomainError(
+                    f"the number {value!r} and another declared category can be spelled alike in a table.",
+                    hint="declare all categories of this column as texts, or leave one of the two out",
+                )
         if missing is not None and missing not in plain:
             raise DomainError(f"missing={missing!r} is not one of the declared categories.")
         object.__setattr__(self, "categories", plain)
         object.__setattr__(self, "missing", plain[0 if missing is None else plain.index(missing)])
+
+    @property
+    def text_only(self) -> bool:
+        """Whether two categories are spellings of one number, which only a text can tell apart."""
+        numbers = [number for value in self.categories if (number := number_of(value)) is not None]
+        return len(set(numbers)) < len(numbers)
 
     @property
     def missing_code(self) -> int:
@@ -219,6 +243,14 @@ def column_from_json(name: str, entry: JsonObject) -> Column:
         return Categorical(entry.get("values") or [], entry.get("missing"))
     except DomainError as error:
         raise DomainError(f"column {name!r}: {error.message}", hint=error.hint) from None
+
+
+def _from_data(what: str, instead: str) -> DomainError:
+    """Python programs write plain numbers; numpy's and pandas' come from looking at data."""
+    return DomainError(
+        f"{what} is a value of numpy or pandas, which looks as if it was read from the rows.",
+        hint=f"a domain is declared and public, never computed from private rows. If this one is public: {instead}",
+    )
 
 
 def _number(value: Any, name: str, error: type[InputError]) -> float:

@@ -179,16 +179,19 @@ class Sensitivity:
 class Assignment(StrEnum):
     """How rows are dealt to the parts of a black-box release. The rows of one unit always share a part."""
 
-    POSITION = "position"  # row i goes to part i modulo the number of parts
+    POSITION = "position"  # its place in a fresh secret shuffle of all rows, modulo the number of parts
     KEYED = "keyed"  # a hash of a declared id under a fresh secret key
     RANDOM = "random"  # a fresh secret number for every row
 
     def changed_parts(self, neighbours: Neighbours) -> int:
         """How many parts can differ between neighbouring tables, the secret randomness being the same in both.
 
-        replace-one by position or by random numbers per row: the row keeps its place: one. Keyed: the row that comes
-        in may carry another id and fall into another part: two. add-remove: the unit's part: one; but positions of
-        all later rows shift, so position is not allowed there, nor with units, whose number of rows may differ.
+        replace-one by position: one. Let D' be D with the row r' in the place of r, each listed in any order. A uniform
+        shuffle gives every row a place, all ways equally likely whatever the order. So give the rows that D and D'
+        share the same places in both, and r' that of r: both laws are right, and the tables differ in one place. By
+        random numbers per row: in the same way, one. Keyed: the row that comes in may carry another id and fall into
+        another part: two. add-remove: the unit's part: one; but one table has more places than the other, so position
+        is not allowed there, nor with units, whose number of rows may differ.
         """
         if self is not Assignment.KEYED and neighbours.unit is not None:
             raise InternalError("rows of one unit must be dealt together, by a hash of the unit")

@@ -1,7 +1,8 @@
 """Dealing rows to parts, for releases that treat a part of the rows as a black box (see `core.sensitivity.Assignment`).
 
-Position is used only when the number of rows is public and the source is ordered. Otherwise a declared id is hashed
-under a fresh secret key, or, without an id, each row draws its own secret number. Row *content* is never hashed.
+Where the number of rows is public, rows are shuffled secretly and dealt by their new places, so that all parts have the
+same size. Otherwise a declared id is hashed under a fresh secret key, or, without an id, each row draws its own secret
+number. Row *content* is never hashed, and the order of the source plays no part: it may be sorted by a private column.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ def assignment_for(neighbours: Neighbours, row_id: str | None) -> Assignment:
     if neighbours.rows_public:
         return Assignment.POSITION
     return Assignment.RANDOM if row_id is None else Assignment.KEYED
+
+
+def secret_order(size: int) -> NDArray[np.int64]:
+    """A uniform permutation of `size` places from secret numbers, drawn again should two of them be equal."""
+    while True:
+        numbers = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64)
+        order = np.argsort(numbers)
+        if (numbers[order][1:] != numbers[order][:-1]).all():
+            return order
 
 
 class Dealer:

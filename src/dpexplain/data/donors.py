@@ -3,9 +3,9 @@
 A `Replaced` is a batch of rows, each with values to be put in the place of its own, in blocks that a release treats as
 one: a group of rows, or each row by itself.
 
-    by_group        groups are dealt by position through a public permutation, or by secret numbers (`Dealer`)
-    by_permutation  the whole column in another, public order
-    by_pairing      all features of another row at once, by public permutations of the places
+    by_group        groups are dealt by the places of a secret shuffle, or by secret numbers (`Dealer`)
+    by_permutation  the whole column in another, public order of those places
+    by_pairing      all features of another row at once, by public permutations of those places
     by_histogram    secret numbers for every row, turned into values of released distributions, for several features
                     together; by_feature for one at a time
 """
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.release import Gate
-from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
@@ -50,7 +49,7 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Gathered:
-    """All rows of a table in memory. Rows with one tag are one unit; its value is a position, or a secret number."""
+    """All rows of a table in memory. Rows with one tag are one unit; it is a place in a secret shuffle, or a number."""
 
     rows: Rows
     tags: Integers
@@ -61,25 +60,12 @@ def gather(table: PrivateTable, gate: Gate, columns: Sequence[str]) -> Gathered:
     return Gathered(*table.gathered(gate, columns, TAGS))
 
 
-def deal(tags: Integers, rule: Assignment, *, parts: int, size: int | None, seed: int) -> tuple[Integers, Integers]:
-    """The group of each row and its unit's mark inside it.
-
-    By position, a public permutation of the `size` places comes first: neighbours in a sorted table are alike, and
-    would be poor company. A replaced row keeps its place and so its group.
-    """
-    if rule is Assignment.POSITION:
-        assert size is not None
-        tags = PublicRandom(seed).generator.permutation(size)[tags % size]
-    return tags % parts, tags
-
-
-def by_group(
-    gathered: Gathered, group: Integers, mark: Integers, features: Sequence[str], draws: int
-) -> Iterator[Replaced]:
+def by_group(gathered: Gathered, parts: int, features: Sequence[str], draws: int) -> Iterator[Replaced]:
     """Batches of whole groups. A row's values come from the next rows of its group that belong to other units."""
-    order = np.lexsort((mark, group))
-    rows, group, mark = gathered.rows.take(order), group[order], mark[order]
-    first, others, donors = _company(group, mark, draws)
+    group = gathered.tags % parts
+    order = np.lexsort((gathered.tags, group))
+    rows, group = gathered.rows.take(order), group[order]
+    first, others, donors = _company(group, gathered.tags[order], draws)
     starts = np.flatnonzero(first == np.arange(len(group)))
     for begin, end in _cuts(starts, len(group)):
         values = {name: [rows[name][donor[begin:end]] for donor in donors] for name in features}

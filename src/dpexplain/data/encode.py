@@ -1,14 +1,21 @@
 """From raw columns to clean arrays. Nothing here fails or speaks because of a value.
 
+    The code of a value depends on that value and the declared column alone.
+
+Not on the type of its column, which readers infer from all values together: what a value stands for is looked at value
+by value (`core.spelling`), so a missing value, a word or a fraction in one row cannot change how another row is read.
+What is lost before we see it is lost: leading zeros, and digits beyond the sixteenth, of texts that a reader took for
+numbers.
+
 A value that is missing, unseen, of the wrong type or not a number takes the declared default; a number out of bounds is
 clipped. What can be refused is the *type* of a column, which is part of the table's schema and public.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,26 +25,52 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpexplain.core.domain import Categorical, Column, Numeric
+from dpexplain.core.spelling import number_of
 from dpexplain.errors import TableError
 
 RawColumn = Any  # a pyarrow Array or ChunkedArray, or a pandas Series of dtype object
 
 
-def check_type(name: str, declared: str, kind: pa.DataType | None) -> None:
+def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
     """Refuse a schema that can hold no declared value. `None` is a column of Python objects: anything goes."""
+    number = _stored_as(name, f"declared {column.to_json()['type']}", kind)
+    if number and isinstance(column, Categorical) and column.text_only:
+        raise TableError(
+            f"column {name!r} declares two spellings of one number, but the table stores numbers.",
+            hint=f"read the column as text, for example pandas.read_csv(..., dtype={{{name!r}: str}})",
+        )
+
+
+def check_id_type(name: str, kind: pa.DataType | None) -> None:
+    """Refuse a type of ids that cannot tell people apart: a float is the nearest of many long whole numbers."""
+    _stored_as(name, "declared an id", kind)
+    if kind is not None and pa.types.is_floating(_inner(kind)):
+        raise TableError(
+            f"the ids in column {name!r} are stored as floating-point numbers, which merge ids of many digits.",
+            hint="one missing id is enough for pandas to do this: read the column as text, for example "
+            f"pandas.read_csv(..., dtype={{{name!r}: str}}), or convert it to Int64 before ids get lost",
+        )
+
+
+def _stored_as(name: str, declared: str, kind: pa.DataType | None) -> bool:
+    """Whether a column is stored as numbers or truth values; texts and Python objects are not. Refuse all else."""
     if kind is None or pa.types.is_null(kind):
-        return
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+        return False
+    kind = _inner(kind)
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    number = number or pa.types.is_decimal128(kind) or pa.types.is_decimal256(kind)
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     text = text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    number = number or pa.types.is_decimal128(kind) or pa.types.is_decimal256(kind)
-    if not (text or number or pa.types.is_boolean(kind)):
+    if not (text or number or pa.types.is_null(kind)):
         raise TableError(
-            f"column {name!r} is declared {declared}, but the table stores it as {kind}.",
+            f"column {name!r} is {declared}, but the table stores it as {kind}.",
             hint="convert it to a number or a text before opening the table",
         )
+    return bool(number)
+
+
+def _inner(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def encode(column: Column, raw: RawColumn) -> NDArray[Any]:
@@ -59,31 +92,53 @@ def encode(column: Column, raw: RawColumn) -> NDArray[Any]:
 
 
 def lookup(column: Categorical) -> Callable[[Any], int]:
-    """The code of a raw value; -1 for anything that was not declared. Text from a CSV file matches declared numbers."""
-    codes: dict[Any, int] = {str(value): code for code, value in enumerate(column.categories)}
-    codes |= {value: code for code, value in enumerate(column.categories)}
-    numbers = not any(isinstance(value, str) for value in column.categories)
-    truths = all(isinstance(value, bool) for value in column.categories)
+    """The code of a raw value; -1 for anything that was not declared.
 
-    def code(value: Any) -> int:
+    A text is looked up as it is written. Anything that stands for a number, texts included, is looked up by that
+    number, unless two categories do: these match as texts only.
+    """
+    texts = {str(value): code for code, value in enumerate(column.categories)}
+    numbers: dict[float, int] = {}
+    for code, value in enumerate(column.categories):
+        if (number := number_of(value)) is not None:
+            numbers[number] = -1 if number in numbers else code
+
+    def code_of(value: Any) -> int:
         try:
             if isinstance(value, bytes):
                 value = value.decode("utf-8", "replace")
-            found = codes.get(value, codes.get(str(value), -1))
-            if found < 0 and truths and isinstance(value, str) and value.title() in codes:
-                return codes[value.title()]  # true and TRUE, as other tools write it
-            if found < 0 and numbers and isinstance(value, str):
-                return codes.get(float(value), -1)  # the text "1.0" is the declared number 1
-            return found
+            if isinstance(value, str) and value in texts:
+                return texts[value]
+            if (number := number_of(value)) is not None:
+                return numbers.get(number, -1)
+            return -1 if _missing(value) else texts.get(str(value), -1)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # unhashable, or an object whose str() fails: not a declared value
+        except BaseException:  # an object whose str() or comparison fails: not a declared value
             return -1
 
-    return code
+    return code_of
 
+
+def _missing(value: Any) -> bool:
+    return value is None or value is pd.NA or bool(value != value)
+
+
+def _float(value: Any) -> float:
+    try:
+        number = number_of(value)
+        return np.nan if number is None else number
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # an object whose float() fails: missing
+        return np.nan
+
+
+# Ids ------------------------------------------------------------------------------------------------------------------
 
 NO_ID = "none"
+_WHOLE = re.compile(r"\s*(-?(?:0|[1-9]\d*))(?:\.0+)?\s*", re.ASCII)
+_NO_TEXT = {"", "nan", "nat", "none", "null", "na", "n/a", "<na>", "#n/a"}  # what tools write for a missing value
 
 
 def identifiers(raw: RawColumn) -> tuple[NDArray[np.int64], list[str]]:
@@ -91,32 +146,52 @@ def identifiers(raw: RawColumn) -> tuple[NDArray[np.int64], list[str]]:
     different ones, in every batch; whatever is missing or cannot be spelled is `NO_ID`.
     """
     values, index = (list(raw), np.arange(len(raw))) if isinstance(raw, pd.Series) else _distinct(raw)
-    spelled = [_spell(value) for value in [*values, None]]  # a null has index -1 and takes the last one
+    spelled = [_identifier(value) for value in [*values, None]]  # a null has index -1 and takes the last one
     distinct: dict[str, int] = {}
     codes = np.array([distinct.setdefault(text, len(distinct)) for text in spelled], dtype=np.int64)
     return codes[index], list(distinct)
 
 
-def _spell(value: Any) -> str:
-    """An id with its type: the number 1 and the text "1" are different ids. Numbers are spelled by their exact value,
-    whatever their type, because a table with a missing id somewhere turns integers into floats.
-    """
+def _identifier(value: Any) -> str:
     try:
-        if isinstance(value, bytes):
-            value = value.decode("utf-8", "surrogateescape")  # different bytes stay different
-        if isinstance(value, str):
-            return f"text:{value}"
-        if value is None or value is pd.NA or value != value:
-            return NO_ID
-        if isinstance(value, bool | np.bool_ | np.integer):
-            value = int(value)
-        if isinstance(value, Decimal) and abs(value.adjusted()) > 400:
-            return NO_ID  # written out it would fill the memory
-        return f"number:{Fraction(float(value) if isinstance(value, np.floating) else value)}"
+        return _spell(value)
     except KeyboardInterrupt:
         raise
     except BaseException:  # an object that cannot be compared or printed
         return NO_ID
+
+
+def _spell(value: Any) -> str:
+    """One spelling for all forms in which readers store one id.
+
+    7, 7.0, "7", "7.0" and " 7" are one id: which of them a reader makes of an entry depends on the other entries. All
+    other texts are themselves, "07" too. A float from 2^53 on stands for many whole numbers, so it is no id: to give it
+    to one of them could merge two people.
+    """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "surrogateescape")  # different bytes stay different
+    if isinstance(value, str):
+        if whole := _WHOLE.fullmatch(value):
+            return "id:0" if whole[1] == "-0" else f"id:{whole[1]}"
+        return NO_ID if value.strip().lower() in _NO_TEXT else f"id:{value}"
+    if isinstance(value, tuple):
+        parts = [_spell(part) for part in value]
+        return NO_ID if NO_ID in parts else f"tuple:{parts!r}"
+    if _missing(value):
+        return NO_ID
+    if isinstance(value, float | np.floating):
+        return _spell(repr(float(value))) if abs(float(value)) < 2**53 else NO_ID
+    if isinstance(value, Decimal):
+        if abs(value.adjusted()) > 400:
+            return NO_ID  # written out it would fill the memory
+        text = f"{value:f}"
+        return _spell(text.rstrip("0").rstrip(".") if "." in text else text)
+    if str(value) == object.__repr__(value):
+        return NO_ID  # it says where it lies in memory, not who it is
+    return f"id:{value}"  # whole numbers, truth values, UUID, Timestamp, date: as they are written
+
+
+# Arrow columns --------------------------------------------------------------------------------------------------------
 
 
 def _numbers(raw: RawColumn) -> NDArray[np.float64] | None:
@@ -130,15 +205,6 @@ def _numbers(raw: RawColumn) -> NDArray[np.float64] | None:
         return None
     values: NDArray[np.float64] = raw.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # not a number: missing
-        return np.nan
 
 
 def _distinct(raw: Any) -> tuple[Sequence[Any], NDArray[np.signedinteger[Any]]]:

@@ -53,7 +53,13 @@ def open_source(source: Any) -> Source:
     if isinstance(source, pa.Table):
         return ArrowSource(source)
     if hasattr(source, "__arrow_c_stream__"):  # polars DataFrame, and others that speak the Arrow C stream protocol
-        return ArrowSource(pa.table(source))
+        try:
+            return ArrowSource(pa.table(source))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise TableError(
+                "the table has a column of a type that Arrow does not have.",
+                hint="convert it to a number or a text, for example whole numbers of 128 bits to Decimal",
+            ) from None
     if callable(source):
         return ReaderSource(source)
     raise TableError(
@@ -74,10 +80,11 @@ class PandasSource:
 
     @staticmethod
     def _type(column: pd.Series[Any]) -> pa.DataType | None:
-        if _python_objects(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype):
+        values = column.dtype.categories if isinstance(column.dtype, pd.CategoricalDtype) else column
+        if _python_objects(values.dtype):
             return None
         try:
-            return pa.Array.from_pandas(column.iloc[:0]).type
+            return pa.Array.from_pandas(values[:0]).type
         except Exception:  # complex, sparse, ...: refused by `check_type` if it is declared
             return pa.struct([])
 
@@ -283,6 +290,15 @@ def _file_source(paths: Sequence[Path]) -> Source:
         if not found:
             raise TableError(f"the folder {path} holds no Parquet files.", hint="CSV files are named one by one")
         files += found
+    places = set[tuple[int, int]]()
+    for path in files:
+        facts = path.stat()
+        if (place := (facts.st_dev, facts.st_ino)) in places:
+            raise TableError(
+                f"the file {path} is named twice, so each of its rows would count twice.",
+                hint="name each file once: a folder stands for all files in it, and a link for the file it leads to",
+            )
+        places.add(place)
     kinds = {path.suffix.lower() for path in files}
     if kinds <= {".parquet", ".pq"}:
         return ParquetSource(files)

@@ -20,8 +20,8 @@ from dpexplain.core.domain import Domain, Numeric
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
-from dpexplain.data.assignment import Dealer, assignment_for
-from dpexplain.data.encode import NO_ID, check_type, encode, identifiers
+from dpexplain.data.assignment import Dealer, assignment_for, secret_order
+from dpexplain.data.encode import NO_ID, check_id_type, check_type, encode, identifiers
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import Source, open_source
 from dpexplain.engine import map_sum
@@ -127,7 +127,9 @@ class PrivateTable:
             yield rows
 
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
-        """Batches with the part of each row, dealt by the rule that `assignment` names."""
+        """Batches with the part of each row, dealt by the rule that `assignment` names. By position the rows themselves
+        still have to be shuffled, which `gathered` does.
+        """
         dealer = Dealer(self.assignment, parts)
         unit, key = self.neighbours.unit, self.row_id
         id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
@@ -140,7 +142,7 @@ class PrivateTable:
         return bits.astype(np.float64) * 2.0**-53
 
     def gathered(self, gate: Gate, columns: Sequence[str], parts: int) -> tuple[Rows, NDArray[np.int64]]:
-        """All of `dealt_rows` at once, in memory."""
+        """All rows at once, in memory, with their parts; shuffled where they are dealt by position."""
         batches = list(self.dealt_rows(gate, columns, parts))
         kinds = {name: np.float64 if isinstance(self.domain[name], Numeric) else np.int32 for name in columns}
         joined = {
@@ -148,7 +150,12 @@ class PrivateTable:
             for name, kind in kinds.items()
         }
         part = np.concatenate([np.empty(0, dtype=np.int64), *(numbers for _, numbers in batches)])
-        return Rows(self.domain, joined, len(part)), part
+        rows = Rows(self.domain, joined, len(part))
+        return (rows.take(self.shuffle(rows.size)) if self.assignment is Assignment.POSITION else rows), part
+
+    def shuffle(self, size: int) -> NDArray[np.int64]:
+        """A secret order of all rows, drawn anew for each pass."""
+        return secret_order(size)
 
     @property
     def assignment(self) -> Assignment:
@@ -188,9 +195,9 @@ class PrivateTable:
                 hint="its columns are: " + ", ".join(types),
             )
         for name, column in self.domain.items():
-            check_type(name, column.to_json()["type"], types[name])
+            check_type(name, column, types[name])
         for name in extra:
-            check_type(name, "an id", types[name])
+            check_id_type(name, types[name])
 
     def _public_size(self) -> int | None:
         """The number of rows where it is public. Under replace-one there must be two units: their number is public,

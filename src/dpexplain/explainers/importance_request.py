@@ -36,7 +36,7 @@ class PermutationImportance:
                "paper": the published design, fixed permutations, Laplace noise, replace-one only
     marginals_share  the part of the price that is paid for histograms, where any are
     mechanism  "discrete-laplace", "discrete-gaussian" or "cube"; decides the norm that changes are limited in
-    seed       of the public permutations that groups (or, in the published design, replaced columns) come from;
+    seed       of the public permutations of the published design (rows are shuffled secretly before them);
                draws from histograms are secret, and have none
     """
 

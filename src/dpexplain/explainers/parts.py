@@ -42,14 +42,8 @@ MOST_SYNTHETIC_ROWS = 500
 
 
 def collect(table: PrivateTable, gate: Gate, columns: Sequence[str], parts: int) -> Dealt:
-    """All rows with their parts, in memory. The gate must be open.
-
-    Rows that are dealt by position are dealt by a public permutation of the positions: every 24th row of a table in the
-    order of time has the same hour. The part of a row stays a function of its position and the public number of rows.
-    """
+    """All rows with their parts, in memory. The gate must be open."""
     rows, part = table.gathered(gate, columns, parts)
-    if table.assignment is Assignment.POSITION:
-        part = part[PublicRandom(0).generator.permutation(len(part))]
     return Dealt.of(rows, part, parts)
 
 

@@ -32,7 +32,7 @@ from typing import Any
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Gate, split
-from dpexplain.data.donors import Replaced, by_feature, by_group, by_permutation, deal, gather
+from dpexplain.data.donors import Replaced, by_feature, by_group, by_permutation, gather
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
@@ -216,8 +216,7 @@ class _Job:
     def _group_sums(self, gate: Gate, groups: int) -> Integers:
         """Rows take their values from other rows of their group."""
         spec, gathered = self.spec, gather(self.table, gate, self.columns)
-        group, mark = deal(gathered.tags, spec.assignment, parts=groups, size=self.table.size, seed=spec.seed)
-        batches = by_group(gathered, group, mark, spec.features, spec.draws)
+        batches = by_group(gathered, groups, spec.features, spec.draws)
         return self._sum(partial(statistic, predictor=self.predictor, spec=spec), batches)
 
     def _row_sums(self, gate: Gate, others: Mapping[str, Reference]) -> Integers:

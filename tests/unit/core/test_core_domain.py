@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,11 +126,43 @@ def test_cleaning_codes_never_fails(codes: Any) -> None:
 
 
 def test_categories_are_plain_values() -> None:
-    column = Categorical(np.array(["x", "y"]))
+    column = Categorical(["x", "y"])
     assert column.categories == ("x", "y")
     assert column.missing == "x"
-    assert type(Categorical(np.array([1, 2])).categories[0]) is int
     assert Categorical([1, 2.5, "z"], missing=2.5).missing_code == 1
+
+
+AGES = pd.DataFrame({"age": [18, 94], "city": ["Ulm", "Bonn"], "score": [0.5, 1.5]})
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: Numeric(AGES.age.min(), AGES.age.max()),
+        lambda: Numeric(0, AGES.score.max()),
+        lambda: Numeric(0, 120, missing=AGES.age.median()),
+        lambda: Categorical(AGES.city.unique()),
+        lambda: Categorical(AGES.age.unique()),
+        lambda: Categorical(AGES.city),
+        lambda: Categorical(sorted(AGES.age.unique())),
+        lambda: Categorical(np.array(["x", "y"])),
+    ],
+)
+def test_a_domain_that_was_read_from_rows_is_refused(declare: Any) -> None:
+    with pytest.raises(DomainError, match="looks as if it was read from the rows") as refused:
+        declare()
+    assert "If this one is public" in refused.value.hint
+
+
+@pytest.mark.parametrize("values", [[1, "1"], ["01", 1], [True, "true"], [2**53, 2**53 + 1], [0.5, "0.50"]])
+def test_numbers_that_a_table_can_spell_like_another_category_are_refused(values: Any) -> None:
+    with pytest.raises(DomainError, match="can be spelled alike"):
+        Categorical(values)
+
+
+def test_texts_that_are_one_number_can_only_be_told_apart_as_texts() -> None:
+    assert Categorical(["1", "01"]).text_only
+    assert not Categorical(["1", "2", "one"]).text_only
 
 
 @pytest.mark.parametrize(
