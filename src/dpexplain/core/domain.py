@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject, digest
-from dpexplain.core.spelling import number_of
 from dpexplain.errors import DomainError, InputError
 
 Floats = NDArray[np.float64]
@@ -106,8 +104,7 @@ class Numeric:
 class Categorical:
     """One of the declared values. Missing and unseen ones become `missing` (the first value if not given).
 
-    A declared number matches every spelling of it: 1 is also 1.0, "1", "01" and "true". So does a declared text that
-    stands for a number, unless another one stands for the same: "1" beside "01" match themselves and nothing else.
+    In a table, a declared number is also found in its other spellings: 1 as 1.0, "1", "01" and "true".
     """
 
     categories: tuple[Any, ...]
@@ -128,23 +125,10 @@ class Categorical:
             raise DomainError(
                 "the declared categories contain a value twice.", hint="note that 1, 1.0 and True are equal"
             )
-        numbers = Counter(map(number_of, plain))
-        for value in plain:
-            if not isinstance(value, str) and numbers[number_of(value)] > 1:
-                raise DomainError(
-                    f"the number {value!r} and another declared category can be spelled alike in a table.",
-                    hint="declare all categories of this column as texts, or leave one of the two out",
-                )
         if missing is not None and missing not in plain:
             raise DomainError(f"missing={missing!r} is not one of the declared categories.")
         object.__setattr__(self, "categories", plain)
         object.__setattr__(self, "missing", plain[0 if missing is None else plain.index(missing)])
-
-    @property
-    def text_only(self) -> bool:
-        """Whether two categories are spellings of one number, which only a text can tell apart."""
-        numbers = [number for value in self.categories if (number := number_of(value)) is not None]
-        return len(set(numbers)) < len(numbers)
 
     @property
     def missing_code(self) -> int:

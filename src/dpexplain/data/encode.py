@@ -3,7 +3,7 @@
     The code of a value depends on that value and the declared column alone.
 
 Not on the type of its column, which readers infer from all values together: what a value stands for is looked at value
-by value (`core.spelling`), so a missing value, a word or a fraction in one row cannot change how another row is read.
+by value (`spelling.py`), so a missing value, a word or a fraction in one row cannot change how another row is read.
 What is lost before we see it is lost: leading zeros, and digits beyond the sixteenth, of texts that a reader took for
 numbers.
 
@@ -14,6 +14,7 @@ clipped. What can be refused is the *type* of a column, which is part of the tab
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -25,18 +26,31 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpexplain.core.domain import Categorical, Column, Numeric
-from dpexplain.core.spelling import number_of
-from dpexplain.errors import TableError
+from dpexplain.data.spelling import number_of
+from dpexplain.errors import DomainError, TableError
 
 RawColumn = Any  # a pyarrow Array or ChunkedArray, or a pandas Series of dtype object
 
 
 def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
-    """Refuse a schema that can hold no declared value. `None` is a column of Python objects: anything goes."""
+    """Refuse a schema that can hold no declared value. `None` is a column of Python objects: anything goes.
+
+    Two texts that stand for one number, such as "1" and "01", can be told apart in a column of texts only; a number and
+    another category that stands for it, in none.
+    """
     number = _stored_as(name, f"declared {column.to_json()['type']}", kind)
-    if number and isinstance(column, Categorical) and column.text_only:
+    if not isinstance(column, Categorical):
+        return
+    times = Counter(map(number_of, column.categories))
+    alike = [value for value in column.categories if (one := number_of(value)) is not None and times[one] > 1]
+    if any(not isinstance(value, str) for value in alike):
+        raise DomainError(
+            f"column {name!r} declares categories that a table can spell alike: {', '.join(map(repr, alike))}.",
+            hint="declare all categories of this column as texts, or leave one of them out",
+        )
+    if number and alike:
         raise TableError(
-            f"column {name!r} declares two spellings of one number, but the table stores numbers.",
+            f"column {name!r} declares {', '.join(map(repr, alike))}, which numbers in the table cannot tell apart.",
             hint=f"read the column as text, for example pandas.read_csv(..., dtype={{{name!r}: str}})",
         )
 

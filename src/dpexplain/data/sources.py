@@ -55,7 +55,7 @@ def open_source(source: Any) -> Source:
     if hasattr(source, "__arrow_c_stream__"):  # polars DataFrame, and others that speak the Arrow C stream protocol
         try:
             return ArrowSource(pa.table(source))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except pa.ArrowException:
             raise TableError(
                 "the table has a column of a type that Arrow does not have.",
                 hint="convert it to a number or a text, for example whole numbers of 128 bits to Decimal",

@@ -154,17 +154,6 @@ def test_a_domain_that_was_read_from_rows_is_refused(declare: Any) -> None:
     assert "If this one is public" in refused.value.hint
 
 
-@pytest.mark.parametrize("values", [[1, "1"], ["01", 1], [True, "true"], [2**53, 2**53 + 1], [0.5, "0.50"]])
-def test_numbers_that_a_table_can_spell_like_another_category_are_refused(values: Any) -> None:
-    with pytest.raises(DomainError, match="can be spelled alike"):
-        Categorical(values)
-
-
-def test_texts_that_are_one_number_can_only_be_told_apart_as_texts() -> None:
-    assert Categorical(["1", "01"]).text_only
-    assert not Categorical(["1", "2", "one"]).text_only
-
-
 @pytest.mark.parametrize(
     "values", [[], (), "abc", ["a", "a"], [1, 1.0], [1, True], [None], [math.nan], [math.inf], [["a"]], [object()]]
 )

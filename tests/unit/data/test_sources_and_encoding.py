@@ -150,9 +150,15 @@ def test_types_that_hold_no_declared_value_are_refused_by_schema():
     check_type("nothing", AGE, pa.null())
 
 
+@pytest.mark.parametrize("values", [[1, "1"], ["01", 1], [True, "true"], [2**53, 2**53 + 1], [0.5, "0.50"]])
+def test_numbers_that_a_table_can_spell_like_another_category_are_refused(make_table, frame, values):
+    with pytest.raises(dpx.DomainError, match="declares categories that a table can spell alike"):
+        make_table(frame, domain=dpx.Domain({"age": dpx.Categorical([*values, "other"])}))
+
+
 def test_two_spellings_of_one_number_need_a_column_of_texts():
     codes = dpx.Categorical(["01", "1", "x"], missing="x")
-    with pytest.raises(dpx.TableError, match="two spellings of one number, but the table stores numbers"):
+    with pytest.raises(dpx.TableError, match="declares '01', '1', which numbers in the table cannot"):
         check_type("code", codes, pa.int64())
     check_type("code", codes, pa.string())
     assert encode(codes, pa.array(["1", "01", "1.0", "y"])).tolist() == [1, 0, 2, 2]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-_DECIMAL = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
+_DECIMAL = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
 _HEXADECIMAL = re.compile(r"[+-]?0x[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)  # Arrow reads these as whole numbers
 _TRUTHS = {"true": 1.0, "false": 0.0}
 
