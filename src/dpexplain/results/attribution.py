@@ -128,7 +128,7 @@ class Attribution(Result):
 
     @property
     def prediction(self) -> float:
-        """The local model's value at the record: the model's own prediction, unless another anchor was asked for."""
+        """The local model's value at the record: fitted, or the anchor that was asked for."""
         return self.fit.value
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
