@@ -137,9 +137,27 @@ def test_intervals_cover_the_exact_attributions(asked):
     draw = np.random.default_rng(0)
     a, b = draw.uniform(0, 1, 4_000), draw.beta(2, 2, 4_000)
     rows = np.column_stack([a, b, np.clip(0.9 * (a - 0.5) - 0.6 * b * a, -1, 1)])
+    covered, share = coverage(rows, [(0.2, 0.3), (0.5, 0.6), (0.9, 0.4)], asked)
+    assert covered.mean() > 0.95 - 6 * 0.0154
+    assert covered.mean() < 1  # not so wide that nothing could be outside
+    assert share.mean() < 0.1  # and narrow enough to say something
+
+
+def test_intervals_cover_what_two_columns_that_go_together_have_to_share():
+    """200 releases; b is a up to 0.05, and the model looks at a alone. Each feature may be missed in 12.7 % at 5 sigma.
+    First-order intervals miss the exact contributions in more than a quarter of the releases.
+    """
+    draw = np.random.default_rng(0)
+    a = draw.uniform(0, 1, 4_000)
+    rows = np.column_stack([a, np.clip(a + 0.05 * draw.normal(size=4_000), 0, 1), 1.6 * (a - 0.5)])
+    covered, _ = coverage(rows, [(0.9, 0.1)], {})
+    assert covered.mean(axis=0).min() > 0.95 - 5 * 0.0154
+
+
+def coverage(rows, records, asked):
+    """Whether each contribution is covered, and half the width of its interval: a line for each release and record."""
     held = table(rows, "add-remove", rows_hint=4_000)
     request = LocalSketchRequest(features=["a", "b"], centres=[(0.3, 0.3), (0.7, 0.3), (0.5, 0.7)], radius=0.5)
-    records = [(0.2, 0.3), (0.5, 0.6), (0.9, 0.4)]
     exact = []
     (call,) = calls(held, lambda t: exact.append(sketch.explain(t, MODEL, request, cost=t.cost(epsilon=1))))
     released, truths = exact[0].released["parts"]["moments"], exact[0].explain_many(records, **asked)
@@ -152,6 +170,4 @@ def test_intervals_cover_the_exact_attributions(asked):
             true = found._steps @ truth.fit.coefficients  # counted from the same, released reference
             covered.append((low <= true) & (true <= high))
             share.append((high - low) / 2)
-    assert np.mean(covered) > 0.95 - 6 * 0.0154
-    assert np.mean(covered) < 1  # not so wide that nothing could be outside
-    assert np.mean(share) < 0.1  # and narrow enough to say something
+    return np.array(covered), np.array(share)

@@ -23,6 +23,12 @@ most the larger of l (C - 1) s + l w (each cluster by attributes of its own, one
 One row is replaced: |dInt_c| <= 1 for the cluster it leaves and for the one it joins, n_c / n for the others: in sum at
 most 3; Suf and Pen move as in two steps. A unit of k rows is at most k such steps. Rounding down keeps a change within
 whole bounds; where several changes have one bound in sum, Int and Suf of one attribute, each pays a step.
+
+What is bounded is one number for each pair of tables: the spread, the largest change of a combination less the
+smallest. The paper's bound holds for it too: with the minima, which add the same to every combination, no Int, Suf or
+pair moves by more than a row (a shared pair: min(n_c, n_d) rises by one exactly when dPen is in [0, 2]), so no
+combination does, and the spread is at most 2. Two bounds of one number: the smaller one holds, whatever interval each
+of them was derived from. Without rounding ours is never the larger; the paper's is, by rounding alone, for 2 clusters.
 """
 
 from __future__ import annotations
@@ -121,7 +127,9 @@ class Scoring:
         return (self.weights.interest + self.weights.sufficiency) * self.steps
 
     def combination_range(self, neighbours: Neighbours, bounds: str) -> ScoreRange:
-        """In which the score of a combination can change, all combinations together."""
+        """In which the score of a combination can change, all combinations together: the smaller of two bounds on the
+        largest change less the smallest one.
+        """
         once = neighbours.relation is Relation.ADD_REMOVE
         published = (2 if once else 4) * self.unit  # every score moves by at most one row, either way
         if bounds == "paper":

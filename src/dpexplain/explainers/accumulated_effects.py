@@ -49,7 +49,6 @@ from dpexplain.results.accumulated import (
     Bins,
     bins_of,
     bins_of_quantiles,
-    half_widths,
 )
 from dpexplain.results.base import receipt_for
 from dpexplain.results.quantiles import Ladder
@@ -300,14 +299,18 @@ def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outloo
     noise = forecast(spec, setting.neighbours, cost)
     curves = expected(spec, setting.neighbours, cost, setting.rows)
     points = sum(len(curve.bins.points) for curve in curves)
-    worst = np.array([max(float(curve.std.max()) for curve in curves)])
-    laws = [noise["effects"], noise["counts"]]
+    worst = max(curves, key=lambda curve: float(curve.std.max()))
+    std, point = float(worst.std.max()), int(worst.std.argmax())
+
+    def reach(level: float) -> float:
+        return worst.half_width(point, noise["effects"], noise["counts"], level)
+
     return Outlook(
         law=noise["effects"].law.value,
         points=points,
-        std=float(worst[0]),
-        error=float(half_widths(worst, laws, LEVEL)[0]),
-        band=float(half_widths(worst, laws, 1 - (1 - LEVEL) / points)[0]),
+        std=std,
+        error=reach(LEVEL),
+        band=reach(1 - (1 - LEVEL) / points),
         rug_error=noise["counts"].halfwidth(LEVEL),
     )
 

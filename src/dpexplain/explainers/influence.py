@@ -80,7 +80,7 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
         law=noise.law.value,
         points=len(spec.items),
         std=size * noise.std * unit,
-        error=combined_halfwidth(noise, coefficients, 0.0, LEVEL) * unit,
+        error=combined_halfwidth([(noise, coefficients)], 0.0, LEVEL) * unit,
         band=sum(coefficients) * noise.band(LEVEL) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
     )

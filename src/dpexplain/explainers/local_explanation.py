@@ -195,11 +195,12 @@ def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
         line[where] = (local.centre - local.space.middle)[where]
     if isinstance(spec, Descent):
         std = _path_deviation(spec, noise, setting.rows) * local.unit * np.linalg.norm(lines, axis=1)
+        pull = np.zeros(len(lines))
     else:
-        std = spec.forecast_spread(_even_moments(spec.local), noise.std, setting.rows, lines)
-    largest = float(std.max())
-    half, band = (-float(ndtri((1 - level) / 2)) for level in (LEVEL, LEVEL ** (1 / len(lines))))
-    return Outlook(noise.law.value, len(lines), largest, half * largest, band * largest)
+        std, pull = spec.forecast_spread(_even_moments(spec.local), noise.std, setting.rows, lines)
+    levels = (LEVEL, 1 - (1 - LEVEL) / len(lines))
+    half, band = (float((-ndtri((1 - level) / 2) * std + pull).max()) for level in levels)
+    return Outlook(noise.law.value, len(lines), float(std.max()), half, band)
 
 
 def _path_deviation(spec: Descent, noise: Noise, rows: int) -> float:

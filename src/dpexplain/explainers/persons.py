@@ -44,6 +44,7 @@ from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.influence import MOST_OUTCOMES
 from dpexplain.results.person import PersonInfluence, coefficient_norm, runs_of
+from dpexplain.results.tails import combined_halfwidth
 from dpexplain.surrogate import Space
 
 Integers = NDArray[np.int64]
@@ -478,9 +479,9 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
     cells = max(partition.size for partition in spec.partitions)
     half = np.repeat([0.0, 1.0], [cells // 2, cells - cells // 2])
-    unit = question.outcome.range.width * coefficient_norm(half - half.mean()) / setting.rows
-    error, band = noise.halfwidth(LEVEL) * unit, noise.band(LEVEL) * unit
-    return Outlook(noise.law.value, len(question.items), noise.std * unit, error, band)
+    coefficients, items = question.outcome.range.width / setting.rows * (half - half.mean()), len(question.items)
+    error, band = (combined_halfwidth([(noise, coefficients)], 0.0, 1 - (1 - LEVEL) / n) for n in (1, items))
+    return Outlook(noise.law.value, items, noise.std * coefficient_norm(coefficients), error, band)
 
 
 def diagram() -> DataFlow:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpexplain.binning import MOST_BINS, Steps, equal_mass, merge
 from dpexplain.core.canonical import JsonObject
@@ -20,6 +19,7 @@ from dpexplain.results.base import Floats
 from dpexplain.results.curve import Curve
 from dpexplain.results.marginals import Rug
 from dpexplain.results.quantiles import Ladder
+from dpexplain.results.tails import combined_halfwidth
 from dpexplain.smoothing import shrink
 
 Integers = NDArray[np.int64]
@@ -56,6 +56,13 @@ class Bins:
         x = np.asarray(self.points, dtype=np.float64)
         widths: Floats = np.diff(x) / (x[-1] - x[0])
         return widths
+
+    @property
+    def cells_of_bin(self) -> Integers:
+        """How many cells the number of rows of each bin is the sum of: two neighbouring ones between categories."""
+        if self.bin_of_cell is None:
+            return np.full(self.size, 2)
+        return np.maximum(np.bincount(self.bin_of_cell, minlength=self.size), 1)
 
     def at_cells(self, curve: Floats) -> Floats:
         """The curve at the middle of each cell that rows were counted by."""
@@ -183,6 +190,20 @@ class Accumulation:
         found: Floats = np.sqrt(self._lifted**2 @ self.variances + centring)
         return found
 
+    def half_width(self, point: int, effects: Noise, counts: Noise, level: float) -> float:
+        """Half of an interval around one point: by the law of the very sum whose standard deviation is `std`.
+
+        The noise of the sums reaches a point through all bins, that of the counts through the cells of each bin and
+        through centring; what comes through both counts twice.
+        """
+        bins, one = self.bins, counts.std or 1.0  # no noise at all at a huge epsilon
+        by_sum = self._lifted[point] / np.maximum(bins.rows - bins.rows_std, 1.0)
+        bounded = np.clip(self._ratios, -self.clip, self.clip)
+        by_cell = np.repeat(by_sum * bounded * bins.rows_std / np.sqrt(bins.cells_of_bin), bins.cells_of_bin)
+        counted = np.concatenate([by_cell, bins.share_std * bins.at_cells(self.raw)]) / one
+        summed = by_sum * self.sum_std / (effects.std or 1.0)
+        return combined_halfwidth([(effects, summed), (counts, counted)], 0.0, level)
+
 
 @dataclass(frozen=True)
 class AccumulatedCurve(Curve):
@@ -258,7 +279,8 @@ class AccumulatedCurve(Curve):
         tail = 1 - checked_level(level)
         if simultaneous:
             tail /= sum(len(bins.points) for bins in self._all_bins)
-        half = half_widths(self.std, [self.part("effects")[1], self.part("counts")[1]], 1 - tail)
+        effects, counts = self.part("effects")[1], self.part("counts")[1]
+        half = np.array([self._curve.half_width(i, effects, counts, 1 - tail) for i in range(len(self.raw))])
         return self.raw - half, self.raw + half
 
     @cached_property
@@ -269,15 +291,6 @@ class AccumulatedCurve(Curve):
         cells = steps[self.index].cells
         mine = counts[start : start + cells.size]
         return (Rug(cells, np.maximum(mine, 0).astype(np.float64), noise.std),)
-
-
-def half_widths(std: Floats, laws: Sequence[Noise], level: float) -> Floats:
-    """Half of an interval around a sum of many noises with this standard deviation.
-
-    A sum of independent noises lies between its heaviest law and the normal one: the larger multiple is taken.
-    """
-    multiples = [law.halfwidth(level) / law.std for law in laws if law.std > 0]
-    return std * max([float(ndtri((1 + level) / 2)), *multiples])
 
 
 def fill_quantile_bins(

@@ -128,7 +128,7 @@ class Attribution(Result):
 
     @property
     def prediction(self) -> float:
-        """The local model's value at the record: the model's own prediction, unless another anchor was asked for."""
+        """The local model's value at the record: fitted, or the anchor that was asked for."""
         return self.fit.value
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -136,8 +136,10 @@ class Attribution(Result):
 
     def _around(self, lines: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high) around coefficients . line for each line."""
-        half = -float(ndtri((1 - checked_level(level)) / 2)) * self.fit.spread(lines)
-        middle = lines @ self.fit.coefficients
+        fit, middle = self.fit, lines @ self.fit.coefficients
+        half = -float(ndtri((1 - checked_level(level)) / 2)) * fit.spread(lines)
+        if fit.pull is not None:
+            half = half + fit.pull(lines)
         return middle - half, middle + half
 
     @cached_property

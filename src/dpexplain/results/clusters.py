@@ -12,12 +12,10 @@ import math
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtri
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.combinations import UNIT
@@ -26,6 +24,7 @@ from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.grids import Partition
 from dpexplain.results.base import Floats, Receipt, Result
 from dpexplain.results.marginals import nearest_with_total
+from dpexplain.results.tails import combined_halfwidth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -440,33 +439,11 @@ def positive(text: str) -> Fraction:
 
 
 def reach_of_sum(noise: Noise, own: int, own_cells: int, rest_cells: int, level: float) -> float:
-    """h with P(|sum| <= h) >= level for a sum of noise / own over some coordinates and of noise over some others.
-
-    For a scale well above 1: by the continuous laws, and one row more for the rounding.
+    """h with P(|sum| <= h) >= level for a sum of noise / own over some coordinates and of noise over some others; one
+    row more for the rounding where there are several.
     """
-    tail = 1 - checked_level(level)
-    if own_cells + rest_cells == 0:
-        return 0.0
-    if own_cells + rest_cells == 1:
-        return float(noise.halfwidth(level) / (own if own_cells else 1))
-    if noise.law is Law.GAUSSIAN:
-        return noise.std * math.sqrt(own_cells / own**2 + rest_cells) * -float(ndtri(tail / 2)) + 1
-    return float(noise.scale) * _laplace_reach(own, own_cells, rest_cells, tail) + 1
-
-
-@cache
-def _laplace_reach(own: int, own_cells: int, rest_cells: int, tail: float) -> float:
-    """The same for continuous Laplace noise of scale 1.
-
-    The characteristic function of the sum is f(t) = (1 + (t / own)^2)^-own_cells (1 + t^2)^-rest_cells. The density,
-    repeated with a period of 2 X so long that its copies do not meet, has Fourier coefficients f(pi j / X), so
-    P(|sum| <= h) = h / X + sum over j of 2 / (pi j) f(pi j / X) sin(pi j h / X).
-    """
-    period = 40 * math.sqrt(2 * (own_cells / own**2 + rest_cells))
-    j = np.arange(1, 8193)
-    t = np.pi * j / period
-    weights = 2 / (np.pi * j) * np.exp(-own_cells * np.log1p((t / own) ** 2) - rest_cells * np.log1p(t**2))
-    return float(brentq(lambda h: h / period + float(weights @ np.sin(t * h)) - 1 + tail, 0.0, period / 2))
+    cells = own_cells + rest_cells
+    return combined_halfwidth([(noise, [1 / own] * own_cells + [1.0] * rest_cells)], 0.0, level) + (cells > 1)
 
 
 def cell_names(partition: Partition, *, whole: bool) -> tuple[str, ...]:

@@ -344,7 +344,7 @@ class TableInfluence(Influence):
         """Of one influence, to first order in the noise of counts, and widened by what the second order can add."""
         _, noise = self._released
         coefficients, drawn = self._coefficients(item)
-        half = combined_halfwidth(noise, coefficients, drawn, level)
+        half = combined_halfwidth([(noise, coefficients)], drawn, level)
         w = self.spec["count_weight"]
         unsure = noise.halfwidth(level) / (w * self.counts.min()) if w else 0.0
         return (half / (1 - min(unsure, 0.5) ** 2) + 1) * self._step
@@ -404,7 +404,7 @@ class TableInfluence(Influence):
             return 0.0
         _, noise = self._released
         x = self.spec["base_weight"]
-        half = combined_halfwidth(noise, [1.0, 1 / x] if x else [1.0], 0.0, 0.95)
+        half = combined_halfwidth([(noise, [1.0, 1 / x] if x else [1.0])], 0.0, 0.95)
         return float(max(ENOUGH * noise.halfwidth(0.95) / self.spec["count_weight"], 2 * half / self.output.levels))
 
     @cached_property

@@ -14,11 +14,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtri
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.noise import Law, Noise, checked_level
+from dpexplain.core.noise import Noise
 from dpexplain.errors import InputError
 from dpexplain.grids import Partition
 from dpexplain.results.base import Floats, Receipt, Result
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 ABOUT = (
     "Explains one person; that person's record is not protected by the guarantee, and is told to whoever reads this."
 )
-FEW_CELLS = 16  # whose noise is added up by its law; more are nearly normal
 ROUNDING = 1e-11  # of the range of outcomes
 POINT = 0.1  # of a hundred: nothing is told more exactly
 
@@ -85,17 +83,9 @@ class Amounts:
             coefficients = coefficients - value / total / len(self.slices)
         return value / total, coefficients / total
 
-    def halfwidth(self, coefficients: Floats, level: float) -> float:
-        """h with P(|coefficients . noise| <= h) at least about `level`.
-
-        Of one coordinate it is the law's own; a sum of many is nearly normal. The wider of the two is taken.
-        Coordinates of a cube share its radius, so that a few of them together have heavier tails than either.
-        """
-        some = coefficients[coefficients != 0]
-        if self.noise.law is Law.CUBE and 0 < len(some) <= FEW_CELLS:
-            return combined_halfwidth(self.noise, some.tolist(), 0.0, level)
-        normal = -float(ndtri((1 - checked_level(level)) / 2)) * self.noise.std
-        return coefficient_norm(coefficients) * max(self.noise.halfwidth(level), normal)
+    def halfwidth(self, coefficients: Floats, level: float, drawn: float = 0.0) -> float:
+        """h with P(|coefficients . noise + chance| <= h) = level; chance is normal, with the deviation `drawn`."""
+        return combined_halfwidth([(self.noise, coefficients)], drawn, level)
 
 
 def coefficient_norm(coefficients: Floats) -> float:
@@ -338,9 +328,8 @@ class PersonInfluence(Influence):
         return np.where(np.abs(numbers) < ROUNDING * self.output.width, 0.0, numbers)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        half = self.noise_halfwidth(level)
-        drawn = -float(ndtri((1 - checked_level(level)) / 2)) * np.array([error for *_, error in self._lines])
-        reach = self._rounded(np.hypot(half, drawn))
+        half = [self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in self._lines]
+        reach = self._rounded(np.array(half))
         return self._inside(self._middle - reach), self._inside(self._middle + reach)
 
     def noise_halfwidth(self, level: float = 0.95) -> Floats:

@@ -57,6 +57,17 @@ class Quadratic:
             mu += (length / self.radius - 1) * length**2 / float(p @ (p / (values + mu)))
         return mu
 
+    def determined(self, lines: Floats, least: float) -> tuple[Floats, Floats]:
+        """Each line in the directions in which A is above `least`, there times (A + mu)^-1, without the ridge; and what
+        is left of the line in all others.
+        """
+        values, vectors = self._spectrum
+        along, bare = lines @ vectors, values - self.ridge
+        known = bare > least
+        moved: Floats = (along[:, known] / (bare[known] + self._multiplier)) @ vectors[:, known].T
+        left: Floats = along[:, ~known] @ vectors[:, ~known].T
+        return moved, left
+
     def solve(self, right: Floats) -> Floats:
         """(A + ridge + mu)^-1 `right`: how the solution moves when b moves, the multiplier held."""
         values, vectors = self._spectrum

@@ -16,6 +16,7 @@ class Fit:
     """A linear model value + coefficients . (x - z) around a record z, in units of the model's output.
 
     spread     lines of directions in coordinates -> the standard deviation that the noise gives coefficients . line
+    pull       the same lines -> how far coefficients . line may be off for other reasons than noise, at any level
     reference  the coordinates that contributions are counted from
     notes      what a reader must know about this fit: reused from a neighbour, few rows nearby, ...
     """
@@ -25,3 +26,4 @@ class Fit:
     spread: Callable[[Floats], Floats]
     reference: Floats
     notes: tuple[str, ...] = ()
+    pull: Callable[[Floats], Floats] | None = None

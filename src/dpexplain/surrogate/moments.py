@@ -15,10 +15,15 @@ Rounding    the triangle with sqrt(2) has at most the Frobenius norm of A (the n
             two numbers differ by less than 1 more than the numbers: sqrt(size) on top of the distance, once.
 Solve       minimise phi.A phi - 2 b.phi on the ball: A without its negative eigenvalues, plus a ridge as large as
             its noise. The number of rows is not needed.
-Spread      phi = M^-1 b with M = A + ridge + multiplier of the ball, so noise E in A and e in b moves it by
-            M^-1 (e - E phi), whose covariance is known: (std / s)^2 for e, std^2 (|phi|^2 + phi phi') / 2 for E phi.
-            The ridge pulls by M^-1 ridge phi, with the unknown phi of no noise. It counts as more variance twice: for
-            the phi that was found, and as ridge^2 radius^2 / n, what any direction gets on average.
+Intervals   of line.phi, phi the minimiser without noise and ridge: (A + mu0) phi = b, |phi| <= r. With A + E and b + e
+            released and phi' solved by (A + E + ridge + mu) phi' = b + e, in every eigendirection of A + E that is not
+            negative, exactly      (A + E + mu) (phi' - phi) = e - E phi - ridge phi' + (mu0 - mu) phi.
+            Where A + E is above DETERMINED std sqrt(2 n), 1.5 times what noise alone reaches: with m the line times
+            (A + E + mu)^-1, m.(e - E phi) has the variance std^2 (|m|^2 / s^2 + (|m|^2 |phi|^2 + (m.phi)^2) / 2), at
+            most std^2 |m|^2 (1 / s^2 + r^2): the spread. ridge m.phi' is known: the pull. In all other directions only
+            the ball is known, line.phi is within r |line| there, and that is pull too.
+            Assumed: m as if it did not depend on E, the first order in E / (A + E), which is why there is a least; and
+            mu = mu0, which is so inside the ball: on its edge the multiplier is held.
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ SHIFT = 20
 BLOCKS, MOST_STEPS = 256, 1024
 SCALES = tuple(Fraction(i, 16) for i in (8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48))  # whole numbers by 2^SHIFT
 BALL = 0.6  # of the forecast loss is left by the ball, on Adult
+DETERMINED = 1.5  # times std sqrt(2 n): an eigenvalue of A that stands above what noise alone makes
 RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen on Adult, IMDB and synthetic tables
 
 
@@ -137,15 +143,19 @@ class Moments:
         n, unit, ridge = len(b), self.local.unit, RIDGE * std * math.sqrt(len(b))
         problem = Quadratic(A, b, ridge, self._reach)
         phi = problem.solution
-        level = std**2 * (1 / float(self.scale) ** 2 + phi @ phi / 2) + (ridge * self._reach) ** 2 / n
+        least = DETERMINED * std * math.sqrt(2 * n)
 
         def spread(lines: Floats) -> Floats:
-            moved = problem.solve(self._padded(np.atleast_2d(lines)).T)
-            variance = level * (moved**2).sum(axis=0) + (std**2 / 2 + ridge**2) * (phi @ moved) ** 2
-            deviation: Floats = unit * np.sqrt(variance)
+            moved, _ = problem.determined(self._padded(np.atleast_2d(lines)), least)
+            deviation: Floats = unit * std * self._most_noise * np.linalg.norm(moved, axis=1)
             return deviation
 
-        drowned = np.linalg.eigvalsh(A)[-1] < 1.5 * std * math.sqrt(2 * n)  # noise alone reaches std sqrt(2 n)
+        def pull(lines: Floats) -> Floats:
+            moved, left = problem.determined(self._padded(np.atleast_2d(lines)), least)
+            off: Floats = np.abs(ridge * moved @ phi) + self._reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi)
+            return unit * off
+
+        drowned = np.linalg.eigvalsh(A)[-1] < least
         notes = (
             ("the noise is as large as what the rows say: use a larger epsilon or a wider weight",) if drowned else ()
         )
@@ -153,7 +163,12 @@ class Moments:
         if value is None:
             found, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(phi[-1])
             value = min(max(value, found.low), found.high)
-        return Fit(unit * phi[: self.local.space.size], value, spread, self.local.space.middle, notes)
+        return Fit(unit * phi[: self.local.space.size], value, spread, self.local.space.middle, notes, pull)
+
+    @property
+    def _most_noise(self) -> float:
+        """The standard deviation of A phi - b in any direction, at most, for phi in the ball and noise of one."""
+        return math.hypot(1 / float(self.scale), self._reach)
 
     @property
     def _reach(self) -> float:
@@ -176,13 +191,13 @@ class Moments:
         apart = 2 * self.radius**2 / len(w)
         return BALL * float((w * t2 * apart / (w**2 * apart + t2)).sum())
 
-    def forecast_spread(self, A: Floats, std: float, rows: int, lines: Floats) -> Floats:
-        """The standard deviation to be expected of coefficients . line, in units of the output, for such rows."""
-        one = rows * self.local.levels**2
-        problem = Quadratic(A, np.zeros(len(A)), RIDGE * std * math.sqrt(len(A)) / one)
-        moved: Floats = np.linalg.norm(problem.solve(self._padded(lines).T), axis=0)
-        pull = (RIDGE * self._reach) ** 2  # of the ridge, as in `fit`
-        return moved * (self.local.unit * std / one * math.sqrt(self.noise_share + pull))
+    def forecast_spread(self, A: Floats, std: float, rows: int, lines: Floats) -> tuple[Floats, Floats]:
+        """The spread and the pull (see `Fit`) to be expected for such rows, in units of the output."""
+        n, unit, noise = len(A), self.local.unit, std / (rows * self.local.levels**2)
+        moved, left = Quadratic(A, np.zeros(n)).determined(self._padded(lines), DETERMINED * noise * math.sqrt(2 * n))
+        sizes, unknown = np.linalg.norm(moved, axis=1), np.linalg.norm(left, axis=1)
+        pull = RIDGE * noise * self.radius * sizes  # of the ridge, for coefficients in an average direction
+        return unit * noise * self._most_noise * sizes, unit * (pull + self._reach * unknown)
 
     def to_json(self) -> JsonObject:
         return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}

@@ -35,6 +35,7 @@ from dpexplain.core.domain import Categorical, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.surrogate.ball import Quadratic
 from dpexplain.surrogate.fit import Fit
+from dpexplain.surrogate.moments import DETERMINED
 from dpexplain.surrogate.space import ONE, Space
 from dpexplain.surrogate.weights import StepWeight
 
@@ -345,6 +346,7 @@ class Cells:
             spread=lambda lines: half * local.spread(lines),
             reference=self.mean,
             notes=local.notes,
+            pull=lambda lines: half * local.pull(lines),
         )
 
 
@@ -386,24 +388,34 @@ class Around:
             return self.anchor
         return min(max(self.f - float(self.phi @ self.first), -1.0), 1.0)
 
+    def _determined(self, lines: Floats) -> tuple[Floats, Floats]:
+        """`Quadratic.determined` above 1.5 times what the noise of v v' alone reaches in A; nothing without cells."""
+        lines = np.atleast_2d(lines)
+        if not self.largest:
+            return np.zeros_like(lines), lines
+        noise = float(self.cells.noise[2]) * self.noisy / self.rows
+        return self.problem.determined(lines, DETERMINED * noise * math.sqrt(2 * len(self.z)))
+
+    def pull(self, lines: Floats) -> Floats:
+        """How far phi.line may be off for other reasons than noise: the ridge, and where A does not stand above its
+        noise all that the ball allows (`surrogate/moments.py` has the proof).
+        """
+        moved, left = self._determined(lines)
+        unknown = self.problem.radius * np.linalg.norm(left, axis=1) + np.abs(left @ self.phi)
+        off: Floats = np.abs(self.problem.ridge * moved @ self.phi) + unknown
+        return off
+
     def spread(self, lines: Floats) -> Floats:
         """Standard deviations of phi.line, to first order in the noise, the weights of the cells held.
 
-        phi = H^-1 r with H and r linear in the noise e of a cell, so phi.line moves by h.(dr - dH phi) with
-        h = H^-1 line; where phi lies on the edge of its ball, it moves along the edge only. With U = centre - z,
+        phi = H^-1 r with H and r linear in the noise e of a cell, so in directions that the cells determine it moves
+        by h.(dr - dH phi) with h = H^-1 line (on the edge of the ball its multiplier is held). With U = centre - z,
         p = U.h + h0 and g = value + U.phi (h0 belongs to the fitted value) this is
             h.e_fv + p e_f - (g h + p phi).e_v - p g e_c - h.e_M phi,
-        and h.e_M phi has the variance (|h|^2 |phi|^2 + (h.phi)^2) / 2, half of it off the diagonal. The ridge pulls
-        phi.line by ridge h.phi; that is added as if it were noise.
+        and h.e_M phi has the variance (|h|^2 |phi|^2 + (h.phi)^2) / 2, half of it off the diagonal.
         """
         cells, phi = self.cells, self.phi
-        most: Floats = self.problem.radius * np.linalg.norm(np.atleast_2d(lines), axis=1)  # all that the ball allows
-        if not self.largest:
-            return most
-        h = self.problem.solve(np.atleast_2d(lines).T).T / self.rows
-        if float(phi @ phi) > self.problem.radius**2 * (1 - 1e-9):
-            outward = self.problem.solve(phi)
-            h -= np.outer(h @ phi, outward) / float(phi @ outward)
+        h = self._determined(lines)[0] / (self.rows or 1.0)
         U = cells._centres - self.z
         h0 = -(h @ self.first) if self.anchor is None else np.zeros(len(h))
         p, g = h @ U.T + h0[:, None], self.value + U @ phi  # a line for each direction, a column for each cell
@@ -416,8 +428,7 @@ class Around:
             + s[0] * (p * g) ** 2
             + s[2] * (hh * pp + hp**2) / 2
         )
-        pull = self.problem.ridge * self.rows * hp[:, 0]  # of the ridge, as if it were noise
-        spread: Floats = np.minimum(np.sqrt(variance @ np.square(self.weights) + pull**2), most)
+        spread: Floats = np.sqrt(variance @ np.square(self.weights))
         return spread
 
     @property

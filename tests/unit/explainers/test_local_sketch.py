@@ -224,7 +224,7 @@ def test_no_rows_at_all_is_an_answer_too(make_table, frame, model):
     assert blind.fit.notes[0].startswith("few rows are near this record")
     assert blind.fit.value == 0.5
     assert not blind.values.any()
-    assert (blind.interval()[1] > 0.1).all()  # anything is possible
+    assert (blind.interval()[1] > 0.09).all()  # anything in the ball is possible
     assert nothing.interval()[0].tolist() == [0.0] * 4
     assert "0 of 4 cells" in nothing.plot().get_xlabel()
 

@@ -59,13 +59,13 @@ def noise_of(law: Law, size: int, terms: int, trials: int, draw: np.random.Gener
 @pytest.mark.parametrize("law", list(Law))
 @pytest.mark.parametrize(("coefficients", "drawn"), [([1.0], 0.0), ([1.0, 1.0], 0.0), ([1.0, 0.5, 0.2], 700.0)])
 def test_halfwidths_of_sums(law, coefficients, drawn):
-    """100,000 draws each, from a fixed seed; five standard errors and the grid of radii allow for 0.4 %."""
+    """100,000 draws each, from a fixed seed; five standard errors allow for 0.4 %."""
     noise, trials, draw = Noise(law, 6, Fraction(1_000)), 100_000, np.random.default_rng(7)
     sums = noise_of(law, 6, len(coefficients), trials, draw) @ coefficients + drawn * draw.standard_normal(trials)
     for level in (0.5, 0.95, 0.99):
-        half = combined_halfwidth(noise, coefficients, drawn, level)
+        half = combined_halfwidth([(noise, coefficients)], drawn, level)
         assert (np.abs(sums) <= half).mean() == pytest.approx(level, abs=0.009 if level == 0.5 else 0.004)
-    assert combined_halfwidth(noise, [0.0], 0.0, 0.95) == 0
+    assert combined_halfwidth([(noise, [0.0])], 0.0, 0.95) == 0
 
 
 class Tap(ExactSampler):
