@@ -140,5 +140,6 @@ def from_body(kind: str, version: int, body: str) -> Known | Unknown:
 def damaged(what: str) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"the ledger was changed or is damaged: {what}.",
-        hint="restore the newest backup, and verify it with an anchor you kept (dpexplain budget --anchor)",
+        hint="stop spending and keep the file as it is. A backup does not know what was spent after it was made: "
+        "compare it with an anchor you kept (dpexplain budget --check-anchor) before you use it",
     )

@@ -79,9 +79,11 @@ class Ledger:
             _check_name(what, text)
         wanted = budget, neighbours, table_version, domain_digest
         with self._database.read() as connection:
-            complete = _agrees(replay(connection, name), *wanted)
+            state = replay(connection, name)
+            complete = _agrees(state, *wanted)
         if not complete:
-            total = budget.total  # takes a moment; nobody should wait for it
+            # takes a moment; nobody should wait for it
+            total = budget.total if state.opened is None else state.opened.total
             with self._database.write() as connection:
                 chain = Chain(connection)
                 state = replay(connection, name)
