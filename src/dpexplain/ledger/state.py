@@ -39,7 +39,8 @@ class Row:
     sequence: int  # of the commit; of the reservation while nothing is released
     at: str
     status: str  # RELEASED or LOST
-    cost: Cost  # what counts: what was charged, or all that was reserved
+    cost: Cost  # the price: what was reserved
+    charged: Cost  # what counts: less than the price where a query loop gave some of it back
     label: str
     analyst: str | None
     table_version: str
@@ -120,6 +121,7 @@ class AccountState:
                     at=record.at,
                     status=LOST,
                     cost=event.cost,
+                    charged=event.cost,
                     label=event.label,
                     analyst=event.analyst,
                     table_version=event.table_version,
@@ -133,7 +135,7 @@ class AccountState:
                 if row is None or (row.status, row.request_id) != (LOST, event.request_id):
                     return "releases what was not reserved"
                 self.rows[event.reservation] = replace(
-                    row, sequence=record.seq, at=record.at, status=RELEASED, cost=event.charged
+                    row, sequence=record.seq, at=record.at, status=RELEASED, charged=event.charged
                 )
                 self._spend(row.analyst, event.charged.amount - row.cost.amount)
                 return "" if event.charged <= row.cost else "charges more than was reserved"

@@ -116,7 +116,10 @@ class TestSpending:
         adult.commit(adult.reserve(make_ask(1)), {}, pure(0.25))
         statement = ledger.statement("adult")
         assert (statement.spent, statement.left) == (pure(1.25), pure(0.75))
-        assert [(row.status, row.cost) for row in statement.rows] == [(LOST, pure(1)), (RELEASED, pure(0.25))]
+        assert [(row.status, row.cost, row.charged) for row in statement.rows] == [
+            (LOST, pure(1), pure(1)),
+            (RELEASED, pure(1), pure(0.25)),
+        ]
 
     def test_too_dear(self, ledger: Ledger, adult: LedgerAccount) -> None:
         adult.reserve(make_ask(1.8))
