@@ -58,6 +58,7 @@ class LedgerAccount:
             chain = Chain(connection)
             state = replay(connection, self.name)
             state.check_open()
+            state.check_analyst(self.analyst)
             if not ask.cost <= state.left(self.analyst):
                 raise too_dear(ask, state, self.analyst)
             # the head never repeats, so neither does this id

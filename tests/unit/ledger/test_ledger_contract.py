@@ -28,19 +28,12 @@ from dpexplain.errors import (
     VerificationError,
 )
 from dpexplain.ledger import LOST, RELEASED, AnalystLine, Ledger, LedgerAccount, Verification, chain, open_ledger
-from dpexplain.ledger.chain import Chain
 from dpexplain.ledger.database import events
 from dpexplain.ledger.events import KINDS, AccountOpened, AnalystLimited, Committed, Reserved, TableDeclared
-from ledger_servers import drop_triggers, execute, make_ask, open_adult
+from ledger_servers import append, drop_triggers, execute, make_ask, open_adult
 
 ONE_ROW = Neighbours(Relation.REPLACE_ONE)
 PAYLOAD = {"sums": [3, 1, 2], "text": "é \u0000", "half": 0.5}
-
-
-def append(ledger: Ledger, account: str, event: Any) -> None:
-    """Write an event that is well sealed, whatever it says."""
-    with ledger._database.write() as connection:
-        Chain(connection).append(account, event)
 
 
 def append_later_kind(ledger: Ledger, account: str, version: int = 1, kind: str = "from-the-future") -> None:
