@@ -58,19 +58,19 @@ def make_table(tmp_path: Any) -> MakeTable:
     """A private table on a ledger in a temporary folder; `exact=True` injects a sampler that adds no noise,
     and a shuffle that leaves rows where they are.
     """
-    made = 0
+    made: list[str] = []
 
     def make(source: Any, *, exact: bool = False, **options: Any) -> dpx.PrivateTable:
-        nonlocal made
-        made += 1
         settings = {
             "domain": DOMAIN,
             "budget": dpx.Budget(10.0),
             "relation": "replace-one",
             "ledger": f"sqlite:///{tmp_path}/budget.db",
-            "name": f"table-{made}",
+            "name": f"table-{len(made) + 1}",
+            "separate_from": list(made),  # tables of a test hold the same rows on purpose
         }
         table = dpx.PrivateTable(source, **{**settings, **options})
+        made.append(table.name)
         if exact:
             table.door = Door(table.door.account, sampler=ZeroNoise())
             table.shuffle = np.arange  # rows keep their places

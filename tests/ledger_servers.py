@@ -17,6 +17,7 @@ from dpexplain.core.budget import Budget, Cost, pure
 from dpexplain.core.canonical import digest
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.ledger import Ledger, LedgerAccount
+from dpexplain.ledger.chain import Chain
 
 
 class Server:
@@ -87,6 +88,12 @@ def drop_triggers(url: str) -> None:
         execute(url, *(f"DROP TRIGGER {name}" for (name,) in names))
     else:
         execute(url, *(f"DROP TRIGGER {t}_append_only ON {t}" for t in ("events", "releases")))
+
+
+def append(ledger: Ledger, account: str, event: Any) -> None:
+    """Write an event that is well sealed, whatever it says."""
+    with ledger._database.write() as connection:
+        Chain(connection).append(account, event)
 
 
 def open_adult(ledger: Ledger, **changes: Any) -> LedgerAccount:

@@ -36,6 +36,7 @@ from dpexplain.data.domain_file import load_domain, save_domain
 from dpexplain.engine import progress
 from dpexplain.errors import (
     BudgetError,
+    BudgetWarning,
     DomainError,
     DpexplainError,
     InputError,
@@ -91,6 +92,7 @@ __all__ = [
     "Attribution",
     "Budget",
     "BudgetError",
+    "BudgetWarning",
     "Categorical",
     "ClusterExplanation",
     "Clustering",

@@ -14,6 +14,8 @@
     ├── ReleaseLost           the budget was reserved, but nothing was released: it stays spent  (exit code 3)
     └── InternalError         a contradiction inside dpexplain: please report it                 (exit code 70)
 
+`BudgetWarning` is the one warning: a second budget may be counted for the same people.
+
 An error is an output. Its text holds public things only: names, declared bounds, prices. It never holds a row,
 an observed value or the message of somebody else's exception that may quote one.
 """
@@ -23,6 +25,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 NOTHING_SPENT = "Nothing was spent."
+
+
+class BudgetWarning(UserWarning):
+    """What is asked for is possible, but may spend on the same people from two budgets that do not know each other."""
 
 
 class DpexplainError(Exception):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from dpexplain.core.canonical import digest
 from dpexplain.errors import VerificationError
 from dpexplain.ledger import Ledger, open_ledger
 from dpexplain.results import Curve, Result, TransparencyReport
 
 
-def verify(result: Result, ledger: str | Ledger) -> None:
+def verify(result: Result, ledger: str | Path | Ledger) -> None:
     """Raise VerificationError unless this ledger released this result, for this request and with this guarantee.
 
     That the drawn values follow from the released integers is checked when a result is read (`from_json`); that the
     ledger itself is whole, by `Ledger.verify`.
     """
-    books = open_ledger(ledger, create=False) if isinstance(ledger, str) else ledger
+    books = open_ledger(ledger, create=False) if isinstance(ledger, str | Path) else ledger
     receipt = result.receipt
     if isinstance(result, Curve) and result.marginals is not None:  # its rug is a release of its own
         if result.marginals.receipt.request["table"] != receipt.request["table"]:

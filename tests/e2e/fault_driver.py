@@ -99,7 +99,7 @@ def check(ledger: Ledger, reserved: dict[str, Fraction], committed: dict[str, tu
         return
     rows = {row.reservation: row for row in statement.rows}
     for reservation, amount in reserved.items():
-        assert rows[reservation].cost.amount == amount
+        assert rows[reservation].charged.amount == amount
     for reservation, (sequence, _) in committed.items():
         assert (rows[reservation].status, rows[reservation].sequence) == (RELEASED, sequence)
     account = open_account(ledger)
@@ -110,7 +110,7 @@ def check(ledger: Ledger, reserved: dict[str, Fraction], committed: dict[str, tu
         ledger.verify(f"{sequence}:{event_hash}")  # fixes the whole chain before it
     assert statement.spent is not None
     assert statement.spent.amount >= sum(reserved.values())
-    assert statement.spent.amount == sum(row.cost.amount for row in statement.rows)
+    assert statement.spent.amount == sum(row.charged.amount for row in statement.rows)
 
 
 if __name__ == "__main__":

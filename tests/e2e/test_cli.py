@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -427,7 +428,7 @@ class TestBudgetCommand:
 
     def test_all_accounts_of_a_ledger(self, project, capsys, monkeypatch):
         answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
-        edit(project / "dpexplain.toml", '"people"', '"others"')
+        edit(project / "dpexplain.toml", '"people"', '"others"\nseparate_from = ["people"]')
         answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
         found = answer(capsys, "budget", "--ledger", "sqlite:///budget.db")
         assert [statement["account"] for statement in found["accounts"]] == ["others", "people"]
@@ -537,9 +538,9 @@ class TestVerifyCommand:
         receipt.write_text(content)
         assert refusal(capsys, 2, "verify", str(receipt))["kind"] == "InputError"
 
-    def test_no_file_or_another_ledger(self, receipt, capsys):
+    def test_no_file_or_another_ledger(self, project, receipt, capsys):
         assert refusal(capsys, 2, "verify", "none.json")["kind"] == "InputError"
-        open_ledger("sqlite:///other.db")
+        open_ledger(project / "other.db")
         error = refusal(capsys, 4, "verify", str(receipt), "--ledger", "sqlite:///other.db")
         assert "not in this ledger" in error["message"]
 
@@ -614,3 +615,40 @@ class TestAsAProcess:
         assert (done.returncode, done.stderr) == (0, "")
         assert (elsewhere / "explanations" / "sex.json").exists()
         assert (project / "budget.db").exists()
+
+
+class TestSecondBudgets:
+    """A project that opens a second account for people who have one."""
+
+    COMMAND = ("marginals", "--epsilon", "0.1")
+
+    def test_the_same_file_is_refused_unless_the_project_says_why(self, project, capsys):
+        answer(capsys, *self.COMMAND)
+        edit(project / "dpexplain.toml", 'name = "people"', 'name = "people 2"')
+        error = refusal(capsys, 2, *self.COMMAND)
+        assert 'the files of account "people"' in error["message"]
+        assert 'separate_from=["people"] (in a project file under [table])' in error["hint"]
+        edit(project / "dpexplain.toml", 'name = "people 2"', 'name = "people 2"\nseparate_from = ["people"]')
+        answer(capsys, *self.COMMAND)
+        assert [a["account"] for a in answer(capsys, "budget", "--ledger", "budget.db")["accounts"]] == [
+            "people",
+            "people 2",
+        ]
+
+    def test_the_same_columns_are_warned_about_in_one_line(self, project, capsys):
+        answer(capsys, *self.COMMAND)
+        edit(project / "dpexplain.toml", 'name = "people"', 'name = "others"')
+        (project / "people.parquet").rename(project / "others.parquet")
+        edit(project / "dpexplain.toml", '"people.parquet"', '"others.parquet"')
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            assert run([*self.COMMAND, "--json"]) == 0
+        shown = capsys.readouterr()
+        assert json.loads(shown.out)["spent_now"]
+        assert shown.err.startswith('Warning: the new account "others" has the same columns as "people"')
+        assert len(shown.err.splitlines()) == 1
+
+    def test_other_warnings_are_shown_as_ever(self, monkeypatch):
+        monkeypatch.setattr(app, "_run", lambda *_: warnings.warn("something else", UserWarning, stacklevel=1))
+        with pytest.warns(UserWarning, match="something else"):
+            run(["budget"])

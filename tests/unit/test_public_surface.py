@@ -12,6 +12,7 @@ NAMES = [
     "Attribution",
     "Budget",
     "BudgetError",
+    "BudgetWarning",
     "Categorical",
     "ClusterExplanation",
     "Clustering",

@@ -6,7 +6,9 @@ Each command stands with its options and its help in the file of its group.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +16,7 @@ import typer
 from dpexplain.cli import audit, books, clusters, effects, influence, local, marginals, plan, rankings, start
 from dpexplain.cli.options import option, spread
 from dpexplain.cli.report import show_error
-from dpexplain.errors import DpexplainError, InputError, InternalError
+from dpexplain.errors import BudgetWarning, DpexplainError, InputError, InternalError
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer names its exceptions' parents in another place in every version
 RESERVED = "If a release had begun, its price was reserved first and stays spent: `dpexplain budget` shows it."
@@ -76,6 +78,20 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. No error leaves as a traceback, which could show rows."""
     arguments = list(arguments) or ["--help"]
     as_json = "--json" in arguments
+    with warnings.catch_warnings():
+        warnings.showwarning = partial(_warn, warnings.showwarning)
+        return _run(arguments, as_json)
+
+
+def _warn(others: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Our own warning in one line, without a place in our code."""
+    if issubclass(category, BudgetWarning):
+        print(f"Warning: {message}", file=sys.stderr)
+    else:
+        others(message, category, *where)
+
+
+def _run(arguments: list[str], as_json: bool) -> int:
     try:
         code = app(args=arguments, prog_name="dpexplain", standalone_mode=False)
         if code == 130:

@@ -100,7 +100,8 @@ def verify(
             "genuine": True,
             "label": result.receipt.label,
             "guarantee": result.receipt.guarantee,
-            "entry": {**result.receipt.entry.__dict__, "charged": result.receipt.cost.to_json()},
+            "cost": result.receipt.cost.to_json(),
+            "entry": {**result.receipt.entry.__dict__, "charged": result.receipt.charged.to_json()},
             "events": checked.events,
         }
     )

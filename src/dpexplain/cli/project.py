@@ -8,7 +8,7 @@ version = "2026-11"                      [model]
 relation = "replace-one"                 path = "model.joblib"
 unit = {column = "id", max_rows = 4}     output = [0.0, 1.0]
 row_id = "id"                            label = ">50K"
-                                         name = "credit"
+separate_from = ["staff"]                name = "credit"
                                          version = "3"
                                          target = "income"
 [clustering]                             of `dpexplain clusters`, if it is not DP k-means
@@ -40,7 +40,9 @@ from dpexplain.models import Model
 LEDGER_VARIABLE = "DPEXPLAIN_LEDGER"
 UNKNOWN = "???"
 KEYS: Mapping[str, frozenset[str]] = {
-    "table": frozenset({"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint"}),
+    "table": frozenset(
+        {"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint", "separate_from"}
+    ),
     "budget": frozenset({"epsilon", "delta", "ledger"}),
     "model": frozenset({"path", "import", "output", "label", "features", "name", "version", "target"}),
     "clustering": frozenset({"path", "import", "labels", "features", "name", "version"}),
@@ -51,6 +53,7 @@ EXAMPLES = {
     ("table", "name"): '"patients"',
     ("table", "version"): '"2026-11"; the same request on the same version is answered again, free',
     ("table", "relation"): '"replace-one" (the number of rows is public) or "add-remove" (it is not)',
+    ("table", "separate_from"): '["other account"]; accounts of this ledger that hold other people\'s data',
     ("budget", "epsilon"): "2.0; the most that may ever be spent on these people",
     ("budget", "ledger"): '"sqlite:///budget.db"',
     ("model", "output"): "[0.0, 1.0], the public range of its predictions",
@@ -157,6 +160,12 @@ class Project:
         if isinstance(paths, list) and not (paths and all(isinstance(path, str) for path in paths)):
             raise InputError(f"{self.path.name}: [table] path has a wrong value.", hint='path = "patients.parquet"')
         source = [self.folder / path for path in ([paths] if isinstance(paths, str) else paths)]
+        separate = self.get("table", "separate_from", list, [])
+        if not all(isinstance(name, str) for name in separate):
+            example = EXAMPLES["table", "separate_from"]
+            raise InputError(
+                f"{self.path.name}: [table] separate_from has a wrong value.", hint=f"write separate_from = {example}"
+            )
         return PrivateTable(
             source,
             domain=domain,
@@ -169,6 +178,7 @@ class Project:
             name=self.name,
             version=str(self.need("table", "version", str)),
             analyst=analyst,
+            separate_from=separate,
         )
 
     @property

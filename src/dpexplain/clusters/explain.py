@@ -459,7 +459,7 @@ def released_here(clustering: Clustering, table: PrivateTable) -> bool:
     return (
         stored is not None
         and stored.payload == result.released
-        and stored.entry.charged == result.receipt.cost
+        and stored.entry.charged == result.receipt.charged
         and result.receipt.neighbours == table.neighbours
     )
 

@@ -29,7 +29,7 @@ class Entry:
     sequence: int  # number of the commit event in the ledger's chain
     event_hash: str  # hash of that event, which fixes the whole chain before it
     payload_hash: str  # digest of the released values
-    committed_at: str  # UTC, ISO 8601
+    committed_at: str  # UTC date of the reservation; earlier versions wrote the moment of the commit
     charged: Cost
 
 

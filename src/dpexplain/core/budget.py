@@ -10,6 +10,7 @@ A float is read as the decimal number a person wrote: `0.1` is exactly 1/10, so 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
@@ -30,13 +31,24 @@ class Definition(StrEnum):
 
 
 LARGEST = 10**12  # an epsilon of twenty protects nothing; this only keeps numbers inside a float
+LONGEST = 10**400  # of numerator and denominator; the smallest float, 5e-324, is a fraction of 325 digits
 
 
 def exact(value: Any, name: str) -> Fraction:
     """`value` as an exact positive fraction, or an InputError that names it."""
+    fraction = None
+    if not isinstance(value, Rational) or max(abs(int(value.numerator)), int(value.denominator)) <= LONGEST:
+        fraction = _exact(value, name)
+    if fraction is None or fraction.denominator > LONGEST:
+        raise InputError(f"{name} must be a number of at most 400 digits.", hint="round it")
+    return fraction
+
+
+def _exact(value: Any, name: str) -> Fraction:
+    """The same for a number of any length, as a ledger may hold it."""
     wrong = isinstance(value, bool) or not isinstance(value, int | float | Decimal | Rational)
     wrong = wrong or (isinstance(value, float) and not math.isfinite(value))
-    wrong = wrong or (isinstance(value, Decimal) and not value.is_finite())
+    wrong = wrong or (isinstance(value, Decimal) and not (value.is_finite() and value.adjusted() > -400))
     if wrong or not 0 < value <= LARGEST:
         raise InputError(
             f"{name} must be a positive, finite number of a sensible size; got {repr(value)[:60]}.",
@@ -132,6 +144,9 @@ class Budget:
     delta: Any = None
 
     def __post_init__(self) -> None:
+        self._make_exact(exact)
+
+    def _make_exact(self, exact: Callable[[Any, str], Fraction]) -> None:
         object.__setattr__(self, "epsilon", exact(self.epsilon, "epsilon"))
         if self.delta is not None:
             delta = exact(self.delta, "delta")
@@ -201,5 +216,8 @@ class Budget:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Budget:
-        delta = value["delta"]
-        return cls(parse_fraction(value["epsilon"]), None if delta is None else parse_fraction(delta))
+        delta, budget = value["delta"], object.__new__(cls)
+        object.__setattr__(budget, "epsilon", parse_fraction(value["epsilon"]))
+        object.__setattr__(budget, "delta", None if delta is None else parse_fraction(delta))
+        budget._make_exact(_exact)  # earlier versions took numbers of any length
+        return budget

@@ -202,7 +202,8 @@ class Gate:
     def query_loop(self, part: str, cost: Cost) -> QueryLoop:
         """Ask again and again, each question chosen from earlier answers, for at most `cost` in all.
 
-        What the loop does not use is given back: whether it went on must be decided from released answers alone.
+        What the loop does not use is given back: whether it went on must be decided from released answers alone. The
+        account is a privacy filter then (Feldman and Zrnic 2021; proof in docs/methods/adaptive-explanations.md).
         Nothing else is ever given back, because a body that skips a release might do so because of the rows, and a
         smaller charge would tell.
         """

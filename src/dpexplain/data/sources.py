@@ -69,6 +69,14 @@ def open_source(source: Any) -> Source:
     )
 
 
+def origin_of(source: Any) -> list[str] | None:
+    """The absolute paths of a source of files; None for others, which nothing public tells apart."""
+    paths = [source] if isinstance(source, str | Path) else source
+    if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | Path) for path in paths):
+        return [str(Path(path).resolve()) for path in paths]
+    return None
+
+
 class PandasSource:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame.set_axis([str(name) for name in frame.columns], axis=1)

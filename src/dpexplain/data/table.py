@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for, secret_order
 from dpexplain.data.encode import NO_ID, check_id_type, check_type, encode, identifiers
 from dpexplain.data.rows import Rows
-from dpexplain.data.sources import Source, open_source
+from dpexplain.data.sources import Source, open_source, origin_of
 from dpexplain.engine import map_sum
 from dpexplain.errors import InputError, InternalError, TableError
 from dpexplain.ledger import Ledger, open_ledger
@@ -44,6 +45,8 @@ class PrivateTable:
     unit      `Unit("patient_id", max_rows=4)` when a person may have several rows
     row_id    a declared id column, for dealing rows to parts where the order of rows may not be used
     analyst   who asks; the account may hold a limit for this analyst
+    separate_from  names of accounts in the same ledger that hold other people's data, although these rows come from the
+              same files or have the same columns
     rows_hint a public guess of the number of rows where that is private; forecasts choose grids and forms by it
     """
 
@@ -54,13 +57,14 @@ class PrivateTable:
         domain: Domain,
         budget: Budget,
         relation: str | Relation,
-        ledger: str | Ledger,
+        ledger: str | Path | Ledger,
         name: str,
         version: str = "1",
         unit: Unit | None = None,
         row_id: str | None = None,
         analyst: str | None = None,
         rows_hint: int | None = None,
+        separate_from: Sequence[str] = (),
     ) -> None:
         if not isinstance(domain, Domain):
             raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})')
@@ -77,7 +81,9 @@ class PrivateTable:
         if rows_hint is not None and (isinstance(rows_hint, bool) or not isinstance(rows_hint, int) or rows_hint < 1):
             raise InputError(f"rows_hint must be a whole number of at least 1; got {rows_hint!r}.")
         self.rows_hint = rows_hint if self.size is None else self.size
-        self.ledger = open_ledger(ledger) if isinstance(ledger, str) else ledger
+        if isinstance(separate_from, str) or not all(isinstance(name, str) for name in separate_from):
+            raise InputError("separate_from must be a list of names.", hint='separate_from=["other account"]')
+        self.ledger = open_ledger(ledger) if isinstance(ledger, str | Path) else ledger
         account = self.ledger.account(
             self.name,
             budget=budget,
@@ -85,6 +91,9 @@ class PrivateTable:
             table_version=self.version,
             domain_digest=domain.digest,
             analyst=analyst,
+            columns=list(self._source.types),
+            origin=origin_of(source),
+            separate_from=separate_from,
         )
         self.door = Door(account)
 

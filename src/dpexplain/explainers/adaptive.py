@@ -433,8 +433,9 @@ class AdaptiveExplainer:
 class HistoryExplainer:
     """Answers from earlier explanations alone (Algorithm 4): no table, no ledger, any number of records.
 
-    The receipt of an answer names the sum of what the explanations behind it have cost. Such an answer is no release,
-    so `dpx.verify` does not know it; verify the attributions of `AdaptiveExplainer.history` instead.
+    The price of an answer is the total of the explainer, which all explanations behind it share: which of them were
+    computed depends on their answers. Such an answer is no release, so `dpx.verify` does not know it; verify the
+    attributions of `AdaptiveExplainer.history` instead.
     """
 
     def __init__(self, explainer: AdaptiveExplainer, labels: str = "model") -> None:
@@ -468,10 +469,11 @@ class HistoryExplainer:
         return Attribution(self._receipt, {"parts": {}}, settings)
 
     def _summed(self, receipts: list[Receipt]) -> Receipt:
-        """One receipt for what all of them have cost."""
+        """One receipt for all of them."""
         last, explainer = receipts[-1], self._explainer
-        total = sum((receipt.cost for receipt in receipts), explainer.total * 0)
+        counted = sum((receipt.charged for receipt in receipts), explainer.total * 0)
         request = {
+            "cost": explainer.total.to_json(),
             "explainer": HISTORY_NAME,
             "table": last.request["table"],
             "model": last.request["model"],
@@ -490,7 +492,7 @@ class HistoryExplainer:
             last,
             label="explanation from a history",
             request=request,
-            entry=replace(last.entry, charged=total),
+            entry=replace(last.entry, charged=counted),
             replayed=False,
         )
 

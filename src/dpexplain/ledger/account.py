@@ -44,12 +44,13 @@ class LedgerAccount:
         """The latest committed release of an identical request, if there is one. Costs nothing."""
         with self.database.read() as connection:
             reserved, committed = self._about(connection, request_id)
-            asked = {name for name, event in reserved.items() if event.request_id == request_id}
+            asked = {name for name, (_, event) in reserved.items() if event.request_id == request_id}
             same = [(r, e) for r, e in committed if e.request_id == request_id and e.reservation in asked]
             if not same:
                 return None
             record, event = same[-1]
-            return Stored(reserved[event.reservation].label, entry_of(record, event), load_payload(connection, event))
+            label = reserved[event.reservation][1].label
+            return Stored(label, entry_of(record, event), load_payload(connection, event))
 
     def reserve(self, ask: Ask) -> str:
         """Take `ask.cost` from the budget, durably, and return the reservation's id; or raise BudgetError."""
@@ -57,6 +58,7 @@ class LedgerAccount:
             chain = Chain(connection)
             state = replay(connection, self.name)
             state.check_open()
+            state.check_analyst(self.analyst)
             if not ask.cost <= state.left(self.analyst):
                 raise too_dear(ask, state, self.analyst)
             # the head never repeats, so neither does this id
@@ -105,19 +107,20 @@ class LedgerAccount:
                     return entry_of(record, event)
             if reservation not in reserved:
                 raise InternalError("a release was made without a reservation")
-            if not charged <= reserved[reservation].cost:
+            asked, paid = reserved[reservation]
+            if not charged <= paid.cost:
                 raise InternalError("a release was charged more than was reserved for it")
-            event = Committed(reservation, reserved[reservation].request_id, payload_hash, charged)
+            event = Committed(reservation, paid.request_id, payload_hash, charged)
             connection.execute(releases.insert().values(reservation=reservation, payload=text))
-            return entry_of(chain.append(self.name, event), event)
+            return entry_of(chain.append(self.name, event, at=asked.at), event)
 
     def _about(
         self, connection: sa.Connection, identifier: str
-    ) -> tuple[dict[str, Reserved], list[tuple[Record, Committed]]]:
+    ) -> tuple[dict[str, tuple[Record, Reserved]], list[tuple[Record, Committed]]]:
         """The events of this account that mention `identifier`, found without decoding the others."""
         mentions = events.c.body.contains(canonical_json(identifier), autoescape=True)
         found = [(r, r.event()) for r in records(connection, events.c.account == self.name, mentions)]
-        reserved = {event.reservation: event for _, event in found if isinstance(event, Reserved)}
+        reserved = {event.reservation: (record, event) for record, event in found if isinstance(event, Reserved)}
         return reserved, [(record, event) for record, event in found if isinstance(event, Committed)]
 
 

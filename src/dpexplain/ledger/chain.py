@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from dpexplain.core.canonical import digest
+from dpexplain.errors import InternalError, LedgerCorrupt
 from dpexplain.ledger.database import events, head
 from dpexplain.ledger.events import Known, Unknown, damaged, from_body, to_body
 
@@ -27,7 +28,7 @@ class Record(NamedTuple):
     kind: str
     version: int
     body: str
-    at: str  # UTC, ISO 8601
+    at: str  # UTC date, ISO 8601; earlier versions wrote the time of day too
     prev_hash: str
     hash: str
 
@@ -79,9 +80,19 @@ class Chain:
         self._connection = connection
         self.head = read_head(connection, lock=True)
 
-    def append(self, account: str, event: Known) -> Record:
-        seq, at = self.head.seq + 1, datetime.now(UTC).isoformat(timespec="microseconds")
-        draft = Record(seq, account, event.kind, event.version, to_body(event), at, self.head.hash, "")
+    def append(self, account: str, event: Known, at: str | None = None) -> Record:
+        """Write the event, stamped with today's date or with `at`; never one that could not be read again.
+
+        Stamps are dates because durations may depend on rows (docs/decisions/0016-coarse-time-stamps.md).
+        """
+        seq, at = self.head.seq + 1, at or datetime.now(UTC).date().isoformat()
+        try:
+            draft = Record(seq, account, event.kind, event.version, to_body(event), at, self.head.hash, "")
+            same = draft.event() == event
+        except (ValueError, LedgerCorrupt):
+            same = False
+        if not same:
+            raise InternalError(f'an event "{event.kind}" would not be read as it was written, so it was not written')
         record = draft._replace(hash=draft.true_hash())
         self.head = Head(record.seq, record.hash)
         self._connection.execute(events.insert().values(record._asdict()))

@@ -29,6 +29,7 @@ from dpexplain.errors import (
     LedgerTooNew,
     LedgerUnavailable,
 )
+from dpexplain.ledger.accidents import check_relative, note_relative
 from dpexplain.ledger.events import damaged
 
 FORMAT = 1  # of the tables below; a ledger of a later format is refused
@@ -109,8 +110,9 @@ class Database:
         self.name, self.dialect = name, writer.dialect.name  # the name is for people and holds no password
         self._writer, self._reader, self._timeout = writer, reader, timeout
         # an in-memory database is one connection, which threads take in turns
-        shared = isinstance(writer.pool, StaticPool)
-        self._turn: AbstractContextManager[Any] = RLock() if shared else nullcontext()
+        self.in_memory = isinstance(writer.pool, StaticPool)
+        self._turn: AbstractContextManager[Any] = RLock() if self.in_memory else nullcontext()
+        self.read_only = writer is reader and not self.in_memory
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -250,8 +252,10 @@ def _open_sqlite(where: sa.URL, timeout: float, create: bool) -> Database:
         memory.create_tables()
         return memory
     path, name = Path(where.database).absolute(), f'the ledger "{where.database}"'
+    check_relative(where.database, path)
     try:
-        if not path.exists():
+        new = not path.exists()
+        if new:
             if where.query or not create:
                 raise _missing(name)
             _create_sqlite_file(path, name, timeout)
@@ -263,6 +267,7 @@ def _open_sqlite(where: sa.URL, timeout: float, create: bool) -> Database:
         ) from None
     if empty:  # SQLite would take it for a new database, and every budget would be whole again
         raise damaged(f"{name} is an empty file")
+    note_relative(where.database, path, new=new)
     reader = _sqlite_engine(f"{path.as_uri()}?mode=ro", timeout, begin="BEGIN")
     writer = reader if where.query else _sqlite_engine(f"{path.as_uri()}?mode=rw", timeout)
     return Database(name, writer, reader, timeout)

@@ -43,6 +43,17 @@ class TableDeclared(Event):
 
 
 @dataclass(frozen=True)
+class SourceDeclared(Event):
+    """Where the rows of a table version came from, as digests, to notice a second account over the same data."""
+
+    kind: ClassVar[str] = "source-declared"
+    table_version: str
+    origin: str | None  # of the absolute paths of its files, if it came from files
+    columns: str  # of the names of its columns; not their types, which some readers infer from rows
+    separate_from: tuple[str, ...]  # accounts that were said to hold other people's data
+
+
+@dataclass(frozen=True)
 class AnalystLimited(Event):
     """How much one analyst may spend of the account; the latest one counts."""
 
@@ -92,8 +103,8 @@ class Unknown:
     version: int
 
 
-Known = AccountOpened | TableDeclared | AnalystLimited | Reserved | Committed | NonPrivate
-_CLASSES = (AccountOpened, TableDeclared, AnalystLimited, Reserved, Committed, NonPrivate)
+Known = AccountOpened | TableDeclared | SourceDeclared | AnalystLimited | Reserved | Committed | NonPrivate
+_CLASSES = (AccountOpened, TableDeclared, SourceDeclared, AnalystLimited, Reserved, Committed, NonPrivate)
 KINDS: Mapping[tuple[str, int], type[Known]] = {(cls.kind, cls.version): cls for cls in _CLASSES}
 
 
@@ -112,7 +123,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "neighbours": Neighbours.from_json,
     **dict.fromkeys(("total", "limit", "cost", "charged"), Cost.from_json),
     "request": _only(dict),
-    "analyst": _only(str, type(None)),
+    **dict.fromkeys(("analyst", "origin"), _only(str, type(None))),
+    "separate_from": lambda names: tuple(map(_only(str), _only(list)(names))),
 }
 
 
@@ -140,5 +152,6 @@ def from_body(kind: str, version: int, body: str) -> Known | Unknown:
 def damaged(what: str) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"the ledger was changed or is damaged: {what}.",
-        hint="restore the newest backup, and verify it with an anchor you kept (dpexplain budget --anchor)",
+        hint="stop spending and keep the file as it is. A backup does not know what was spent after it was made: "
+        "compare it with an anchor you kept (dpexplain budget --check-anchor) before you use it",
     )

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import BudgetError, InputError, InternalError, LedgerTooNew
+from dpexplain.ledger.accidents import check_form
 from dpexplain.ledger.chain import Record, records
 from dpexplain.ledger.database import events
 from dpexplain.ledger.events import (
@@ -24,6 +25,7 @@ from dpexplain.ledger.events import (
     Committed,
     Known,
     Reserved,
+    SourceDeclared,
     TableDeclared,
     Unknown,
     damaged,
@@ -39,7 +41,8 @@ class Row:
     sequence: int  # of the commit; of the reservation while nothing is released
     at: str
     status: str  # RELEASED or LOST
-    cost: Cost  # what counts: what was charged, or all that was reserved
+    cost: Cost  # the price: what was reserved
+    charged: Cost  # what counts: less than the price where a query loop gave some of it back
     label: str
     analyst: str | None
     table_version: str
@@ -79,6 +82,7 @@ class AccountState:
         self.name = name
         self.opened: AccountOpened | None = None
         self.tables: dict[str, str] = {}  # version -> digest of the domain
+        self.sources: set[tuple[str, str | None, str]] = set()  # version, origin, columns
         self.limits: dict[str | None, Cost] = {}
         self.rows: dict[str, Row] = {}  # by reservation
         self.amounts: dict[str | None, Fraction] = {}  # spent, by analyst
@@ -110,6 +114,9 @@ class AccountState:
             case TableDeclared():
                 known = self.tables.setdefault(event.table_version, event.domain_digest)
                 return "" if known == event.domain_digest else "gives a table a second domain"
+            case SourceDeclared():
+                self.sources.add((event.table_version, event.origin, event.columns))
+                return ""
             case AnalystLimited():
                 self.limits[event.analyst] = event.limit + Cost(self.opened.total.definition, Fraction(0))
                 return ""
@@ -120,6 +127,7 @@ class AccountState:
                     at=record.at,
                     status=LOST,
                     cost=event.cost,
+                    charged=event.cost,
                     label=event.label,
                     analyst=event.analyst,
                     table_version=event.table_version,
@@ -133,7 +141,7 @@ class AccountState:
                 if row is None or (row.status, row.request_id) != (LOST, event.request_id):
                     return "releases what was not reserved"
                 self.rows[event.reservation] = replace(
-                    row, sequence=record.seq, at=record.at, status=RELEASED, cost=event.charged
+                    row, sequence=record.seq, at=record.at, status=RELEASED, charged=event.charged
                 )
                 self._spend(row.analyst, event.charged.amount - row.cost.amount)
                 return "" if event.charged <= row.cost else "charges more than was reserved"
@@ -161,6 +169,10 @@ class AccountState:
                 f'account "{self.name}" is closed: {self.non_private[0]}.',
                 hint="no budget makes up for it; other people's data belong in another account",
             )
+
+    def check_analyst(self, analyst: str | None) -> None:
+        """Raise for a name that differs only in form from one that has a limit or has spent something."""
+        check_form("analyst", analyst, (*self.limits, *self.amounts))
 
     def left(self, analyst: str | None = None) -> Cost:
         """What is left in the account, and, with an analyst, within the analyst's own limit."""

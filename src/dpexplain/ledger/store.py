@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import InputError, VerificationError
+from dpexplain.ledger.accidents import check_form, check_source, warn_of_memory
 from dpexplain.ledger.account import LedgerAccount, check_payload, entry_of, load_payload
 from dpexplain.ledger.chain import GENESIS, Chain, Head, read_head, records
 from dpexplain.ledger.database import Database, events, open_database, releases
@@ -20,6 +22,7 @@ from dpexplain.ledger.events import (
     AnalystLimited,
     Committed,
     NonPrivate,
+    SourceDeclared,
     TableDeclared,
     damaged,
 )
@@ -73,24 +76,50 @@ class Ledger:
         table_version: str,
         domain_digest: str,
         analyst: str | None = None,
+        columns: Iterable[str] | None = None,
+        origin: Sequence[str] | None = None,
+        separate_from: Sequence[str] = (),
     ) -> LedgerAccount:
-        """The account `name`, opened by the first call. Later calls must agree with it."""
+        """The account `name`, opened by the first call. Later calls must agree with it.
+
+        `columns` of the table and `origin`, the paths of its files, are kept as digests: a new account over data that
+        another one has declared is an accident (see `accidents.py`), unless that one is named in `separate_from`.
+        """
         for what, text in (("account", name), ("version", table_version), ("analyst", analyst)):
             _check_name(what, text)
         wanted = budget, neighbours, table_version, domain_digest
+        source = None
+        if columns is not None:
+            files = None if origin is None else digest(sorted(origin))
+            source = SourceDeclared(table_version, files, digest(sorted(columns)), tuple(separate_from))
         with self._database.read() as connection:
-            complete = _agrees(replay(connection, name), *wanted)
+            state = replay(connection, name)
+            complete = _agrees(state, *wanted) and (_knows(state, source) or self._database.read_only)
+            state.check_analyst(analyst)
         if not complete:
-            total = budget.total  # takes a moment; nobody should wait for it
+            # takes a moment; nobody should wait for it
+            total = budget.total if state.opened is None else state.opened.total
             with self._database.write() as connection:
                 chain = Chain(connection)
                 state = replay(connection, name)
                 complete = _agrees(state, *wanted)  # another process may have been quicker
                 if state.opened is None:
+                    self._check_new(connection, name, source)
                     chain.append(name, AccountOpened(budget, neighbours, total))
                 if not complete:
                     chain.append(name, TableDeclared(table_version, domain_digest))
+                if source is not None and not _knows(state, source):
+                    chain.append(name, source)
         return LedgerAccount(name, budget, neighbours, table_version, analyst, self._database)
+
+    def _check_new(self, connection: sa.Connection, name: str, source: SourceDeclared | None) -> None:
+        """Refuse or warn where a new account is more likely an accident."""
+        check_form("account", name, connection.scalars(sa.select(events.c.account).distinct()))
+        if source is not None:
+            found = ((r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind))
+            check_source(name, source, ((other, e) for other, e in found if isinstance(e, SourceDeclared)))
+        if self._database.in_memory:
+            warn_of_memory(name)
 
     def accounts(self) -> list[str]:
         """The names of all accounts."""
@@ -106,7 +135,9 @@ class Ledger:
         """From now on `analyst` may spend at most `limit` of the account, earlier spending included."""
         _check_name("analyst", analyst)
         with self._database.write() as connection:
-            chain, total = Chain(connection), replay(connection, account).opening().total
+            chain, state = Chain(connection), replay(connection, account)
+            total = state.opening().total
+            state.check_analyst(analyst)
             if limit.definition is not total.definition:
                 raise InputError(f'account "{account}" counts {total.symbol}, not {limit.symbol}.')
             chain.append(account, AnalystLimited(analyst, limit))
@@ -214,6 +245,10 @@ def _agrees(state: AccountState, budget: Budget, neighbours: Neighbours, version
             hint="give the changed table a new version",
         )
     return known is not None
+
+
+def _knows(state: AccountState, source: SourceDeclared | None) -> bool:
+    return source is None or (source.table_version, source.origin, source.columns) in state.sources
 
 
 def _words(budget: Budget, neighbours: Neighbours) -> str:

@@ -70,7 +70,7 @@ def card(result: Result) -> str:
         ["", ""],
         [
             ["request", receipt.label],
-            ["price", receipt.budget.describe(receipt.cost)],
+            ["price", receipt.price],
             [
                 "ledger",
                 f"account {receipt.entry.account}, entry {receipt.entry.sequence}, {receipt.entry.committed_at}",

@@ -143,8 +143,8 @@ def statement_entries(statement: Statement) -> tuple[list[str], list[list[str]]]
             row.label,
             row.table_version,
             row.analyst or "",
-            _price(statement.budget.epsilon_of(row.cost), float(row.cost.amount) if statement.budget.delta else None),
-            row.status,
+            _amount(statement.budget, row.cost),
+            row.status + ("" if row.charged == row.cost else f", counted: {_amount(statement.budget, row.charged)}"),
         ]
         for row in statement.rows
     ]
@@ -172,9 +172,15 @@ def statement_json(statement: Statement) -> JsonObject:
             }
             for line in statement.analysts
         ],
-        "entries": [{**row.__dict__, "cost": row.cost.to_json()} for row in statement.rows],
+        "entries": [
+            {**row.__dict__, "cost": row.cost.to_json(), "charged": row.charged.to_json()} for row in statement.rows
+        ],
         "notes": list(statement.notes),
     }
+
+
+def _amount(budget: Budget, cost: Cost) -> str:
+    return _price(budget.epsilon_of(cost), float(cost.amount) if budget.delta else None)
 
 
 def spent_share(statement: Statement) -> float:
@@ -277,7 +283,7 @@ def receipt_view(receipt: Receipt) -> RenderableType:
     when = entry.committed_at[:16].replace("T", " ")
     for name, value in (
         ("request", receipt.label),
-        ("price", receipt.budget.describe(receipt.cost)),
+        ("price", receipt.price),
         ("ledger", f'account "{entry.account}", entry {entry.sequence}, {when} UTC'),
         ("guarantee", receipt.guarantee),
     ):

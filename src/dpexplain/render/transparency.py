@@ -188,10 +188,9 @@ def promise_words(report: TransparencyReport) -> list[tuple[str, str]]:
     """(name, words): the price, the protection and what lies outside of it."""
     receipt = report.receipt
     entry = receipt.entry
-    price = receipt.budget.describe(receipt.cost)
     facts = [
         ("Protected", f"everybody in the table, by differential privacy: {receipt.neighbours.describe()}"),
-        ("Spent", f'{price}; account "{entry.account}", entry {entry.sequence}, {entry.committed_at[:16]} UTC'),
+        ("Spent", f'{receipt.price}; account "{entry.account}", entry {entry.sequence}, {entry.committed_at[:16]} UTC'),
     ]
     if receipt.replayed:
         facts.append(("This time", "nothing: the same numbers had been released before"))

@@ -55,12 +55,34 @@ class Receipt:
     replayed: bool = False  # answered from the ledger: nothing was spent this time
 
     def __post_init__(self) -> None:
-        if self.entry.charged.definition is not self.budget.definition:
+        if {self.cost.definition, self.charged.definition} != {self.budget.definition}:
             raise VerificationError("the price of this receipt is not in the definition of its account.")
+        if not self.charged <= self.cost:
+            raise VerificationError("this receipt says that more was counted than was reserved.")
 
     @property
     def cost(self) -> Cost:
+        """The price: what was reserved before the rows were read, so it depends on no answer. The guarantee states it.
+
+        Answers from a history that earlier versions wrote have no price in their request.
+        """
+        return Cost.from_json(self.request["cost"]) if "cost" in self.request else self.charged
+
+    @property
+    def charged(self) -> Cost:
+        """What was counted against the account in the end: less than the price where a query loop stopped early.
+
+        It depends on answers: the account may count it, no release may state it (docs/methods/adaptive-explanations).
+        """
         return self.entry.charged
+
+    @property
+    def price(self) -> str:
+        """The price in words, and what was counted where that differs."""
+        words = self.budget.describe(self.cost)
+        if self.charged == self.cost:
+            return words
+        return f"{words}; counted against the account: {self.budget.describe(self.charged)}"
 
     @property
     def public(self) -> list[str]:
@@ -75,11 +97,19 @@ class Receipt:
     @property
     def guarantee(self) -> str:
         """The promise in words: definition, price, relation, unit, what is public, what is outside."""
+        return self._promise(self.cost)
+
+    @property
+    def _earlier_guarantee(self) -> str:
+        """The promise as earlier versions worded it in files: they stated what was counted."""
+        return self._promise(self.charged)
+
+    def _promise(self, cost: Cost) -> str:
         prices = [f"{self.budget.describe(Cost.from_json(e['cost']))} for entry {e['entry']}" for e in self._earlier]
         earlier = f", beside {' and '.join(prices)}, which it was computed from" if prices else ""
         outside = ["what the model itself reveals about the data it was trained on", *self.request.get("outside", [])]
         return (
-            f"Differentially private with {self.budget.describe(self.cost)}{earlier}, "
+            f"Differentially private with {self.budget.describe(cost)}{earlier}, "
             f"for {self.neighbours.describe()}. "
             f"Public: {', '.join(self.public)}. Outside the guarantee: {'; '.join(map(str, outside))}."
         )
@@ -222,7 +252,7 @@ def from_json(source: str | Path) -> Result:
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )
         written, derived = np.array(document["values"], dtype=np.float64), result.values
-        guarantee = result.receipt.guarantee
+        guarantees = result.receipt.guarantee, result.receipt._earlier_guarantee
     except (InputError, VerificationError):
         raise
     except (
@@ -236,7 +266,7 @@ def from_json(source: str | Path) -> Result:
         InternalError,
     ):
         raise InputError("this is not a result written by dpexplain, or it is damaged.", spent="") from None
-    if document.get("guarantee") != guarantee:
+    if document.get("guarantee") not in guarantees:
         raise VerificationError(
             "the guarantee written in this file is not the one that follows from its receipt.",
             hint="it was altered, or written by another version of dpexplain",

@@ -89,6 +89,8 @@ def test_a_typo_is_never_silent(tmp_path, old, new, message, hint):
         ('relation = "replace-one"', 'relation = "add-remove"\nunit = {colum = 1}', lambda p: p.neighbours, "unit"),
         ('relation = "replace-one"', 'relation = "add-remove"\nunit = {column = "a", max_rows = 0}',
          lambda p: p.neighbours, "max_rows"),
+        ('version = "2026-11"', 'version = "1"\nseparate_from = [7]', lambda p: p.table(None), "separate_from has"),
+        ('version = "2026-11"', 'version = "1"\nseparate_from = "a"', lambda p: p.table(None), "separate_from has"),
         ("[0.0, 1.0]", "[0.0]", lambda p: p.output, "is a pair"),
         ("[0.0, 1.0]", '"???"', lambda p: p.output, r"still \?\?\?"),
         ("sqlite:///budget.db", "sqlite:///:memory:", lambda p: p.ledger(), "must not be forgotten"),

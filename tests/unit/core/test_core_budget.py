@@ -54,6 +54,37 @@ def test_bad_numbers_are_refused_by_name(bad: Any) -> None:
         assert "Nothing was spent." in str(caught.value)
 
 
+LONG = Fraction(10**4100 + 1, 10**4101)
+
+
+@pytest.mark.parametrize(
+    "long",
+    [LONG, -LONG, 10**5000, Fraction(1, 10**401), Decimal("0.1" + "0" * 4050 + "1"), Decimal("1e-400")],
+    ids=["fraction", "negative", "whole", "small", "decimal", "small-decimal"],  # pytest would spell them out
+)
+def test_numbers_that_no_ledger_should_hold_are_refused(long: Any) -> None:
+    for ask in (lambda: pure(long), lambda: zcdp(long), lambda: Budget(long), lambda: Budget(1, long)):
+        with pytest.raises(InputError, match="at most 400 digits|of a sensible size") as caught:
+            ask()
+        assert len(str(caught.value)) < 300
+    with pytest.raises(InputError, match="of a sensible size"):
+        pure(Decimal("1e-999999999999"))  # as a fraction it would fill the memory
+
+
+@pytest.mark.parametrize("written", [1e-12, 5e-324, 1e-300, Decimal("1e-12"), Fraction(10**399 + 1, 10**400)])
+def test_small_and_exact_numbers_are_taken(written: Any) -> None:
+    assert pure(written).amount > 0
+
+
+def test_what_an_earlier_version_wrote_is_read() -> None:
+    budget = Budget.from_json({"epsilon": f"{LONG.numerator}/{LONG.denominator}", "delta": None})
+    assert (budget.epsilon, Budget.from_json(budget.to_json())) == (LONG, budget)
+    assert budget.epsilon_of(Cost(Definition.PURE, LONG)) == pytest.approx(0.1)
+    for wrong in ({"epsilon": "0/1", "delta": None}, {"epsilon": "1/1", "delta": "1/1"}):
+        with pytest.raises(InputError):
+            Budget.from_json(wrong)
+
+
 @pytest.mark.parametrize("bad", BAD)
 def test_bad_budgets_are_refused(bad: Any) -> None:
     with pytest.raises(InputError, match="epsilon"):

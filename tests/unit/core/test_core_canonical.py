@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpexplain.core.canonical import canonical_json, digest, fraction_text, freeze
+from dpexplain.core.canonical import canonical_json, digest, fraction_text, freeze, parse_fraction
 
 
 def test_order_of_keys_and_blanks_do_not_matter() -> None:
@@ -33,6 +33,11 @@ def test_text_is_ascii_and_reversible() -> None:
 def test_fractions() -> None:
     assert fraction_text(Fraction(-3, 6)) == "-1/2"
     assert fraction_text(Fraction(4)) == "4/1"
+    longest = Fraction(10**4300 - 1, 10**4299)  # Python writes no longer number
+    assert parse_fraction(fraction_text(longest)) == longest
+    for wrong in ("1" * 4301 + "/1", "1/" + "1" * 4301, "1", "1/0", "0.5", "1 /2", 7):
+        with pytest.raises(ValueError, match="not a fraction"):
+            parse_fraction(wrong)
 
 
 def test_freeze_is_a_deep_copy() -> None:

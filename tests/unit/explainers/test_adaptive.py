@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 import dpexplain as dpx
-from dpexplain.core.budget import zcdp
+from dpexplain.core.budget import digits, zcdp
 from dpexplain.core.release import Door
 from dpexplain.explainers import adaptive, descent
 from dpexplain.explainers.adaptive import AdaptiveExplainer
+from dpexplain.render.text import statement_entries, statement_json
 from dpexplain.results.base import from_json
 from stubs import ZeroNoise
 
@@ -45,7 +47,8 @@ def test_a_computed_record_is_paid_for_and_a_near_one_is_free(make, table):
     explainer = make()
     first = explainer.explain(record(25))
     paid = spent(table)
-    assert paid == explainer.spent == explainer.history[0].cost == first.receipt.cost
+    assert paid == explainer.spent == explainer.history[0].cost == first.receipt.charged
+    assert first.receipt.cost == explainer.per_query  # the price does not depend on answers
     again, near = explainer.explain(record(25)), explainer.explain(record(25, 55.0))
     assert spent(table) == paid
     assert [query.how for query in explainer.history] == ["computed", "reused", "reused"]
@@ -56,6 +59,66 @@ def test_a_computed_record_is_paid_for_and_a_near_one_is_free(make, table):
     assert near.record["income"] == 55.0
     assert "the explanation of query 1, 0.05 away" in near.fit.notes[0]
     assert first.fit.notes == ()
+
+
+def test_the_price_is_what_was_reserved_wherever_it_is_stated(make, table):
+    """What was counted depends on answers, so it stands beside the price and never instead of it."""
+    explainer = make()
+    explainer.explain(FAR[0])
+    answer = explainer.explain(FAR[1])
+    receipt, price = answer.receipt, table.budget.describe(explainer.per_query)
+    counted = table.budget.describe(receipt.charged)
+    assert receipt.charged.amount < receipt.cost.amount
+    assert f"private with {price}, for" in receipt.guarantee
+    assert price in receipt.short_guarantee
+    assert counted not in receipt.guarantee + receipt.short_guarantee
+    assert receipt.price == f"{price}; counted against the account: {counted}"
+    for words in (str(answer), answer._repr_html_()):
+        assert "counted against the account" in " ".join(words.split())
+    line = statement_entries(table.ledger.statement(table.name))[1][-1]
+    assert f"rho {digits(receipt.cost.amount)}" in line[-2]
+    assert f"released, counted: epsilon {digits(Fraction(table.budget.epsilon_of(receipt.charged)))}" in line[-1]
+    entry = statement_json(table.ledger.statement(table.name))["entries"][-1]
+    assert (entry["cost"], entry["charged"]) == (receipt.cost.to_json(), receipt.charged.to_json())
+
+
+def test_files_that_state_what_was_counted_are_read(make, table):
+    """Earlier versions wrote them. What they said before is not what they say now."""
+    explainer = make()
+    explainer.explain(FAR[0])
+    answer = explainer.explain(FAR[1])
+    document = json.loads(answer.to_json())
+    document["guarantee"] = answer.receipt._earlier_guarantee
+    assert document["guarantee"] != answer.receipt.guarantee
+    again = from_json(json.dumps(document))
+    assert again.receipt.guarantee == answer.receipt.guarantee
+    dpx.verify(again, table.ledger)
+    history = json.loads(explainer.non_interactive().explain(FAR[2]).to_json())
+    del history["receipt"]["request"]["cost"]  # which answers from a history did not have
+    with pytest.raises(dpx.VerificationError, match="guarantee"):
+        from_json(json.dumps(history))
+    history["guarantee"] = history["guarantee"].replace(
+        table.budget.describe(explainer.total), table.budget.describe(explainer.spent)
+    )
+    assert from_json(json.dumps(history)).receipt.cost == explainer.spent
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (("request", "cost", "amount"), "1/1000000"),
+        (("entry", "charged", "amount"), "100/1"),
+        (("request", "cost", "definition"), "pure"),
+    ],
+)
+def test_a_receipt_that_counts_more_than_its_price_is_refused(make, part, said):
+    document = json.loads(make().explain(FAR[0]).to_json())
+    place = document["receipt"]
+    for name in part[:-1]:
+        place = place[name]
+    place[part[-1]] = said
+    with pytest.raises(dpx.VerificationError, match="receipt"):
+        from_json(json.dumps(document))
 
 
 def test_only_what_was_computed_is_reused(make):
@@ -125,7 +188,8 @@ def test_the_end_of_the_total_goes_on_from_the_history_and_says_so(make, table):
     assert answers[-1].fit.notes[0] == "the budget of this explainer is exhausted"
     assert "earlier explanations" in answers[-1].fit.notes[1]
     assert explainer.spent == spent(table) <= explainer.total
-    assert answers[-1].receipt.cost == explainer.spent  # an answer from the history stands on all of it
+    # an answer from the history stands on all of it
+    assert (answers[-1].receipt.cost, answers[-1].receipt.charged) == (explainer.total, explainer.spent)
     low, high = answers[-1].interval()
     assert (low <= answers[-1].values).all()
     assert (high > low).any()

@@ -18,6 +18,7 @@ from dpexplain.ledger.events import (
     Committed,
     NonPrivate,
     Reserved,
+    SourceDeclared,
     TableDeclared,
     Unknown,
     from_body,
@@ -30,6 +31,8 @@ EVENTS: list[Any] = [
     AccountOpened(Budget(0.1), Neighbours(Relation.REPLACE_ONE), pure(0.1)),
     AccountOpened(Budget(1, 1e-6), UNIT, zcdp(Fraction(24345678901234, 10**15))),
     TableDeclared("2026-11", "d0"),
+    SourceDeclared("2026-11", None, "c0", ()),
+    SourceDeclared("2026-11", "f0", "c0", ("a", "é")),
     AnalystLimited("ann", THIRD),
     Reserved("r", "q", "é", {"a": [1, None, {"b": 0.1}]}, THIRD, None, "1"),
     Reserved("r", "q", "label", {}, Cost(Definition.ZCDP, Fraction(0)), "ann", "1"),
@@ -56,6 +59,9 @@ def test_the_spelling_is_fixed_for_ever() -> None:
         '"total":{"amount":"12172839450617/500000000000000","definition":"zcdp"}}'
     )
     assert spelled["table-declared", 1] == '{"domain_digest":"d0","table_version":"2026-11"}'
+    assert spelled["source-declared", 1] == (
+        '{"columns":"c0","origin":"f0","separate_from":["a","\\u00e9"],"table_version":"2026-11"}'
+    )
     assert spelled["analyst-limited", 1] == ('{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}')
     assert spelled["reserved", 1] == (
         '{"analyst":"ann","cost":{"amount":"0/1","definition":"zcdp"},"label":"label","request":{},'
@@ -73,7 +79,7 @@ def test_what_we_do_not_know_is_not_guessed(kind: str, version: int) -> None:
     assert from_body(kind, version, "not even JSON") == Unknown(kind, version)
 
 
-GOOD = json.loads(to_body(EVENTS[5]))
+GOOD = json.loads(to_body(EVENTS[7]))
 
 
 @pytest.mark.parametrize(
@@ -97,3 +103,11 @@ GOOD = json.loads(to_body(EVENTS[5]))
 def test_a_known_event_that_cannot_be_read(body: str) -> None:
     with pytest.raises(LedgerCorrupt, match='an event "reserved" cannot be read'):
         from_body("reserved", 1, body)
+
+
+@pytest.mark.parametrize("wrong", ['"a"', "[7]", "null", '{"a":1}'])
+def test_names_of_separate_accounts_are_a_list(wrong: str) -> None:
+    body = '{"columns":"c0","origin":null,"separate_from":%s,"table_version":"1"}'
+    assert isinstance(from_body("source-declared", 1, body % "[]"), SourceDeclared)
+    with pytest.raises(LedgerCorrupt, match='"source-declared" cannot be read'):
+        from_body("source-declared", 1, body % wrong)

@@ -78,7 +78,7 @@ def test_a_ledger_is_exact_arithmetic(steps: list[tuple[Any, ...]], total: Fract
         assert {line.analyst: line.spent.amount for line in statement.analysts} == {
             who: sum_of(who) for who in {w for w, _ in spent.values() if w} | set(limits)
         }
-        assert {row.reservation: row.cost.amount for row in statement.rows} == {
+        assert {row.reservation: row.charged.amount for row in statement.rows} == {
             reservation: amount for reservation, (_, amount) in spent.items()
         }
     assert ledger.verify(ledger.anchor()).releases == len(spent) - len(open_ones)

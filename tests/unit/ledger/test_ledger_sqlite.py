@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from dpexplain.core.budget import pure
 from dpexplain.errors import (
     BudgetError,
+    BudgetWarning,
     InputError,
     InternalError,
     LedgerCorrupt,
@@ -44,7 +45,8 @@ class TestUrls:
     @pytest.mark.parametrize("end", [".db", ".sqlite", ".sqlite3"])
     def test_a_path_is_enough(self, tmp_path: Path, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
-        open_ledger(f"some #? %20 name{end}")
+        with pytest.warns(BudgetWarning, match="a new ledger was made at"):
+            open_ledger(f"some #? %20 name{end}")
         assert (tmp_path / f"some #? %20 name{end}").exists()
         open_ledger(tmp_path / "ledger-without-ending")
         assert (tmp_path / "ledger-without-ending").exists()

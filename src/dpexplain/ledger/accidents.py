@@ -1,0 +1,92 @@
+"""Accidents that give the same people a second budget, noticed when a ledger or an account is made.
+
+Nobody is kept from doing it on purpose. An account that exists already opens as before, whatever its name and source.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from dpexplain.errors import BudgetWarning, InputError
+from dpexplain.ledger.events import SourceDeclared
+
+_relative: dict[str, Path] = {}  # where relative paths led in this process
+_in_memory: set[str] = set()  # accounts of in-memory ledgers of this process
+
+
+def check_relative(database: str, path: Path) -> None:
+    """Refuse a relative path that meant another file earlier in this process."""
+    before = _relative.get(str(Path(database)), path)
+    if before != path:
+        raise InputError(
+            f'the relative path "{database}" of the ledger meant {before} before, and means {path} in this folder: '
+            "budgets spent in one do not count in the other.",
+            hint="write the absolute path of the one you mean",
+        )
+
+
+def note_relative(database: str, path: Path, *, new: bool) -> None:
+    """Remember where a relative path led, and warn if a new ledger was made there."""
+    if Path(database).is_absolute():
+        return
+    _relative[str(Path(database))] = path
+    if new:
+        _warn(
+            f"a new ledger was made at {path}. Budgets spent in a ledger elsewhere do not count here. "
+            "If you meant to go on in an earlier one, or to keep this one, write its absolute path."
+        )
+
+
+def warn_of_memory(account: str) -> None:
+    if _form(account) in _in_memory:
+        _warn(
+            f'account "{account}" was opened before in another in-memory ledger of this program, and what was spent '
+            'there is not counted here. Hand one dpx.open_ledger("sqlite:///:memory:") to both tables, or use a file.'
+        )
+    _in_memory.add(_form(account))
+
+
+def check_form(what: str, name: str | None, known: Iterable[str | None]) -> None:
+    """Refuse a new name that people would take for a known one."""
+    names = {other for other in known if other is not None}
+    if name is None or name in names:
+        return
+    for other in sorted(names):
+        if _form(other) == _form(name):
+            raise InputError(
+                f'the {what} "{name}" differs from "{other}" only in blanks, case or the form of its characters.',
+                hint=f'write "{other}", or a name that nobody takes for it',
+            )
+
+
+def check_source(account: str, new: SourceDeclared, declared: Iterable[tuple[str, SourceDeclared]]) -> None:
+    """Refuse a new account over the files of another, and warn of one over the same columns."""
+    others = [(name, event) for name, event in declared if name not in new.separate_from]
+    same = [name for name, event in others if new.origin is not None and event.origin == new.origin]
+    alike = sorted({name for name, event in others if event.columns == new.columns})
+    advice = (
+        'For the same people, use the name of that account, with another version if the data are newer. If "{0}" holds '
+        'other people\'s data, say so: separate_from=["{0}"] (in a project file under [table])'
+    )
+    if same:
+        raise InputError(
+            f'account "{account}" would be a second budget for the files of account "{same[0]}".',
+            hint=advice.format(same[0]),
+        )
+    if alike:
+        names = ", ".join(f'"{name}"' for name in alike)
+        _warn(
+            f'the new account "{account}" has the same columns as {names} of this ledger. If they hold the same '
+            f"people, both budgets are spent on them. {advice.format(alike[0])}."
+        )
+
+
+def _form(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, BudgetWarning, stacklevel=6)  # who made the table, or called `open_ledger`

@@ -1,0 +1,118 @@
+"""A ledger and result files of an earlier dpexplain: microseconds, charges stated as prices, no declared sources.
+
+They were made by that version from 500 rows: account "pure" (epsilon 4, replace-one) with four releases and a lost
+reservation; account "zcdp" (epsilon 8 at delta 1e-6, add-remove, analyst "anna") with two adaptive explanations, the
+second charged less than reserved, and a local one. What was spent must count for ever, and what was published must
+stay genuine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpexplain as dpx
+from commands import answer
+from dpexplain.core.budget import pure, zcdp
+from dpexplain.ledger import LOST, RELEASED
+
+BEFORE = Path(__file__).parent / "ledger_before"
+FILES = sorted(path.name for path in BEFORE.glob("*.json"))
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
+
+
+@pytest.fixture
+def url(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        connection.executescript((BEFORE / "ledger.sql").read_text(encoding="utf-8"))
+    return f"sqlite:///{tmp_path / 'old.db'}"
+
+
+@pytest.fixture
+def table(url):
+    draw, n = np.random.default_rng(0), 500
+    frame = pd.DataFrame({"a": draw.random(n), "b": draw.random(n), "sex": draw.choice(["f", "m"], n)})
+    domain = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1), "sex": dpx.Categorical(["f", "m"])})
+
+    def open_table(name):
+        options = {
+            "pure": {"budget": dpx.Budget(4), "relation": "replace-one"},
+            "zcdp": {"budget": dpx.Budget(8, 1e-6), "relation": "add-remove", "analyst": "anna", "rows_hint": n},
+        }[name]
+        return dpx.PrivateTable(frame, domain=domain, ledger=url, name=name, **options)
+
+    return open_table
+
+
+@pytest.fixture
+def model():
+    def line(rows):
+        return np.asarray(rows["a"], float) * 0.5 + np.asarray(rows["b"], float) * 0.25
+
+    return dpx.Model(line, output=(0.0, 1.0), features=["a", "b"], name="line", version="1")
+
+
+def test_it_opens_verifies_and_counts(url):
+    ledger = dpx.open_ledger(url)
+    checked = ledger.verify()
+    assert (checked.events, checked.releases, checked.accounts) == (19, 7, 2)
+    first, second = ledger.statement("pure"), ledger.statement("zcdp")
+    assert first.spent == pure(Fraction(15, 8))
+    assert first.left == pure(Fraction(17, 8))
+    assert [row.status for row in first.rows] == [RELEASED] * 4 + [LOST]
+    assert [row.cost for row in first.rows] == [pure(f) for f in (0.5, 0.25, 0.5, 0.5, 0.125)]
+    assert second.spent == zcdp(sum((row.charged.amount for row in second.rows), Fraction(0)))
+    assert second.analysts[0].spent == second.spent
+    assert [row.cost for row in second.rows] == [zcdp(0.1), zcdp(0.1), zcdp(0.05)]
+    assert second.rows[1].charged.amount < Fraction(2, 100)
+    assert all(MOMENT.fullmatch(row.at) for row in (*first.rows, *second.rows))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_is_genuine(url, name, capsys):
+    text = (BEFORE / name).read_text(encoding="utf-8")
+    result = dpx.from_json(BEFORE / name)
+    dpx.verify(result, url)
+    assert answer(capsys, "verify", str(BEFORE / name), "--ledger", url)["genuine"]
+    receipt = result.receipt
+    assert (json.loads(text)["guarantee"] == receipt.guarantee) == (receipt.charged == receipt.cost)
+    assert receipt.budget.describe(receipt.cost) in receipt.guarantee
+    again = dpx.from_json(result.to_json())
+    assert again.receipt.guarantee == receipt.guarantee
+
+
+def test_the_same_requests_are_answered_again_free(table, model):
+    first, second = table("pure"), table("zcdp")
+    spent = [t.ledger.statement(t.name).spent for t in (first, second)]
+    answers = {
+        "curve.json": dpx.partial_dependence(first, model, "a", epsilon=0.5, grid=3),
+        "marginals.json": dpx.marginals(first, ["sex"], epsilon=0.25),
+    }
+    explainer = dpx.AdaptiveExplainer(second, model, rho=0.5, per_query=0.1, iterations=5, reuse_distance=0.0)
+    answers["first.json"] = explainer.explain({"a": 0.2, "b": 0.2})
+    answers["adaptive.json"] = explainer.explain({"a": 0.4, "b": 0.2})
+    answers["local.json"] = dpx.local_explanation(second, model, {"a": 0.5, "b": 0.5}, rho=0.05)
+    for name, result in answers.items():
+        assert result.receipt.replayed, name
+        assert result.released == dpx.from_json(BEFORE / name).released
+    assert [t.ledger.statement(t.name).spent for t in (first, second)] == spent
+
+
+def test_spending_goes_on_where_it_stopped(table, url, capsys):
+    first = table("pure")
+    with pytest.raises(dpx.BudgetError, match="only 2.125 of 4 is left"):
+        dpx.marginals(first, ["b"], epsilon=2.25)
+    result = dpx.marginals(first, ["b"], epsilon=2.125)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", result.receipt.entry.committed_at)
+    dpx.verify(result, url)
+    assert first.ledger.statement("pure").left.amount == 0
+    assert first.ledger.verify().releases == 8
+    assert answer(capsys, "budget", "--ledger", url)["accounts"][0]["left"]["amount"] == "0/1"
