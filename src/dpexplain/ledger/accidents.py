@@ -5,6 +5,7 @@ Nobody is kept from doing it on purpose. An account that exists already opens as
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 import warnings
 from collections.abc import Iterable
@@ -89,4 +90,8 @@ def _form(name: str) -> str:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, BudgetWarning, stacklevel=6)  # who made the table, or called `open_ledger`
+    """Warn at the line of the caller's program, however many of our functions are in between."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dpexplain."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, BudgetWarning, stacklevel=level)

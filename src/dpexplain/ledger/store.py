@@ -116,8 +116,8 @@ class Ledger:
         """Refuse or warn where a new account is more likely an accident."""
         check_form("account", name, connection.scalars(sa.select(events.c.account).distinct()))
         if source is not None:
-            found = ((r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind))
-            check_source(name, source, ((other, e) for other, e in found if isinstance(e, SourceDeclared)))
+            declared = [(r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind)]
+            check_source(name, source, [(other, e) for other, e in declared if isinstance(e, SourceDeclared)])
         if self._database.in_memory:
             warn_of_memory(name)
 

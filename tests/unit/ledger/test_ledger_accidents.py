@@ -56,8 +56,9 @@ class TestRelativePaths:
     def test_a_new_file_is_named_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: Any) -> None:
         monkeypatch.chdir(tmp_path)
         said = re.escape(f"a new ledger was made at {tmp_path / 'budget.db'}. Budgets spent in a ledger elsewhere")
-        with pytest.warns(BudgetWarning, match=said):
+        with pytest.warns(BudgetWarning, match=said) as caught:
             table(url)
+        assert caught[0].filename == __file__
         table(url)
         open_ledger(url, create=False)
 
