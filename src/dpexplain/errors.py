@@ -14,6 +14,8 @@
     ├── ReleaseLost           the budget was reserved, but nothing was released: it stays spent  (exit code 3)
     └── InternalError         a contradiction inside dpexplain: please report it                 (exit code 70)
 
+    ModelWarning              the one warning: a model whose last digits force single rows, which is slow
+
 An error is an output. Its text holds public things only: names, declared bounds, prices. It never holds a row,
 an observed value or the message of somebody else's exception that may quote one.
 """
@@ -94,6 +96,10 @@ class ReleaseLost(DpexplainError):
     """The budget was reserved and stays spent, but no value was released."""
 
     exit_code: ClassVar[int] = 3
+
+
+class ModelWarning(UserWarning):
+    """The model can be used, but not in the way that is fast."""
 
 
 class InternalError(DpexplainError):

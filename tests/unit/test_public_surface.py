@@ -31,6 +31,7 @@ NAMES = [
     "Marginals",
     "Model",
     "ModelError",
+    "ModelWarning",
     "Numeric",
     "PrivateTable",
     "Quantiles",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,9 @@ from dpexplain.data.sources import Source, open_source
 from dpexplain.engine import map_sum
 from dpexplain.errors import InputError, InternalError, TableError
 from dpexplain.ledger import Ledger, open_ledger
+
+if TYPE_CHECKING:
+    from dpexplain.models import Model, Predictor
 
 BATCH_ROWS = 2**14
 
@@ -107,6 +110,10 @@ class PrivateTable:
         """The price of one release in this account's definition."""
         return self.budget.cost(epsilon=epsilon, rho=rho)
 
+    def predictor(self, model: Model) -> Predictor:
+        """The model, tried on synthetic rows of this domain: the one way from a model to predictions about rows."""
+        return model.checked(self.domain, rows=self.rows_hint)
+
     def map_sum(
         self,
         gate: Gate,
@@ -162,7 +169,8 @@ class PrivateTable:
         unit = self.neighbours.unit
         wanted = list(dict.fromkeys(chain(columns, [unit.column] if unit else [], [id_column] if id_column else [])))
         seen: dict[str, int] = {}  # rows used so far of each unit; grows with the number of units
-        batch_rows = max(256, min(batch_rows, 2**22 // len(wanted)))  # wide tables in shorter batches
+        most = max(256, min(batch_rows, 2**22 // len(wanted)))  # wide tables in shorter batches
+        batch_rows = 1 << (most.bit_length() - 1)  # a power of two, as the blocks of predictions are
         for size, raw in self._source.batches(wanted, batch_rows):
             self._require_open(gate)
             rows = Rows(self.domain, {name: encode(self.domain[name], raw[name]) for name in columns}, size)

@@ -338,7 +338,7 @@ def diagram() -> DataFlow:
 def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, cost: Cost) -> Curves:
     """Release the curves of `request` for `cost`, rugs included. Two passes: counts, then differences."""
     spec = resolve(request, table.domain, model.output, table.neighbours, table.rows_hint, cost)
-    predictor = model.checked(table.domain)
+    predictor = table.predictor(model)
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
 
     def body(gate: Gate) -> None:

@@ -250,7 +250,7 @@ class AdaptiveExplainer:
         self.space = Space(table.domain, tuple(model.features(table.domain)))
         self.weight = StepWeight.of(weight, self.space.diameter, width=width)
         LocalExplanation(record=None, anchor=anchor)  # refuses an anchor of another kind
-        self._predictor = model.checked(table.domain)
+        self._predictor = table.predictor(model)
         self._spent = self.total * 0
         self._refused = False
         self._queries: list[Query] = []

@@ -230,7 +230,7 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     neighbours, domain = table.neighbours, table.domain
     spec = resolve(request, domain, neighbours, table.assignment, table.rows_hint, cost)
     forecast(spec, neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    columns, curves = _black_box(request, spec, domain, model, table.rows_hint)
+    columns, curves = _black_box(table, model, request, spec)
 
     def body(gate: Gate) -> None:
         dealt = shared.collect(table, gate, columns, spec.parts)
@@ -256,13 +256,13 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
 
 
 def _black_box(
-    request: GenericPlot, spec: Spec, domain: Domain, model: Any, rows: int | None
+    table: PrivateTable, model: Any, request: GenericPlot, spec: Spec
 ) -> tuple[list[str], Callable[[Dealt], Floats]]:
     """The columns that are read, and the function from dealt rows to [part, point], tried out on synthetic rows."""
-    axis = spec.axis
+    axis, domain = spec.axis, table.domain
     if request.built_in is not None:
         known = shared.required_model(model, f"the explainer {request.built_in!r}")
-        levels = Levels(known.checked(domain), known.output, known.thread_safe)
+        levels = Levels(table.predictor(known), known.output, known.thread_safe)
         explainer = BUILT_IN[request.built_in]
         columns = list(dict.fromkeys([*levels.predictor.features, axis.feature]))
         return columns, shared.pulsing(request.label, lambda dealt: explainer(dealt, levels, axis))
@@ -270,7 +270,7 @@ def _black_box(
     assert callable(function)
     columns = list(domain) if spec.columns is None else list(spec.columns)
     reader = shared.Reader(domain, columns)
-    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(rows, spec.parts), axis.feature)
+    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(table.rows_hint, spec.parts), axis.feature)
     shared.try_out(reader, function, given, synthetic, lambda answer: problem(answer, axis, domain))
 
     def understood(answer: Any) -> Floats:

@@ -27,7 +27,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.engine import track
 from dpexplain.errors import InputError
-from dpexplain.models import Model, Predictor
+from dpexplain.models import Model, frame_of
 from dpexplain.plain import Dealt
 from dpexplain.plain.grouped import Floats
 
@@ -57,16 +57,11 @@ class Reader:
     """Rows as a DataFrame of the named columns, the way models get them: declared categories, numbers as numbers."""
 
     def __init__(self, domain: Domain, columns: Sequence[str]) -> None:
-        self._predictor = Predictor(_unused, list(columns), domain, as_array=False)
+        self._domain, self._columns = domain, list(columns)
 
     def frame(self, rows: Rows) -> pd.DataFrame:
         """A new frame each time: whoever gets it may write into it."""
-        frame: pd.DataFrame = self._predictor.inputs(rows)
-        return frame
-
-
-def _unused(inputs: Any) -> Any:
-    return inputs
+        return frame_of(self._domain, self._columns, rows)
 
 
 def answers(

@@ -289,7 +289,7 @@ def explain(table: PrivateTable, model: Any, request: RankAggregation, *, cost: 
     features = None if built_in is None else shared.required_model(model, f"the ranker {built_in!r}").features(domain)
     spec = resolve(request, domain, table.neighbours, table.assignment, table.rows_hint, cost, features)
     check_noise(spec, table.neighbours, cost)
-    columns, scores = _black_box(request, spec, domain, model, table.rows_hint)
+    columns, scores = _black_box(table, model, request, spec)
     identity = {
         "explainer": "rank-aggregation",
         "table": table.identity,
@@ -331,14 +331,14 @@ def release_votes(
 
 
 def _black_box(
-    request: RankAggregation, spec: Spec, domain: Domain, model: Any, rows: int | None
+    table: PrivateTable, model: Any, request: RankAggregation, spec: Spec
 ) -> tuple[list[str], Callable[[Dealt], Floats]]:
     """The columns that are read, and the function from dealt rows to scores [part, item], tried on synthetic rows."""
-    items = spec.items
+    items, domain = spec.items, table.domain
     if request.built_in is not None:
         assert isinstance(model, Model)
         assert request.target is not None
-        levels, target = Levels(model.checked(domain), model.output, model.thread_safe), request.target
+        levels, target = Levels(table.predictor(model), model.output, model.thread_safe), request.target
         if target in levels.predictor.features or target in items:
             raise InputError(
                 f"{target!r} is the target: the model must not use it, and it cannot be ranked.",
@@ -351,7 +351,7 @@ def _black_box(
     assert callable(function)
     columns = list(domain) if request.columns is None else list(request.columns)
     reader = shared.Reader(domain, columns)
-    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(rows, spec.parts), None)
+    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(table.rows_hint, spec.parts), None)
     shared.try_out(reader, function, given, synthetic, lambda answer: _problem(answer, items))
 
     def understood(answer: Any) -> Floats:
