@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,10 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.errors import ModelError, ModelWarning
 from dpexplain.models.check import SLOW, Check
-from dpexplain.models.predictor import Predictor, array_column, block_for
+from dpexplain.models.predictor import Call, Predictor, array_column, block_for
 from dpexplain.models.threads import safe_by_default
 
 LARGEST_CHOSEN_BLOCK = 2**20
-Call = Callable[[Any], Any]  # of a pandas DataFrame or a two-dimensional array
 
 
 class Model:

@@ -32,6 +32,7 @@ from dpexplain.errors import ModelError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Call = Callable[[Any], Any]  # of a pandas DataFrame or a two-dimensional array
 
 SYNTHETIC = 128  # different public rows: filler, and what a model is checked on first
 SMALLEST_BLOCK, USUAL_BLOCK, LARGEST_BLOCK = 2**8, 2**10, 2**14
@@ -67,7 +68,7 @@ class Predictor:
 
     def __init__(
         self,
-        call: Callable[[Any], Any],
+        call: Call,
         features: list[str],
         domain: Domain,
         as_array: bool,
@@ -79,9 +80,10 @@ class Predictor:
         self._filler = {name: tried[name][np.arange(block) % SYNTHETIC] for name in features}
         self._as_floats: dict[tuple[str, ...], bool] = {}
 
-    def resized(self, block: int) -> Predictor:
-        """The same model, asked in blocks of another size."""
-        return Predictor(self._call, self.features, self.domain, self._as_array, block)
+    def resized(self, block: int, *, around: Callable[[Call], Call] | None = None) -> Predictor:
+        """The same model, asked in blocks of another size, with something done around every call."""
+        call = self._call if around is None else around(self._call)
+        return Predictor(call, self.features, self.domain, self._as_array, block)
 
     def inputs(self, rows: Rows) -> Inputs:
         """The rows in the form that the model takes: made once, asked about at many public values."""
