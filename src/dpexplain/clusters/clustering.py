@@ -146,6 +146,11 @@ class Clustering:
         )
 
     @property
+    def versioned(self) -> bool:
+        """Whether a version stands for a rule that could be another one. Centres stand for themselves."""
+        return self.identity["kind"] == "function" and not str(self.identity["version"]).startswith("unversioned-")
+
+    @property
     def receipt(self) -> Receipt | None:
         """Of the release that made it; None for public knowledge."""
         return None if self.result is None else self.result.receipt
@@ -179,7 +184,7 @@ class Clustering:
         if self.identity["kind"] == "centres":
             rule = f"a row belongs to the nearest of {len(self.labels)} centres"
         else:
-            version = "" if str(self.identity["version"]).startswith("unversioned-") else f" {self.identity['version']}"
+            version = f" {self.identity['version']}" if self.versioned else ""
             rule = f"by the rule {self.identity['name']!r}{version}"
         receipt = self.receipt
         if receipt is None:

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Budget, Cost
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.rng import secret_bytes
@@ -25,7 +25,7 @@ from dpexplain.data.encode import NO_ID, check_type, encode, identifiers
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import Source, open_source
 from dpexplain.engine import map_sum
-from dpexplain.errors import InputError, InternalError, TableError
+from dpexplain.errors import InputError, InternalError, ModelError, TableError
 from dpexplain.ledger import Ledger, open_ledger
 
 if TYPE_CHECKING:
@@ -111,8 +111,26 @@ class PrivateTable:
         return self.budget.cost(epsilon=epsilon, rho=rho)
 
     def predictor(self, model: Model) -> Predictor:
-        """The model, tried on synthetic rows of this domain: the one way from a model to predictions about rows."""
-        return model.checked(self.domain, rows=self.rows_hint)
+        """The model, tried on synthetic rows of this domain: the one way from a model to predictions about rows.
+
+        A version is a promise that the model stays what it is: its answers to these rows are kept in the ledger, and
+        another model under the same name and version is refused before anything is reserved or answered again.
+        """
+        predictor = model.checked(self.domain, rows=self.rows_hint)
+        if model.versioned:
+            title = f'the model "{model.name}", version "{model.version}",'
+            self.declare(title, model.identity, predictor.answers, predictor.precision * model.output.width)
+        return predictor
+
+    def declare(self, title: str, identity: JsonObject, answers: NDArray[Any], tolerance: float) -> None:
+        """Keep what something with a version says about the synthetic rows of this domain, or refuse other answers."""
+        known_as = digest({"identity": identity, "domain": self.domain.digest})
+        kept = self.door.account.declare(known_as, answers.astype(np.float64).tolist())
+        if len(kept) != len(answers) or np.abs(np.array(kept) - answers).max() > tolerance:
+            raise ModelError(
+                f'{title} gives other answers than the one that account "{self.name}" knows by that name and version.',
+                hint="give what has changed a new version",
+            )
 
     def map_sum(
         self,

@@ -36,7 +36,6 @@ from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.partial_dependence import RESOLUTIONS, RUG_CELLS, UNKNOWN_ROWS_RESOLUTION, _rug_share
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
-from dpexplain.models import Model
 from dpexplain.plain import Dealt, Levels, accumulated_effects, partial_dependence
 from dpexplain.plain.grouped import Floats
 from dpexplain.results import Curve, Marginals
@@ -64,8 +63,8 @@ class GenericPlot:
     grid       a number of points, or the points themselves; by default the declared domain and the forecast decide
     rug        also release where the rows are
     smooth     smooth the released values (free; intervals stay those of the unsmoothed ones)
-    name, version   identify the function (and a model that is no dpx.Model) in the ledger: the same request is answered
-               again for free. Without a version every call counts as a new one.
+    name, version   identify the function in the ledger: the same request is answered again for free. Without a version
+               every call counts as a new one; so it does with a model that is no dpx.Model with a version
     mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
     """
 
@@ -246,7 +245,7 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     identity = {
         "explainer": "generic-plot",
         "table": table.identity,
-        "model": model.identity if isinstance(model, Model) else None,
+        "model": shared.identified(table, model),
         "spec": spec.to_json(neighbours),
         "public": [*public, domain.describe(), *neighbours.public],
     }
@@ -355,8 +354,9 @@ def generic_plot(
     """Differentially private plot of `feature` by any explainer: a function (rows, model) -> (x, y), "pdp" or "ale".
 
     The function gets the clean rows of one part as a DataFrame, and what was given as `model` (of a `dpx.Model`, the
-    estimator or function that it was made of). `output` is the public box of y. Options: see `requests.GenericPlot`;
-    `rug` may also be `Marginals` that were released before.
+    estimator or function that it was made of). Any other object is handed over as it is; nothing tells whether it is
+    still the same, so every call with it is a new one. `output` is the public box of y. Options: see
+    `requests.GenericPlot`; `rug` may also be `Marginals` that were released before.
     """
     known = options.pop("rug", True)
     marginals = known if isinstance(known, Marginals) else None

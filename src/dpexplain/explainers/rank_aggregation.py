@@ -293,7 +293,7 @@ def explain(table: PrivateTable, model: Any, request: RankAggregation, *, cost: 
     identity = {
         "explainer": "rank-aggregation",
         "table": table.identity,
-        "model": model.identity if isinstance(model, Model) else None,
+        "model": shared.identified(table, model),
         "spec": spec.to_json(table.neighbours),
         "public": ["the ranker", "the items", "the number of parts", "the model"],
     }
@@ -338,13 +338,14 @@ def _black_box(
     if request.built_in is not None:
         assert isinstance(model, Model)
         assert request.target is not None
-        levels, target = Levels(table.predictor(model), model.output, model.thread_safe), request.target
-        if target in levels.predictor.features or target in items:
+        target = request.target
+        if target in model.features(domain) or target in items:
             raise InputError(
                 f"{target!r} is the target: the model must not use it, and it cannot be ranked.",
                 hint="say which columns the model uses with Model(features=[...])",
             )
         truth = target_of(target, domain, model.label)
+        levels = Levels(table.predictor(model), model.output, model.thread_safe)
         columns = list(dict.fromkeys([*levels.predictor.features, *items, target]))
         return columns, shared.pulsing(request.label, lambda dealt: importance(dealt, levels, items, truth(dealt.rows)))
     function, given = request.ranker, shared.original(model)
@@ -423,8 +424,8 @@ def rank_aggregation(
 ) -> Votes:
     """Differentially private ranking of `items` by any ranker: a function (rows, model), or "importance".
 
-    The function gets the clean rows of one part as a DataFrame, and what was given as `model`. `epsilon` (or `rho`) is
-    the whole price. Options: see `requests.RankAggregation`.
+    The function gets the clean rows of one part as a DataFrame, and what was given as `model`, as in `generic_plot`.
+    `epsilon` (or `rho`) is the whole price. Options: see `requests.RankAggregation`.
     """
     request = RankAggregation(ranker=ranker, items=items, **options)
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))

@@ -43,6 +43,15 @@ class TableDeclared(Event):
 
 
 @dataclass(frozen=True)
+class ModelDeclared(Event):
+    """What a model says about public synthetic rows; `identity` is the digest of its name, version and domain. Free."""
+
+    kind: ClassVar[str] = "model-declared"
+    identity: str
+    answers: list[float]
+
+
+@dataclass(frozen=True)
 class AnalystLimited(Event):
     """How much one analyst may spend of the account; the latest one counts."""
 
@@ -92,8 +101,8 @@ class Unknown:
     version: int
 
 
-Known = AccountOpened | TableDeclared | AnalystLimited | Reserved | Committed | NonPrivate
-_CLASSES = (AccountOpened, TableDeclared, AnalystLimited, Reserved, Committed, NonPrivate)
+Known = AccountOpened | TableDeclared | ModelDeclared | AnalystLimited | Reserved | Committed | NonPrivate
+_CLASSES = (AccountOpened, TableDeclared, ModelDeclared, AnalystLimited, Reserved, Committed, NonPrivate)
 KINDS: Mapping[tuple[str, int], type[Known]] = {(cls.kind, cls.version): cls for cls in _CLASSES}
 
 
@@ -106,12 +115,17 @@ def _only(*kinds: type) -> Callable[[Any], Any]:
     return check
 
 
+def _numbers(value: Any) -> list[float]:
+    return [float(_only(float, int)(one)) for one in _only(list)(value)]
+
+
 # how to read a field, by its name; the others are text
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "budget": Budget.from_json,
     "neighbours": Neighbours.from_json,
     **dict.fromkeys(("total", "limit", "cost", "charged"), Cost.from_json),
     "request": _only(dict),
+    "answers": _numbers,
     "analyst": _only(str, type(None)),
 }
 

@@ -23,6 +23,7 @@ from dpexplain.ledger.events import (
     AnalystLimited,
     Committed,
     Known,
+    ModelDeclared,
     Reserved,
     TableDeclared,
     Unknown,
@@ -79,6 +80,7 @@ class AccountState:
         self.name = name
         self.opened: AccountOpened | None = None
         self.tables: dict[str, str] = {}  # version -> digest of the domain
+        self.models: dict[str, list[float]] = {}  # identity -> answers
         self.limits: dict[str | None, Cost] = {}
         self.rows: dict[str, Row] = {}  # by reservation
         self.amounts: dict[str | None, Fraction] = {}  # spent, by analyst
@@ -110,6 +112,9 @@ class AccountState:
             case TableDeclared():
                 known = self.tables.setdefault(event.table_version, event.domain_digest)
                 return "" if known == event.domain_digest else "gives a table a second domain"
+            case ModelDeclared():
+                known_answers = self.models.setdefault(event.identity, event.answers)
+                return "" if known_answers is event.answers else "declares a model a second time"
             case AnalystLimited():
                 self.limits[event.analyst] = event.limit + Cost(self.opened.total.definition, Fraction(0))
                 return ""

@@ -73,7 +73,7 @@ class Model:
         ):
             raise ModelError(f"block must be a whole number from 1 to {LARGEST_CHOSEN_BLOCK}; got {block!r}.")
         self.name, self.versioned, self.block = name, version is not None, block
-        self.version = f"unversioned-{uuid.uuid4()}" if version is None else str(version)
+        self.version = _unversioned() if version is None else str(version)
         self.original, self.label = model, label
         self.thread_safe = estimator and safe_by_default(model) if thread_safe is None else thread_safe
         self._call = _predict_function(model, label) if estimator else _plain_function(model, label)
@@ -119,13 +119,19 @@ class Model:
         block = block_for(rows, len(features)) if self.block is None else self.block
         check = Check(domain, self.output, self.block is not None, self.thread_safe)
         known = self._passed.get((domain.digest, block))
-        if known is None or not check.same_as_before(known):
+        if known is not None and not check.same_as_before(known):
+            known, self.version = None, self.version if self.versioned else _unversioned()  # it is another model now
+        if known is None:
             known = check.passed(Predictor(self._call, features, domain, self._as_array, block))
             self._passed[domain.digest, block] = known
         if known.block < block and not self._warned:
             self._warned = True
             warnings.warn(SLOW, ModelWarning, stacklevel=2)
         return known
+
+
+def _unversioned() -> str:
+    return f"unversioned-{uuid.uuid4()}"
 
 
 def _predict_function(model: Any, label: Any) -> Call:

@@ -60,5 +60,4 @@ def test_a_library_that_resets_the_filters_is_not_heard_either() -> None:
             warnings.resetwarnings()
             warnings.warn("row 17", RuntimeWarning, stacklevel=1)
         assert shown == []
-        warnings.warn("public", RuntimeWarning, stacklevel=1)
-    assert len(shown) == 1
+    assert heard()

@@ -16,6 +16,7 @@ from dpexplain.ledger.events import (
     AccountOpened,
     AnalystLimited,
     Committed,
+    ModelDeclared,
     NonPrivate,
     Reserved,
     TableDeclared,
@@ -30,6 +31,7 @@ EVENTS: list[Any] = [
     AccountOpened(Budget(0.1), Neighbours(Relation.REPLACE_ONE), pure(0.1)),
     AccountOpened(Budget(1, 1e-6), UNIT, zcdp(Fraction(24345678901234, 10**15))),
     TableDeclared("2026-11", "d0"),
+    ModelDeclared("m0", [0.1, -2.0]),
     AnalystLimited("ann", THIRD),
     Reserved("r", "q", "é", {"a": [1, None, {"b": 0.1}]}, THIRD, None, "1"),
     Reserved("r", "q", "label", {}, Cost(Definition.ZCDP, Fraction(0)), "ann", "1"),
@@ -56,6 +58,7 @@ def test_the_spelling_is_fixed_for_ever() -> None:
         '"total":{"amount":"12172839450617/500000000000000","definition":"zcdp"}}'
     )
     assert spelled["table-declared", 1] == '{"domain_digest":"d0","table_version":"2026-11"}'
+    assert spelled["model-declared", 1] == '{"answers":[0.1,-2.0],"identity":"m0"}'
     assert spelled["analyst-limited", 1] == ('{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}')
     assert spelled["reserved", 1] == (
         '{"analyst":"ann","cost":{"amount":"0/1","definition":"zcdp"},"label":"label","request":{},'
