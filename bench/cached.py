@@ -36,6 +36,9 @@ class BenchAccount:
     def __init__(self, budget: dpx.Budget = budget, neighbours: Neighbours = NEIGHBOURS) -> None:
         self.budget, self.neighbours = budget, neighbours
 
+    def declare(self, identity: str, answers: list[float]) -> list[float]:  # noqa: ARG002
+        return answers
+
     def find(self, request_id: str) -> None:  # noqa: ARG002 - the protocol of core.account
         return None
 

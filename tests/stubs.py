@@ -33,7 +33,12 @@ class FreeAccount:
         self.calls: list[str] = []
         self.reserved: dict[str, Ask] = {}
         self.stored: dict[str, Stored] = {}
+        self.declared: dict[str, list[float]] = {}
         self._keep = keep  # audits make many releases and need no replay
+
+    def declare(self, identity: str, answers: list[float]) -> list[float]:
+        self.calls.append("declare")
+        return self.declared.setdefault(identity, answers)
 
     def find(self, request_id: str) -> Stored | None:
         self.calls.append("find")

@@ -14,7 +14,8 @@
     ├── ReleaseLost           the budget was reserved, but nothing was released: it stays spent  (exit code 3)
     └── InternalError         a contradiction inside dpexplain: please report it                 (exit code 70)
 
-`BudgetWarning` is the one warning: a second budget may be counted for the same people.
+    BudgetWarning             a second budget may be counted for the same people
+    ModelWarning              a model whose last digits force single rows, which is slow
 
 An error is an output. Its text holds public things only: names, declared bounds, prices. It never holds a row,
 an observed value or the message of somebody else's exception that may quote one.
@@ -100,6 +101,10 @@ class ReleaseLost(DpexplainError):
     """The budget was reserved and stays spent, but no value was released."""
 
     exit_code: ClassVar[int] = 3
+
+
+class ModelWarning(UserWarning):
+    """The model can be used, but not in the way that is fast."""
 
 
 class InternalError(DpexplainError):

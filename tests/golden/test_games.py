@@ -228,7 +228,7 @@ def test_of_rows_and_a_model_by_plain_loops(kind, absolute):
     here, others = some_rows(size, 0), [some_rows(size, 1 + t) for t in range(draws)]
     predictor = Predictor(twisted, names, DOMAIN, as_array=False)
     outcome = Outcome.of(PublicRange(0, 1), kind, 0.45 if kind == "class" else None)
-    asker = Asker.of(predictor, outcome, DOMAIN)
+    asker = Asker(predictor, outcome)
     plan = exact_plan(3, "shapley", draws)
     found = asker.influences(here, plan, names, {n: [o[n] for o in others] for n in names}, absolute=absolute)
 

@@ -78,7 +78,7 @@ def exact(relation, rows, options, definition):
     shared = True if "aggregate" in options else None
     request = InfluenceRequest(**{"features": ["a", "c"], "outcome": "class", "samples": 1, "exact": shared, **options})
     spec = forecasts.resolve(request, DOMAIN, made.output, table.neighbours, table.size, cost)
-    asker = Asker.of(made.checked(DOMAIN), spec.outcome, DOMAIN)
+    asker = Asker(made.checked(DOMAIN), spec.outcome)
     gate = Gate(table.door, cost)
     if spec.method == "paper":
         (batch,) = qii.by_pairing(gather(table, gate, list(DOMAIN)), spec.names, 1, spec.seed)

@@ -178,7 +178,7 @@ def sums(rows, protection, plan, values, kind, absolute, model=wild):
     """The influences of all rows, those of a group and those of the others in blocks of their own."""
     table = private(rows, protection)
     output = PublicRange(-2, 2)
-    asker = Asker.of(Predictor(model, NAMES, DOMAIN, as_array=False), Outcome.of(output, kind), DOMAIN)
+    asker = Asker(Predictor(model, NAMES, DOMAIN, as_array=False), Outcome.of(output, kind))
     group, found = Group.of({"c": "y"}, DOMAIN), np.zeros((2, plan.size), dtype=np.int64)
     for batch in table.rows(Gate(table.door, pure(1)), NAMES):
         drawn = {

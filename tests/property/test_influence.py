@@ -67,7 +67,7 @@ def sums(rows, protection, spec, values, model=wild, weights=None):
 
 def asker_of(model, spec) -> Asker:
     predictor = dpx.models.Predictor(model, COLUMNS, DOMAIN, as_array=False)
-    return Asker.of(predictor, spec.outcome, DOMAIN)
+    return Asker(predictor, spec.outcome)
 
 
 def repeated(values, size):

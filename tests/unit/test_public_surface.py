@@ -32,6 +32,7 @@ NAMES = [
     "Marginals",
     "Model",
     "ModelError",
+    "ModelWarning",
     "Numeric",
     "PrivateTable",
     "Quantiles",

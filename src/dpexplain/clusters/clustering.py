@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,9 @@ from numpy.typing import NDArray
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain
-from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError, ModelError
-from dpexplain.models import Model, Predictor
+from dpexplain.models import Model, safe_by_default
 from dpexplain.results.base import Receipt
 from dpexplain.results.centres import MOST_CLUSTERS, ClusterCentres, nearest, places_of
 from dpexplain.surrogate import Space
@@ -35,8 +33,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 OTHER = "other"  # the name of the code that follows those of the labels
-SYNTHETIC = 128
-BLOCK = 2_048  # rows that a rule is asked about at once, always
+USUAL_ROWS = 2**13  # a table that is guessed at: the rule is made before the table is known
 A_RULE = "a clustering is a fitted predictor, a function of a DataFrame, or {name: predicate}."
 NO_LABELS = (
     "labels of rows were given. They were computed from the rows, so they are private, and an explanation of them "
@@ -79,6 +76,7 @@ class Clustering:
         version: str | None = None,
         as_array: bool | None = None,
         thread_safe: bool | None = None,
+        block: int | None = None,
     ) -> Clustering:
         """A clustering, after trying it on synthetic rows.
 
@@ -86,7 +84,7 @@ class Clustering:
                     the declared columns; {name: predicate}, the first that is true counts; or released centres
         labels      what it answers, {answer: name}, or names in order for a predictor whose answers are known; answers
                     that are not declared count as "other". Default: all that a predictor can answer.
-        features, name, version, as_array, thread_safe   as for `dpx.Model`
+        features, name, version, as_array, thread_safe, block   as for `dpx.Model`
         """
         if isinstance(clustering, Clustering | ClusterCentres):
             return _ready(clustering, labels).require(domain)
@@ -102,15 +100,14 @@ class Clustering:
                 name=name,
                 version=version,
                 as_array=(estimator and fitted is None) if as_array is None else as_array,
-                thread_safe=estimator if thread_safe is None else thread_safe,
+                thread_safe=(estimator and safe_by_default(clustering)) if thread_safe is None else thread_safe,
+                block=block,
             )
-            predictor = model.checked(domain)
+            predictor = model.checked(domain, rows=USUAL_ROWS)
         except ModelError as error:
             said = error.message.replace("the model", "the clustering").replace("one number", "one label")
             raise ModelError(said, hint=error.hint) from None
-        _require_labels(predictor, domain, names)
-        tried = PublicRandom(0).rows(domain, SYNTHETIC)  # the rows of the check: the rule is known to answer them
-        filler = tried.take(np.arange(BLOCK) % SYNTHETIC)
+        _require_labels(predictor.answers, names)
         known_as = {key: model.identity[key] for key in ("name", "version", "features", "as_array")}
         return cls(
             labels=names,
@@ -119,7 +116,7 @@ class Clustering:
             identity={"kind": "function", **known_as, "answers": list(answers), "labels": list(names)},
             result=None,
             thread_safe=model.thread_safe,
-            _codes=partial(predictor.predict_in_blocks, filler=filler),
+            _codes=lambda rows: predictor.predict_at(predictor.inputs(rows), {}),
         )
 
     @classmethod
@@ -147,6 +144,11 @@ class Clustering:
             thread_safe=True,
             _codes=lambda rows: nearest(exact, places_of(space, rows.columns, rows.size)).astype(np.float64),
         )
+
+    @property
+    def versioned(self) -> bool:
+        """Whether a version stands for a rule that could be another one. Centres stand for themselves."""
+        return self.identity["kind"] == "function" and not str(self.identity["version"]).startswith("unversioned-")
 
     @property
     def receipt(self) -> Receipt | None:
@@ -182,7 +184,7 @@ class Clustering:
         if self.identity["kind"] == "centres":
             rule = f"a row belongs to the nearest of {len(self.labels)} centres"
         else:
-            version = "" if str(self.identity["version"]).startswith("unversioned-") else f" {self.identity['version']}"
+            version = f" {self.identity['version']}" if self.versioned else ""
             rule = f"by the rule {self.identity['name']!r}{version}"
         receipt = self.receipt
         if receipt is None:
@@ -310,9 +312,8 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
     return answers, names
 
 
-def _require_labels(predictor: Predictor, domain: Domain, names: Sequence[str]) -> None:
-    """Refuse a rule that puts no synthetic row into any declared cluster."""
-    codes = predictor.predict_at(predictor.inputs(PublicRandom(0).rows(domain, SYNTHETIC)), {})
+def _require_labels(codes: Floats, names: Sequence[str]) -> None:
+    """Refuse a rule that puts no synthetic row into any declared cluster; `codes` are those of the check."""
     if (codes == len(names)).all():
         shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
         raise ModelError(

@@ -47,6 +47,7 @@ from dpexplain.core.mechanisms import best, selection, selection_epsilon
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
@@ -71,6 +72,7 @@ SHARES = tuple(
 SERVES = 0.01  # which is one whose score is right to 1 % of the largest possible one
 UNKNOWN_ROWS_SHARE = Fraction(3, 10)
 STAGE_SHARE = Fraction(1, 2)  # of the price of a two-stage choice, for the candidates
+SYNTHETIC = 128  # public rows, whose labels are kept with the version of a rule
 OUTSIDE = "what the clustering reveals about the data it was made from"
 
 
@@ -407,6 +409,10 @@ def explain(table: PrivateTable, clustering: Clustering, request: ClustersReques
         raise InputError("the labels are not those of the clustering.", hint="leave them out")
     spec = resolve(request, table.domain, labels, table.neighbours, table.rows_hint, cost)
     check_noise(spec, table.neighbours, cost)
+    if clustering.versioned:
+        title = f'the clustering "{clustering.identity["name"]}", version "{clustering.identity["version"]}",'
+        answers = clustering.assign(PublicRandom(0).rows(table.domain, SYNTHETIC))
+        table.declare(title, clustering.identity, answers, 0.0)
     clusters, label = len(labels), f"explanation of {len(labels)} clusters"
     columns = list(dict.fromkeys([*clustering.features, *(p.feature for p in spec.partitions)]))
 

@@ -54,6 +54,9 @@ class Account(Protocol):
     @property
     def neighbours(self) -> Neighbours: ...
 
+    def declare(self, identity: str, answers: list[float]) -> list[float]:
+        """Keep what a model says about public rows, unless it has been kept before; return what is kept. Free."""
+
     def find(self, request_id: str) -> Stored | None:
         """The committed release of an identical request, if there is one."""
 

@@ -10,10 +10,15 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _lock = threading.Lock()
 _passes = 0
 _silence = warnings.catch_warnings()
+
+
+def _swallow(*_: Any, **__: Any) -> None:
+    """Show nothing."""
 
 
 @contextmanager
@@ -25,6 +30,7 @@ def quiet() -> Iterator[None]:
             _silence = warnings.catch_warnings()
             _silence.__enter__()
             warnings.simplefilter("ignore")
+            warnings.showwarning = _swallow  # libraries reset the filters: scikit-learn does, for each tree of a forest
         _passes += 1
     try:
         yield

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Budget, Cost
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.rng import secret_bytes
@@ -26,8 +26,11 @@ from dpexplain.data.encode import NO_ID, check_id_type, check_type, encode, iden
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import Source, open_source, origin_of
 from dpexplain.engine import map_sum
-from dpexplain.errors import InputError, InternalError, TableError
+from dpexplain.errors import InputError, InternalError, ModelError, TableError
 from dpexplain.ledger import Ledger, open_ledger
+
+if TYPE_CHECKING:
+    from dpexplain.models import Model, Predictor
 
 BATCH_ROWS = 2**14
 
@@ -116,6 +119,28 @@ class PrivateTable:
         """The price of one release in this account's definition."""
         return self.budget.cost(epsilon=epsilon, rho=rho)
 
+    def predictor(self, model: Model) -> Predictor:
+        """The model, tried on synthetic rows of this domain: the one way from a model to predictions about rows.
+
+        A version is a promise that the model stays what it is: its answers to these rows are kept in the ledger, and
+        another model under the same name and version is refused before anything is reserved or answered again.
+        """
+        predictor = model.checked(self.domain, rows=self.rows_hint)
+        if model.versioned:
+            title = f'the model "{model.name}", version "{model.version}",'
+            self.declare(title, model.identity, predictor.answers, predictor.precision * model.output.width)
+        return predictor
+
+    def declare(self, title: str, identity: JsonObject, answers: NDArray[Any], tolerance: float) -> None:
+        """Keep what something with a version says about the synthetic rows of this domain, or refuse other answers."""
+        known_as = digest({"identity": identity, "domain": self.domain.digest})
+        kept = self.door.account.declare(known_as, answers.astype(np.float64).tolist())
+        if len(kept) != len(answers) or np.abs(np.array(kept) - answers).max() > tolerance:
+            raise ModelError(
+                f'{title} gives other answers than the one that account "{self.name}" knows by that name and version.',
+                hint="give what has changed a new version",
+            )
+
     def map_sum(
         self,
         gate: Gate,
@@ -178,7 +203,8 @@ class PrivateTable:
         unit = self.neighbours.unit
         wanted = list(dict.fromkeys(chain(columns, [unit.column] if unit else [], [id_column] if id_column else [])))
         seen: dict[str, int] = {}  # rows used so far of each unit; grows with the number of units
-        batch_rows = max(256, min(batch_rows, 2**22 // len(wanted)))  # wide tables in shorter batches
+        most = max(256, min(batch_rows, 2**22 // len(wanted)))  # wide tables in shorter batches
+        batch_rows = 1 << (most.bit_length() - 1)  # a power of two, as the blocks of predictions are
         for size, raw in self._source.batches(wanted, batch_rows):
             self._require_open(gate)
             rows = Rows(self.domain, {name: encode(self.domain[name], raw[name]) for name in columns}, size)

@@ -56,7 +56,7 @@ from dpexplain.results.quantiles import Ladder
 COUNT_SHARE = Fraction(1, 5)  # of the price, for the counts; chosen on the tables of `python -m bench effects`
 PAPER_SHARES = {"counts": Fraction(1, 9), "quantiles": Fraction(4, 9), "effects": Fraction(4, 9)}
 PAPER_BINS = 20
-LEAST_CLIP = 1e-3  # of the output range: below that, the last bits of a model's answers would show
+LEAST_CLIP = 1e-3  # of the output range: below that, a model's own rounding errors would be explained
 # The clip as a share of the output range: the more noise, the smaller. By the noise of a bin's sum at the full range,
 # as a share of the rows; chosen on the same tables.
 CLIPS = ((3.5e-4, 0.5), (3.5e-5, 0.7), (0.0, 1.0))
@@ -341,7 +341,7 @@ def diagram() -> DataFlow:
 def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, cost: Cost) -> Curves:
     """Release the curves of `request` for `cost`, rugs included. Two passes: counts, then differences."""
     spec = resolve(request, table.domain, model.output, table.neighbours, table.rows_hint, cost)
-    predictor = model.checked(table.domain)
+    predictor = table.predictor(model)
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
 
     def body(gate: Gate) -> None:

@@ -250,7 +250,7 @@ class AdaptiveExplainer:
         self.space = Space(table.domain, tuple(model.features(table.domain)))
         self.weight = StepWeight.of(weight, self.space.diameter, width=width)
         LocalExplanation(record=None, anchor=anchor)  # refuses an anchor of another kind
-        self._predictor = model.checked(table.domain)
+        self._predictor = table.predictor(model)
         self._spent = self.total * 0
         self._refused = False
         self._queries: list[Query] = []
@@ -366,9 +366,10 @@ class AdaptiveExplainer:
     def _release(self, spec: Adaptive) -> Released | None:
         """One query through the door. Its whole price counts until the ledger says what it came to."""
         table, cost = self.table, self.per_query
+        predictor = table.predictor(self.model)  # again: it may have been fitted anew since the last query
 
         def body(gate: Gate) -> None:
-            send(table, gate, self._predictor, spec, cost, parallel=self.model.thread_safe)
+            send(table, gate, predictor, spec, cost, parallel=self.model.thread_safe)
 
         identity = {
             "explainer": NAME,

@@ -36,7 +36,6 @@ from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.partial_dependence import RESOLUTIONS, RUG_CELLS, UNKNOWN_ROWS_RESOLUTION, _rug_share
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
-from dpexplain.models import Model
 from dpexplain.plain import Dealt, Levels, accumulated_effects, partial_dependence
 from dpexplain.plain.grouped import Floats
 from dpexplain.results import Curve, Marginals
@@ -64,8 +63,8 @@ class GenericPlot:
     grid       a number of points, or the points themselves; by default the declared domain and the forecast decide
     rug        also release where the rows are
     smooth     smooth the released values (free; intervals stay those of the unsmoothed ones)
-    name, version   identify the function (and a model that is no dpx.Model) in the ledger: the same request is answered
-               again for free. Without a version every call counts as a new one.
+    name, version   identify the function in the ledger: the same request is answered again for free. Without a version
+               every call counts as a new one; so it does with a model that is no dpx.Model with a version
     mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
     """
 
@@ -230,7 +229,7 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     neighbours, domain = table.neighbours, table.domain
     spec = resolve(request, domain, neighbours, table.assignment, table.rows_hint, cost)
     forecast(spec, neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    columns, curves = _black_box(request, spec, domain, model, table.rows_hint)
+    columns, curves = _black_box(table, model, request, spec)
 
     def body(gate: Gate) -> None:
         dealt = shared.collect(table, gate, columns, spec.parts)
@@ -246,7 +245,7 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     identity = {
         "explainer": "generic-plot",
         "table": table.identity,
-        "model": model.identity if isinstance(model, Model) else None,
+        "model": shared.identified(table, model),
         "spec": spec.to_json(neighbours),
         "public": [*public, domain.describe(), *neighbours.public],
     }
@@ -256,13 +255,13 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
 
 
 def _black_box(
-    request: GenericPlot, spec: Spec, domain: Domain, model: Any, rows: int | None
+    table: PrivateTable, model: Any, request: GenericPlot, spec: Spec
 ) -> tuple[list[str], Callable[[Dealt], Floats]]:
     """The columns that are read, and the function from dealt rows to [part, point], tried out on synthetic rows."""
-    axis = spec.axis
+    axis, domain = spec.axis, table.domain
     if request.built_in is not None:
         known = shared.required_model(model, f"the explainer {request.built_in!r}")
-        levels = Levels(known.checked(domain), known.output, known.thread_safe)
+        levels = Levels(table.predictor(known), known.output, known.thread_safe)
         explainer = BUILT_IN[request.built_in]
         columns = list(dict.fromkeys([*levels.predictor.features, axis.feature]))
         return columns, shared.pulsing(request.label, lambda dealt: explainer(dealt, levels, axis))
@@ -270,7 +269,7 @@ def _black_box(
     assert callable(function)
     columns = list(domain) if spec.columns is None else list(spec.columns)
     reader = shared.Reader(domain, columns)
-    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(rows, spec.parts), axis.feature)
+    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(table.rows_hint, spec.parts), axis.feature)
     shared.try_out(reader, function, given, synthetic, lambda answer: problem(answer, axis, domain))
 
     def understood(answer: Any) -> Floats:
@@ -355,8 +354,9 @@ def generic_plot(
     """Differentially private plot of `feature` by any explainer: a function (rows, model) -> (x, y), "pdp" or "ale".
 
     The function gets the clean rows of one part as a DataFrame, and what was given as `model` (of a `dpx.Model`, the
-    estimator or function that it was made of). `output` is the public box of y. Options: see `requests.GenericPlot`;
-    `rug` may also be `Marginals` that were released before.
+    estimator or function that it was made of). Any other object is handed over as it is; nothing tells whether it is
+    still the same, so every call with it is a new one. `output` is the public box of y. Options: see
+    `requests.GenericPlot`; `rug` may also be `Marginals` that were released before.
     """
     known = options.pop("rug", True)
     marginals = known if isinstance(known, Marginals) else None

@@ -130,7 +130,7 @@ def explain(
         return resolve(asked, table.domain, model.output, *facts, **settings)
 
     spec = concrete(request)
-    asker = Asker.of(model.checked(table.domain), spec.outcome, table.domain)
+    asker = Asker(table.predictor(model), spec.outcome)
     known = {} if marginals is None else histograms.references(spec.names, marginals, table.domain)
     spec = settled(request, spec, concrete, asker, *facts, known)
     draws = spec.draws if spec.single else spec.plan.most_draws  # a plan may be large: made before anything is reserved

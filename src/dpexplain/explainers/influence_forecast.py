@@ -29,9 +29,10 @@ from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers.influence_request import BLIND_PREDICTIONS, PREDICTIONS, InfluenceRequest, set_of
 from dpexplain.explainers.influence_statistic import DRAWN, Ended, Spec, sensitivity
-from dpexplain.games import BLOCK, Asker, Group, Outcome, exact_plan
+from dpexplain.games import Asker, Group, Outcome, exact_plan
 from dpexplain.games.plans import EXACT
 from dpexplain.grids import Partition, cells_of
+from dpexplain.models.predictor import SMALLEST_BLOCK
 from dpexplain.reference import Reference, points_in
 from dpexplain.results import Marginals
 from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS, heaviest_draw, rounded_up
@@ -39,6 +40,7 @@ from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS, heaviest_draw,
 FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
 MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
 MOST_WEIGHTS = 2**26  # of a plan
+TRIED_ROWS = 2_048  # public ones
 LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
 UNLIKE = 4  # times the variance between orders on even rows of the domain: that of a table may be so much larger
 FAR = 4  # times more than can be drawn: what no other noise of other orders makes good
@@ -224,7 +226,7 @@ def _with_draws(
     elif spec.method == "paper":
         return spec
     else:
-        each = _each(spec, rows)
+        each = _each(rows)
         draws, most = affordable(allowed(request, rows) // each), affordable(MOST_OUTCOMES)
         points_of_all = max(points.values()) if listing else 0
         needed = min(wanted, points_of_all) if listing else wanted
@@ -242,9 +244,9 @@ def _drawn_variance(spec: Spec, rows: int | None) -> float:
     return _known(rows) * (spec.K / 2 if single else spec.K) ** 2
 
 
-def _each(spec: Spec, rows: int | None) -> int:
-    """How many predictions a question about every row takes: of a class, whole blocks."""
-    return min(max(1 if spec.outcome.threshold is None else BLOCK, _known(rows)), MOST_ROWS)
+def _each(rows: int | None) -> int:
+    """How many predictions a question about every row takes: one block at least."""
+    return min(max(SMALLEST_BLOCK, _known(rows)), MOST_ROWS)
 
 
 def _known(rows: int | None) -> int:
@@ -394,7 +396,7 @@ def orders_for(
     n, noise, paper = _known(rows), max(variance(spec, neighbours, cost), 1.0), spec.method == "paper"
     drawn = 0.0 if paper else _drawn_variance(spec, rows)  # paired rows have one draw
     wanted = max(LEAST_ORDERS, 2 * math.ceil(4 * max((n * spec.K) ** 2 * between, drawn) / noise))
-    each, (questions, technical) = _each(spec, rows), _most_orders(spec)
+    each, (questions, technical) = _each(rows), _most_orders(spec)
     limit = max(LEAST_ORDERS, min(technical, most_predictions // (each * questions) // 2 * 2))
     while not paper and wanted <= limit and (times := chance(make(wanted), neighbours, rows, cost, between)) > 1:
         wanted = 2 * math.ceil(wanted / 2 * times)
@@ -438,8 +440,8 @@ def _spread(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> list[fl
 
 
 def _public_rows(public: PublicRandom, asker: Asker, known: Mapping[str, Reference]) -> Rows:
-    """As many rows as a block has: evenly from the domain, but columns whose distribution was released from that."""
-    rows = public.rows(asker.filler.domain, asker.filler.size)
+    """Some rows: evenly from the domain, but columns whose distribution was released from that."""
+    rows = public.rows(asker.predictor.domain, TRIED_ROWS)
     draw = public.generator
     columns = {name: r.at(r.cell_at(draw.random(rows.size)), draw.random(rows.size)) for name, r in known.items()}
     return Rows(rows.domain, {**rows.columns, **columns}, rows.size)

@@ -164,7 +164,7 @@ def explain(table: PrivateTable, model: Model, request: InteractionRanking, *, c
     model = shared.required_model(model, "an interaction ranking")
     spec = resolve(request, domain, neighbours, table.assignment, table.rows_hint, cost, model.features(domain))
     voting.check_noise(spec, neighbours, cost)
-    levels = Levels(model.checked(domain), model.output, model.thread_safe)
+    levels = Levels(table.predictor(model), model.output, model.thread_safe)
     views = views_of(request, levels.predictor.features, domain)
     columns = list(dict.fromkeys([*levels.predictor.features, *itertools.chain(*views)]))
     identity = {

@@ -226,7 +226,7 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
     require_zcdp(table.budget)
     domain, output = table.domain, model.output
     _space(request, domain, model.features(domain)).read(request.record)
-    predictor = model.checked(domain)
+    predictor = table.predictor(model)
     setting = (table.neighbours, table.budget, cost, table.rows_hint)
     local = locate(request, domain, output, predictor.features, output.middle)
     spec = resolve(request, local, *setting)

@@ -326,7 +326,7 @@ def explain(
         marginals=marginals,
     )
     noise = forecast(spec, table.neighbours, cost)  # a price too small is refused here, before anything is reserved
-    predictor = model.checked(table.domain)
+    predictor = table.predictor(model)
     columns, coordinates = list(dict.fromkeys([*predictor.features, *spec.space.features])), spec.space.size
 
     def body(gate: Gate) -> None:

@@ -281,7 +281,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
     """Release the curves of `request` for `cost`, rug included."""
     spec = resolve(request, table.domain, model.output, table.neighbours, table.rows_hint, cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    predictor = model.checked(table.domain)
+    predictor = table.predictor(model)
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
 
     def body(gate: Gate) -> None:

@@ -27,7 +27,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.engine import track
 from dpexplain.errors import InputError
-from dpexplain.models import Model, Predictor
+from dpexplain.models import Model, frame_of
 from dpexplain.plain import Dealt
 from dpexplain.plain.grouped import Floats
 
@@ -51,16 +51,11 @@ class Reader:
     """Rows as a DataFrame of the named columns, the way models get them: declared categories, numbers as numbers."""
 
     def __init__(self, domain: Domain, columns: Sequence[str]) -> None:
-        self._predictor = Predictor(_unused, list(columns), domain, as_array=False)
+        self._domain, self._columns = domain, list(columns)
 
     def frame(self, rows: Rows) -> pd.DataFrame:
         """A new frame each time: whoever gets it may write into it."""
-        frame: pd.DataFrame = self._predictor.inputs(rows)
-        return frame
-
-
-def _unused(inputs: Any) -> Any:
-    return inputs
+        return frame_of(self._domain, self._columns, rows)
 
 
 def answers(
@@ -107,6 +102,23 @@ def original(model: Any) -> Any:
     return model.original if isinstance(model, Model) else model
 
 
+def identified(table: PrivateTable, model: Any) -> JsonObject | None:
+    """What identifies a model that is handed to a function. One that is no `dpx.Model` never comes again: nothing tells
+    whether it is still the same, so a request with it is never answered from the ledger.
+    """
+    if model is None:
+        return None
+    if isinstance(model, Model):
+        if model.versioned:
+            table.predictor(model)
+        return model.identity
+    return {"name": type(model).__name__, "version": unversioned()}
+
+
+def unversioned() -> str:
+    return f"unversioned-{uuid.uuid4()}"
+
+
 def required_model(model: Any, what: str) -> Model:
     if not isinstance(model, Model):
         raise InputError(f"{what} needs a dpx.Model.", hint="model=dpx.Model(estimator, output=(0, 1))")
@@ -128,7 +140,7 @@ def identity_of(function: Any, name: Any, version: Any) -> tuple[str, str]:
     if not isinstance(name, str | None) or not isinstance(version, str | int | None) or name == "":
         raise InputError("name and version are texts.", hint='name="shap", version="1"')
     found = str(getattr(function, "__name__", "function")).strip("<>") if name is None else name
-    return found, f"unversioned-{uuid.uuid4()}" if version is None else str(version)
+    return found, unversioned() if version is None else str(version)
 
 
 def synthetic_parts(domain: Domain, sizes: Sequence[int], feature: str | None) -> Iterator[tuple[str, Rows]]:

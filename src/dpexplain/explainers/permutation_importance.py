@@ -133,7 +133,7 @@ def explain(
         marginals=marginals,
     )
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    predictor = model.checked(table.domain)
+    predictor = table.predictor(model)
     job = _Job(table, predictor, spec, request.label, model.thread_safe)
 
     def body(gate: Gate) -> None:

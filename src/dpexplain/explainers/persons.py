@@ -506,7 +506,7 @@ def person_influence(
             hint="give marginals=, or epsilon=, and not both",
         )
     question = question_of(request, table.domain, model.output, model.label, model.features(table.domain))
-    predictor = model.checked(table.domain)
+    predictor = table.predictor(model)
     check_question(question, predictor)
     persons = read_persons(request.row, table.domain, [*predictor.features, *question.names])
     if persons.size != 1:

@@ -289,11 +289,11 @@ def explain(table: PrivateTable, model: Any, request: RankAggregation, *, cost: 
     features = None if built_in is None else shared.required_model(model, f"the ranker {built_in!r}").features(domain)
     spec = resolve(request, domain, table.neighbours, table.assignment, table.rows_hint, cost, features)
     check_noise(spec, table.neighbours, cost)
-    columns, scores = _black_box(request, spec, domain, model, table.rows_hint)
+    columns, scores = _black_box(table, model, request, spec)
     identity = {
         "explainer": "rank-aggregation",
         "table": table.identity,
-        "model": model.identity if isinstance(model, Model) else None,
+        "model": shared.identified(table, model),
         "spec": spec.to_json(table.neighbours),
         "public": ["the ranker", "the items", "the number of parts", "the model"],
     }
@@ -331,27 +331,28 @@ def release_votes(
 
 
 def _black_box(
-    request: RankAggregation, spec: Spec, domain: Domain, model: Any, rows: int | None
+    table: PrivateTable, model: Any, request: RankAggregation, spec: Spec
 ) -> tuple[list[str], Callable[[Dealt], Floats]]:
     """The columns that are read, and the function from dealt rows to scores [part, item], tried on synthetic rows."""
-    items = spec.items
+    items, domain = spec.items, table.domain
     if request.built_in is not None:
         assert isinstance(model, Model)
         assert request.target is not None
-        levels, target = Levels(model.checked(domain), model.output, model.thread_safe), request.target
-        if target in levels.predictor.features or target in items:
+        target = request.target
+        if target in model.features(domain) or target in items:
             raise InputError(
                 f"{target!r} is the target: the model must not use it, and it cannot be ranked.",
                 hint="say which columns the model uses with Model(features=[...])",
             )
         truth = target_of(target, domain, model.label)
+        levels = Levels(table.predictor(model), model.output, model.thread_safe)
         columns = list(dict.fromkeys([*levels.predictor.features, *items, target]))
         return columns, shared.pulsing(request.label, lambda dealt: importance(dealt, levels, items, truth(dealt.rows)))
     function, given = request.ranker, shared.original(model)
     assert callable(function)
     columns = list(domain) if request.columns is None else list(request.columns)
     reader = shared.Reader(domain, columns)
-    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(rows, spec.parts), None)
+    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(table.rows_hint, spec.parts), None)
     shared.try_out(reader, function, given, synthetic, lambda answer: _problem(answer, items))
 
     def understood(answer: Any) -> Floats:
@@ -423,8 +424,8 @@ def rank_aggregation(
 ) -> Votes:
     """Differentially private ranking of `items` by any ranker: a function (rows, model), or "importance".
 
-    The function gets the clean rows of one part as a DataFrame, and what was given as `model`. `epsilon` (or `rho`) is
-    the whole price. Options: see `requests.RankAggregation`.
+    The function gets the clean rows of one part as a DataFrame, and what was given as `model`, as in `generic_plot`.
+    `epsilon` (or `rho`) is the whole price. Options: see `requests.RankAggregation`.
     """
     request = RankAggregation(ranker=ranker, items=items, **options)
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))

@@ -139,8 +139,7 @@ class Spec:
 def statistic(rows: Rows, asker: Asker, spec: Spec) -> Integers:
     """Exact integers of one batch: the counts of all cells, then the centred outcomes of all cells."""
     inside = Rows(rows.domain, {name: rows[name] for name in asker.predictor.features}, rows.size)
-    inputs = asker.predictor.inputs(inside) if spec.outcome.threshold is None else None
-    centred = asker.ask(inside, inputs, {}) - spec.outcome.range.levels // 2
+    centred = asker.ask(asker.predictor.inputs(inside), {}) - spec.outcome.range.levels // 2
     places = [p.place(rows[p.feature]) for p in spec.partitions]
     counts = [np.bincount(at, minlength=p.size) for p, at in zip(spec.partitions, places, strict=True)]
     sums = []
@@ -274,15 +273,14 @@ def explain(
         exact=request.exact,
         seed=request.seed,
     )
-    predictor = model.checked(table.domain)
+    predictor = table.predictor(model)
     check_question(question, predictor)
     persons = read_persons(row, table.domain, [*predictor.features, *features])
     checked_scores(predictor, persons)
     if marginals is not None:
         known_marginals(table, marginals, features)
     if cost is not None:
-        receipt, payload = _released(table, model, request, cost, Asker.of(predictor, question.outcome, table.domain),
-                                     marginals)  # fmt: skip
+        receipt, payload = _released(table, model, request, cost, Asker(predictor, question.outcome), marginals)
     elif marginals is not None:
         receipt, payload = marginals.receipt, marginals.released
     else:

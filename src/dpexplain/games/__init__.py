@@ -5,11 +5,10 @@ table at all, only released marginals.
 """
 
 from dpexplain.games.groups import Group
-from dpexplain.games.outcomes import BLOCK, Asker, Outcome
+from dpexplain.games.outcomes import Asker, Outcome
 from dpexplain.games.plans import Norms, Plan, coalitions_plan, exact_plan, norms, orders_plan, outcomes_plan, sets_plan
 
 __all__ = [
-    "BLOCK",
     "Asker",
     "Group",
     "Norms",

@@ -1,7 +1,6 @@
 """What is explained: the class that a model decides for, or its score; and the outcomes of rows under interventions.
 
-A class is one bit, and a bit can turn on the last digits of a prediction, which depend on how many rows a model is
-asked about at once. So rows are asked in blocks of one public size (`Predictor.predict_in_blocks`).
+A class is one bit, and a bit can turn on the last digits of a prediction: `models.Predictor` keeps them the same.
 """
 
 from __future__ import annotations
@@ -15,16 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain, PublicRange
-from dpexplain.data.public_random import PublicRandom
+from dpexplain.core.domain import PublicRange
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.games.plans import Plan
-from dpexplain.models import Predictor
+from dpexplain.models import Inputs, Predictor
 
 Integers = NDArray[np.int64]
-
-BLOCK, SYNTHETIC = 2_048, 128
 
 
 @dataclass(frozen=True)
@@ -76,19 +72,10 @@ class Asker:
 
     predictor: Predictor
     outcome: Outcome
-    filler: Rows  # public rows that fill up a block
 
-    @classmethod
-    def of(cls, predictor: Predictor, outcome: Outcome, domain: Domain) -> Asker:
-        """With synthetic rows as filler: those that the model was checked on."""
-        return cls(predictor, outcome, PublicRandom(0).rows(domain, SYNTHETIC).take(np.arange(BLOCK) % SYNTHETIC))
-
-    def ask(self, rows: Rows, inputs: Any, fixed: Mapping[str, NDArray[np.generic]]) -> Integers:
+    def ask(self, inputs: Inputs, fixed: Mapping[str, NDArray[np.generic]]) -> Integers:
         """The outcomes of rows with the columns in `fixed` replaced. `inputs` are the rows as the model takes them."""
-        if self.outcome.threshold is None:
-            return self.outcome.quantized(self.predictor.predict_at(inputs, fixed))
-        replaced = Rows(rows.domain, {**rows.columns, **fixed}, rows.size)
-        return self.outcome.quantized(self.predictor.predict_in_blocks(replaced, self.filler))
+        return self.outcome.quantized(self.predictor.predict_at(inputs, fixed))
 
     def influences(
         self,
@@ -106,11 +93,11 @@ class Asker:
         absolute  of |o() - o(S)| in the place of o() - o(S): how much the outcome changes, in either direction
         """
         inputs = self.predictor.inputs(rows)
-        before = self.ask(rows, inputs, {})
+        before = self.ask(inputs, {})
         sums = np.zeros((rows.size, plan.size), dtype=np.int64)
         for mask, draw, weights in zip(plan.masks.tolist(), plan.draws.tolist(), plan.weights.T, strict=True):
             used = [name for j, name in enumerate(names) if mask >> j & 1 and name in self.predictor.features]
-            found = self.ask(rows, inputs, {name: values[name][draw] for name in used}) if used else before
+            found = self.ask(inputs, {name: values[name][draw] for name in used}) if used else before
             sums += (-np.abs(found - before) if absolute else found)[:, None] * weights[None, :]
         return plan.divided(sums)
 
@@ -130,7 +117,7 @@ class Asker:
         lies in {0..K}, whatever the weights are.
         """
         inputs = self.predictor.inputs(rows)
-        before = self.ask(rows, inputs, {})
+        before = self.ask(inputs, {})
         found = np.zeros((rows.size, len(names)), dtype=np.int64)
         for name, line in zip(names, found.T, strict=True):
             if name not in self.predictor.features:
@@ -141,7 +128,7 @@ class Asker:
             for value, weight in zip(values[name], each, strict=False):
                 total += weight
                 if weight:
-                    after = self.ask(rows, inputs, {name: value})
+                    after = self.ask(inputs, {name: value})
                     line += weight * (np.abs(after - before) if absolute else after)
             line //= total
         return before, found

@@ -23,7 +23,7 @@ from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import BudgetError, InternalError, LedgerError, LedgerUnavailable, ReleaseLost
 from dpexplain.ledger.chain import Chain, Record, records
 from dpexplain.ledger.database import Database, events, releases
-from dpexplain.ledger.events import Committed, Reserved, damaged
+from dpexplain.ledger.events import Committed, ModelDeclared, Reserved, damaged
 from dpexplain.ledger.state import AccountState, replay
 
 BACKOFF = (0.1, 0.3, 1.0, 3.0)  # seconds between the tries to record a release that is already paid for
@@ -39,6 +39,22 @@ class LedgerAccount:
     table_version: str
     analyst: str | None
     database: Database = field(repr=False)
+
+    def declare(self, identity: str, answers: list[float]) -> list[float]:
+        """Keep what a model says about public rows, unless it has been kept before; return what is kept. Free."""
+        with self.database.read() as connection:
+            kept = self._declared(connection, identity)
+        if kept is None:
+            with self.database.write() as connection:
+                chain, kept = Chain(connection), self._declared(connection, identity)  # another may have been quicker
+                if kept is None:
+                    chain.append(self.name, ModelDeclared(identity, answers))
+        return answers if kept is None else kept
+
+    def _declared(self, connection: sa.Connection, identity: str) -> list[float] | None:
+        mentions = events.c.body.contains(canonical_json(identity), autoescape=True)
+        declared = (r.event() for r in records(connection, events.c.account == self.name, mentions))
+        return next((e.answers for e in declared if isinstance(e, ModelDeclared) and e.identity == identity), None)
 
     def find(self, request_id: str) -> Stored | None:
         """The latest committed release of an identical request, if there is one. Costs nothing."""

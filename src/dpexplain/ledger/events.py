@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, canonical_json
@@ -51,6 +51,15 @@ class SourceDeclared(Event):
     origin: str | None  # of the absolute paths of its files, if it came from files
     columns: str  # of the names of its columns; not their types, which some readers infer from rows
     separate_from: tuple[str, ...]  # accounts that were said to hold other people's data
+
+
+@dataclass(frozen=True)
+class ModelDeclared(Event):
+    """What a model says about public synthetic rows; `identity` is the digest of its name, version and domain. Free."""
+
+    kind: ClassVar[str] = "model-declared"
+    identity: str
+    answers: list[float]
 
 
 @dataclass(frozen=True)
@@ -103,9 +112,10 @@ class Unknown:
     version: int
 
 
-Known = AccountOpened | TableDeclared | SourceDeclared | AnalystLimited | Reserved | Committed | NonPrivate
-_CLASSES = (AccountOpened, TableDeclared, SourceDeclared, AnalystLimited, Reserved, Committed, NonPrivate)
-KINDS: Mapping[tuple[str, int], type[Known]] = {(cls.kind, cls.version): cls for cls in _CLASSES}
+Known = (
+    AccountOpened | TableDeclared | SourceDeclared | ModelDeclared | AnalystLimited | Reserved | Committed | NonPrivate
+)
+KINDS: Mapping[tuple[str, int], type[Known]] = {(cls.kind, cls.version): cls for cls in get_args(Known)}
 
 
 def _only(*kinds: type) -> Callable[[Any], Any]:
@@ -117,6 +127,10 @@ def _only(*kinds: type) -> Callable[[Any], Any]:
     return check
 
 
+def _numbers(value: Any) -> list[float]:
+    return [float(_only(float, int)(one)) for one in _only(list)(value)]
+
+
 # how to read a field, by its name; the others are text
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "budget": Budget.from_json,
@@ -125,6 +139,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "request": _only(dict),
     **dict.fromkeys(("analyst", "origin"), _only(str, type(None))),
     "separate_from": lambda names: tuple(map(_only(str), _only(list)(names))),
+    "answers": _numbers,
 }
 
 

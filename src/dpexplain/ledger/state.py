@@ -24,6 +24,7 @@ from dpexplain.ledger.events import (
     AnalystLimited,
     Committed,
     Known,
+    ModelDeclared,
     Reserved,
     SourceDeclared,
     TableDeclared,
@@ -83,6 +84,7 @@ class AccountState:
         self.opened: AccountOpened | None = None
         self.tables: dict[str, str] = {}  # version -> digest of the domain
         self.sources: set[tuple[str, str | None, str]] = set()  # version, origin, columns
+        self.models: dict[str, list[float]] = {}  # identity -> answers
         self.limits: dict[str | None, Cost] = {}
         self.rows: dict[str, Row] = {}  # by reservation
         self.amounts: dict[str | None, Fraction] = {}  # spent, by analyst
@@ -117,6 +119,9 @@ class AccountState:
             case SourceDeclared():
                 self.sources.add((event.table_version, event.origin, event.columns))
                 return ""
+            case ModelDeclared():
+                known_answers = self.models.setdefault(event.identity, event.answers)
+                return "" if known_answers is event.answers else "declares a model a second time"
             case AnalystLimited():
                 self.limits[event.analyst] = event.limit + Cost(self.opened.total.definition, Fraction(0))
                 return ""

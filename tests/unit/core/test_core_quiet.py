@@ -51,3 +51,13 @@ def test_passes_of_two_threads_may_overlap_in_any_order() -> None:
     thread.join()
     assert list(warnings.filters) == before
     assert heard()
+
+
+def test_a_library_that_resets_the_filters_is_not_heard_either() -> None:
+    """scikit-learn does so for each tree of a forest, in every thread."""
+    with warnings.catch_warnings(record=True) as shown:
+        with quiet():
+            warnings.resetwarnings()
+            warnings.warn("row 17", RuntimeWarning, stacklevel=1)
+        assert shown == []
+    assert heard()

@@ -341,7 +341,7 @@ def orders_and_variance(limit, epsilon=1, rows=20_000, aggregate="shapley", func
     request = InfluenceRequest(aggregate=aggregate)
     public = (request, domain, UNIT, REPLACE_ONE, rows, pure(epsilon))
     spec = forecasts.resolve(*public)
-    asker = Asker.of(model.checked(domain), spec.outcome, domain)
+    asker = Asker(model.checked(domain), spec.outcome)
     between = forecasts.between_orders(spec, asker, {})
 
     def make(orders):

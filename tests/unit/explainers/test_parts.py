@@ -104,10 +104,10 @@ def test_requests_for_a_plot(refused, message, explainer, feature, options):
 
 
 def test_a_model_that_fails_is_refused(refused):
-    model = dpx.Model(lambda rows: rows["age"] * np.nan, output=(0, 1))
+    model = dpx.Model(lambda rows: rows["age"] * np.nan, output=(0, 1), features=["age", "sex"])
     refused("NaN", lambda table: plot(table, "pdp", "age", model=model, **BOX))
     refused("NaN", lambda table: rank(table, "importance", model=model, target="income", epsilon=1))
-    refused("NaN", lambda table: interactions(table, model, epsilon=1))
+    refused("NaN", lambda table: interactions(table, model, kind="total", epsilon=1))
 
 
 def test_more_parts_than_rows_of_a_private_number_are_just_mostly_empty(make_table, frame):

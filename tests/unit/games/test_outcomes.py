@@ -10,8 +10,8 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.games import Asker, Outcome, sets_plan
-from dpexplain.games.outcomes import BLOCK
-from dpexplain.models import Predictor
+from dpexplain.models import Predictor, frame_of
+from dpexplain.models.predictor import USUAL_BLOCK as BLOCK
 
 RANGE = PublicRange(-1.0, 3.0)
 K = RANGE.levels
@@ -20,7 +20,7 @@ DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1), "c": dpx.Ca
 
 def asker(model, kind, *, threshold=None, output=(0, 1), features=("a", "b")):
     predictor = Predictor(model, list(features), DOMAIN, as_array=False)
-    return Asker.of(predictor, Outcome.of(PublicRange(*output), kind, threshold), DOMAIN)
+    return Asker(predictor, Outcome.of(PublicRange(*output), kind, threshold))
 
 
 def rows(a, b=None):
@@ -147,10 +147,11 @@ def test_a_class_does_not_depend_on_how_many_rows_are_asked(size):
     ask = asker(dithered, "class", threshold=0.5 + 1e-12 * np.sin(1.0 + BLOCK))
     found = ask.influences(here, plan, names, values, absolute=False)
     assert found[0].tolist() == [0, 0]
-    assert ask.ask(here, None, {})[0] == K
+    assert ask.ask(ask.predictor.inputs(here), {})[0] == K
     # asked as they come, the same row would be in one class or the other
     plain = Outcome.of(PublicRange(0, 1), "class", ask.outcome.threshold)
-    told = {int(plain.quantized(dithered(ask.predictor.inputs(here.take(slice(0, n)))))[0]) for n in (1, 2, 3, 4, 5)}
+    alone = [dithered(frame_of(DOMAIN, names, here.take(slice(0, n)))) for n in (1, 2, 3, 4, 5)]
+    told = {int(plain.quantized(answers)[0]) for answers in alone}
     assert size < 5 or told == {0, K}
 
 
@@ -163,7 +164,7 @@ def test_a_row_that_fails_changes_nothing_for_the_others():
     ask = asker(fails, "class", threshold=0.5 + 1e-12 * np.sin(1.0 + BLOCK))
     a, b = np.full(50, 0.5), np.zeros(50)
     b[7] = 1.0
-    told = ask.ask(rows(a, b), None, {})
+    told = ask.ask(ask.predictor.inputs(rows(a, b)), {})
     assert told[7] == K // 2
     assert set(np.delete(told, 7)) == {K}
 

@@ -16,6 +16,7 @@ from dpexplain.ledger.events import (
     AccountOpened,
     AnalystLimited,
     Committed,
+    ModelDeclared,
     NonPrivate,
     Reserved,
     SourceDeclared,
@@ -33,6 +34,7 @@ EVENTS: list[Any] = [
     TableDeclared("2026-11", "d0"),
     SourceDeclared("2026-11", None, "c0", ()),
     SourceDeclared("2026-11", "f0", "c0", ("a", "é")),
+    ModelDeclared("m0", [0.1, -2.0]),
     AnalystLimited("ann", THIRD),
     Reserved("r", "q", "é", {"a": [1, None, {"b": 0.1}]}, THIRD, None, "1"),
     Reserved("r", "q", "label", {}, Cost(Definition.ZCDP, Fraction(0)), "ann", "1"),
@@ -62,6 +64,7 @@ def test_the_spelling_is_fixed_for_ever() -> None:
     assert spelled["source-declared", 1] == (
         '{"columns":"c0","origin":"f0","separate_from":["a","\\u00e9"],"table_version":"2026-11"}'
     )
+    assert spelled["model-declared", 1] == '{"answers":[0.1,-2.0],"identity":"m0"}'
     assert spelled["analyst-limited", 1] == ('{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}')
     assert spelled["reserved", 1] == (
         '{"analyst":"ann","cost":{"amount":"0/1","definition":"zcdp"},"label":"label","request":{},'

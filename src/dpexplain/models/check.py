@@ -1,0 +1,195 @@
+"""What is found out about a model on synthetic rows, before anything is paid for.
+
+It answers, one finite number for each row; and the number for a row is the same *to the last bit* when it is asked
+again, among other rows, and at other places of a block. Nothing is tolerated, so nothing has to be added to a bound.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import sleep
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.quiet import quiet
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.errors import ModelError
+from dpexplain.models.predictor import SMALLEST_BLOCK, SYNTHETIC, Call, Floats, Predictor
+
+SINGLE, DOUBLE = 1e-6, 1e-9  # how far the same model may be from itself on another machine, in output ranges
+LAST_DIGITS = 100  # times as much is no matter of rounding
+THREADS, ROUNDS, YIELDS = 3, 3, 100
+NOT_ROWWISE = (
+    "a prediction must be a fixed function of its row; check for batch statistics and random draws "
+    "(a model that computes in single precision should return float32)"
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One model on one domain. Everything here is public."""
+
+    domain: Domain
+    output: PublicRange
+    chosen: bool  # whether the caller chose the size of blocks
+    thread_safe: bool
+
+    def passed(self, predictor: Predictor) -> Predictor:
+        """The predictor, with its answers; one that asks for single rows where blocks change the last digits."""
+        predictor.answers, predictor.precision = self._first(predictor)
+        if predictor.block > 1 and not self._same(predictor, self._in_blocks(predictor)):
+            if self.chosen:
+                raise ModelError(
+                    f"in blocks of {predictor.block} rows the last digits of the model's answer for a row depend on "
+                    "the other rows, or on its place among them.",
+                    hint="leave block out, or use block=1: one row at a time, exact and slow",
+                )
+            predictor = predictor.resized(1)
+            predictor.answers, predictor.precision = self._first(predictor)
+        if predictor.block == 1 and not self._same(predictor, self._one_by_one(predictor)):
+            raise ModelError(
+                "the last digits of the model's answer change when the same row is asked again.",
+                hint="set n_jobs=1 and a fixed seed: random draws do this, and threads that add up in changing order",
+            )
+        if self.thread_safe:
+            _check_threads(predictor, self.domain)
+        return predictor
+
+    def same_as_before(self, predictor: Predictor) -> bool:
+        """Whether a model that passed still answers the first synthetic rows as it did then, to the last bit."""
+        return np.array_equal(self._first(predictor)[0], predictor.answers)
+
+    def _first(self, predictor: Predictor) -> tuple[Floats, float]:
+        """The answers for the first synthetic rows and their precision; refused where there are none in the range."""
+        size = max(SYNTHETIC, predictor.block)
+        try:
+            told = predictor.told(_tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size))
+            answers = [part.astype(np.float64) for part in told]
+        except Exception as error:
+            raise ModelError(
+                f"the model fails on synthetic rows drawn from the declared domain: {type(error).__name__}: {error}",
+                hint="check the declared columns, their order and their types against what the model was fitted with",
+            ) from None
+        block = predictor.block
+        wrong = [part.shape for part in answers if part.shape not in ((block,), (block, 1))]
+        if wrong:
+            raise ModelError(
+                f"the model must return one number for each row; for {block} rows it returned shape {wrong[0]}."
+            )
+        answer = np.concatenate([part.reshape(block) for part in answers])[:size]
+        if not np.isfinite(answer).all():
+            raise ModelError(
+                "the model returns NaN or infinite values for rows inside the declared domain.",
+                hint="narrow the domain, or let the model handle such rows",
+            )
+        if ((answer < self.output.low) | (answer > self.output.high)).all():
+            raise ModelError(
+                f"every prediction on synthetic rows lies outside output=({self.output.low:g}, {self.output.high:g}).",
+                hint="declare the range that the model's predictions really have",
+            )
+        return answer[:SYNTHETIC], SINGLE if told[0].dtype in (np.float32, np.float16) else DOUBLE
+
+    def _in_blocks(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
+        """Pairs of answers for the same rows: asked again, at other places, among other rows."""
+        size = max(SYNTHETIC, predictor.block)
+        first = _tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size)
+        other = PublicRandom(1).rows(self.domain, size)
+
+        def ask(rows: Rows) -> Floats:
+            return predictor.predict_at(predictor.inputs(rows), {})
+
+        known, here = np.resize(predictor.answers, size), np.arange(size)
+        yield "again", known, ask(first)
+        answers = ask(other)
+        for order in (np.roll(here, 1), np.roll(here, size // 2 + 7), here[::-1]):
+            yield "at another place", answers[order], ask(other.take(order))
+        mixed = {name: np.where(here % 2, other[name], first[name]) for name in other.columns}
+        yield "among other rows", np.where(here % 2, answers, known), ask(Rows(self.domain, mixed, size))
+
+    def _one_by_one(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
+        rows = PublicRandom(0).rows(self.domain, SYNTHETIC).take(np.arange(SYNTHETIC)[::-1])
+        yield "again", predictor.answers[::-1], predictor.predict_at(predictor.inputs(rows), {})
+
+    def _same(self, predictor: Predictor, pairs: Iterator[tuple[str, Floats, Floats]]) -> bool:
+        """Whether all pairs are equal to the last bit; refused where they differ by more than last digits."""
+        exact = True
+        for how, one, two in pairs:
+            if np.array_equal(one, two, equal_nan=True):
+                continue
+            exact = False
+            if not np.allclose(one, two, 0, LAST_DIGITS * predictor.precision * self.output.width, equal_nan=True):
+                raise ModelError(
+                    f"the model's answer for a row is not always the same: asked {how}, it is another one.",
+                    hint=NOT_ROWWISE,
+                )
+        return exact
+
+
+SLOW = (
+    "the last digits of the model's answer for a row depend on the rows that it is asked about together, so it is "
+    "asked about one row at a time, which is slow. It may be faster in one thread (OMP_NUM_THREADS=1), or in blocks "
+    "of another size: Model(block=...). With block=1 this is not shown."
+)
+
+
+def _tiled(rows: Rows, size: int) -> Rows:
+    return rows.take(np.arange(size) % rows.size)
+
+
+# Threads --------------------------------------------------------------------------------------------------------------
+
+
+def _check_threads(predictor: Predictor, domain: Domain) -> None:
+    """Refuse a model that mixes up threads: different rows at once, several times, against each by itself."""
+    small = predictor.resized(min(predictor.block, SMALLEST_BLOCK), around=_yielding)
+    size = max(small.block, 16)
+    inputs = [small.inputs(PublicRandom(2 + i).rows(domain, size)) for i in range(THREADS)]
+    alone = [small.predict_at(one, {}) for one in inputs]
+    barrier = threading.Barrier(THREADS)
+
+    def ask(thread: int) -> bool:
+        same = True
+        for number in range(ROUNDS):
+            mine = (thread + number) % THREADS
+            barrier.wait()
+            same = np.array_equal(small.predict_at(inputs[mine], {}), alone[mine], equal_nan=True) and same
+        return same
+
+    with quiet(), ThreadPoolExecutor(THREADS) as pool:  # threads that reset warning filters get in each other's way
+        same = all(list(pool.map(ask, range(THREADS))))
+    if not same:
+        raise ModelError(
+            "the model gives other answers when several threads ask it at once.",
+            hint="Model(..., thread_safe=False): then one thread asks",
+        )
+
+
+def _yielding(call: Call) -> Call:
+    """Let other threads in when the model calls a function, the first times and then now and again: a race that is
+    rare becomes a likely one.
+    """
+
+    def slowed(inputs: Any) -> Any:
+        number, profiler = 0, sys.getprofile()
+
+        def give_way(_frame: FrameType, _event: str, _argument: Any) -> None:
+            nonlocal number
+            number += 1
+            if number < YIELDS or number % YIELDS == 0:
+                sleep(0)
+
+        sys.setprofile(give_way)  # of this thread alone
+        try:
+            return call(inputs)
+        finally:
+            sys.setprofile(profiler)
+
+    return slowed

@@ -1,0 +1,117 @@
+"""What is found out about a model: the same bits for a row again, in other company, at other places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+
+import dpexplain as dpx
+from dpexplain.data import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.models.predictor import block_for
+
+DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 9, integer=True), "b": dpx.Numeric(0, 1)})
+X = PublicRandom(9).rows(DOMAIN, 300)
+X = np.column_stack([X["a"], X["b"]])
+counter = iter(range(10**9))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "block"),
+    [
+        (None, 5, 1024), (2, 5, 256), (1023, 5, 256), (2047, 5, 256), (2048, 5, 512), (20_190, 5, 4096),
+        (65_535, 5, 8192), (10**9, 5, 16_384), (10**9, 600, 2048), (10**9, 10**6, 256),
+    ],
+)  # fmt: skip
+def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
+    assert block_for(rows, columns) == block
+
+
+@pytest.mark.parametrize("block", [0, -1, 1.5, True, "1", 2**21])
+def test_unusable_blocks(block):
+    with pytest.raises(dpx.ModelError, match="block must be a whole number"):
+        dpx.Model(lambda rows: rows["b"], output=(0, 1), block=block)
+
+
+@pytest.mark.parametrize("block", [1, 50, 128, 300])
+def test_every_call_has_one_size(block):
+    sizes = set()
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        sizes.add(len(rows))
+        return rows["b"].to_numpy()
+
+    predictor = dpx.Model(model, output=(0, 1), block=block).checked(DOMAIN)
+    for size in (0, 1, 49, 301):
+        rows = PublicRandom(5).rows(DOMAIN, size)
+        told = predictor.predict_at(predictor.inputs(rows), {"a": 2.5})
+        np.testing.assert_array_equal(told, rows["b"])
+    assert sizes == {block}
+
+
+def test_a_model_that_passed_has_its_answers():
+    predictor = dpx.Model(lambda rows: rows["b"] ** 2, output=(0, 1)).checked(DOMAIN)
+    np.testing.assert_array_equal(predictor.answers, PublicRandom(0).rows(DOMAIN, 128)["b"] ** 2)
+    assert predictor.precision == 1e-9
+    single = dpx.Model(lambda rows: rows["b"].astype(np.float32), output=(0, 1)).checked(DOMAIN)
+    assert single.precision == 1e-6
+
+
+def test_last_digits_that_change_by_chance_are_refused():
+    with pytest.raises(dpx.ModelError, match="last digits.*asked again") as error:
+        dpx.Model(lambda rows: rows["b"] + 1e-12 * (next(counter) % 3), output=(0, 1)).checked(DOMAIN)
+    assert "n_jobs=1" in error.value.hint
+
+
+@pytest.mark.parametrize("size", [0.5, 1e-5])
+def test_batch_statistics_are_no_matter_of_last_digits(size):
+    with pytest.raises(dpx.ModelError, match="not always the same"):
+        dpx.Model(lambda rows: rows["b"] + size * rows["b"].mean(), output=(0, 1)).checked(DOMAIN)
+
+
+def test_trees_in_several_workers_add_up_in_one_order():
+    forest = RandomForestRegressor(50, n_jobs=4, random_state=0).fit(X, np.sin(9 * X[:, 1]))
+    predictor = dpx.Model(forest, output=(-1, 1)).checked(DOMAIN, rows=4096)
+    assert predictor.block == 1024
+
+
+def test_what_passed_is_remembered_until_the_model_changes():
+    calls = []
+    fitted = LinearRegression().fit(X, X[:, 1])
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        calls.append(len(rows))
+        return fitted.predict(rows.to_numpy())
+
+    checked = dpx.Model(model, output=(0, 1))
+    first = checked.checked(DOMAIN)
+    needed = len(calls)
+    calls.clear()
+    assert checked.checked(DOMAIN) is first
+    assert len(calls) == 1
+    checked.checked(DOMAIN, rows=10**6)
+    assert len(calls) > needed  # other blocks, another check
+    calls.clear()
+    fitted.fit(X, 1 - X[:, 1])
+    again = checked.checked(DOMAIN)
+    assert len(calls) > needed
+    assert not np.allclose(again.answers, first.answers)
+
+
+def test_a_form_that_filler_cannot_have_fails_for_all_rows_alike():
+    """A public value that is not whole makes floats of a column. If the model then fails on synthetic rows alone, rows
+    in full blocks would be answered and rows in short ones not: other rows would decide which."""
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        if rows["a"].dtype == np.float64 and (rows["b"] != 0.5).any():
+            raise TypeError("floats")
+        return rows["b"].to_numpy()
+
+    predictor = dpx.Model(model, output=(0, 1), block=64).checked(DOMAIN)
+    for size in (63, 64, 65):
+        inputs = predictor.inputs(Rows(DOMAIN, {"a": np.zeros(size), "b": np.full(size, 0.5)}, size))
+        assert np.isnan(predictor.predict_at(inputs, {"a": 2.5})).all()
+        assert (predictor.predict_at(inputs, {"a": 3.0}) == 0.5).all()

@@ -1,0 +1,106 @@
+"""Who may be asked by several threads: by default only known libraries, and nobody who mixes up answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer, StandardScaler
+from sklearn.svm import SVC
+
+import dpexplain as dpx
+from dpexplain.models import safe_by_default
+
+DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1)})
+X = np.random.default_rng(0).random((60, 2))
+Y = (X.sum(axis=1) > 1).astype(int)
+
+
+class Wrapper:
+    """Keeps its input on itself, as home-made wrappers do."""
+
+    def predict(self, inputs):
+        self.inputs = inputs
+        self.prepare()
+        return self.inputs[:, 0]
+
+    def prepare(self):
+        self.means = [float(self.inputs[:, 0].mean()) for _ in range(5)]
+
+
+class OwnStep(StandardScaler):
+    """A step of one's own."""
+
+
+def own(values):
+    return values
+
+
+@pytest.mark.parametrize(
+    ("model", "safe"),
+    [
+        (LogisticRegression(), True),
+        (RandomForestClassifier(5), True),
+        (GradientBoostingClassifier(n_estimators=5), True),
+        (HistGradientBoostingRegressor(max_iter=3), True),
+        (KNeighborsRegressor(3), True),
+        (make_pipeline(StandardScaler(), SplineTransformer(), SVC()), True),
+        (
+            make_pipeline(FunctionTransformer(np.log1p), OneHotEncoder(handle_unknown="ignore"), LinearRegression()),
+            True,
+        ),
+        (make_pipeline(OwnStep(), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(own), LinearRegression()), False),
+        (make_pipeline(make_pipeline(FunctionTransformer(lambda x: x)), LinearRegression()), False),
+        (KNeighborsRegressor(3, metric=lambda x, y: float(abs(x - y).sum())), False),
+        (SVC(kernel=lambda x, y: x @ y.T), False),
+    ],
+    ids=lambda value: None if isinstance(value, bool) else repr(value)[:60],
+)
+def test_the_default(model, safe):
+    model.fit(X, Y)
+    assert safe_by_default(model) is safe
+    label = {"label": 1} if hasattr(model, "predict_proba") else {}
+    assert dpx.Model(model, output=(0, 1), **label).thread_safe is safe
+    assert dpx.Model(model, output=(0, 1), thread_safe=not safe, **label).thread_safe is not safe
+
+
+def test_functions_and_wrappers_are_not_safe():
+    assert not dpx.Model(Wrapper(), output=(0, 1)).thread_safe
+    assert not dpx.Model(LinearRegression().fit(X, Y).predict, output=(0, 1)).thread_safe
+
+
+@pytest.mark.parametrize(("booster", "safe"), [("gbtree", True), (None, True), ("gblinear", False)])
+def test_boosted_trees_are_safe_and_the_linear_booster_is_not(booster, safe):
+    kind = type("XGBRegressor", (), {"__module__": "xgboost.sklearn", "predict": lambda self, x: x[:, 0]})
+    model = kind()
+    model.booster = booster
+    assert safe_by_default(model) is safe
+
+
+def test_a_wrapper_that_mixes_up_threads_is_refused():
+    with pytest.raises(dpx.ModelError, match="several threads") as error:
+        dpx.Model(Wrapper(), output=(0, 1), thread_safe=True).checked(DOMAIN)
+    assert "thread_safe=False" in error.value.hint
+    dpx.Model(Wrapper(), output=(0, 1)).checked(DOMAIN)
+
+
+def test_clusterings_follow_the_same_rule():
+    fitted = KMeans(2, n_init=1, random_state=0).fit(X)
+    assert dpx.Clustering.of(fitted, domain=DOMAIN).thread_safe
+    pipeline = make_pipeline(OwnStep(), KMeans(2, n_init=1, random_state=0)).fit(X)
+    assert not dpx.Clustering.of(pipeline, domain=DOMAIN).thread_safe
+
+
+def test_rows_are_counted_once(make_table):
+    """Batches of one flag each: in threads, the wrapper would count some twice and others never."""
+    domain = dpx.Domain({"flag": dpx.Numeric(0, 1), "z": dpx.Numeric(0, 1)})
+    rows = pd.DataFrame({"flag": np.repeat([1.0, 0.0], [2**14, 3 * 2**14]), "z": 0.5})
+    table = make_table(rows, domain=domain, exact=True)
+    curve = dpx.partial_dependence(table, dpx.Model(Wrapper(), output=(0, 1)), "z", epsilon=1, grid={"z": 2}, rug=False)
+    assert curve.values.tolist() == [0.25, 0.25]
