@@ -52,9 +52,11 @@ class BenchAccount:
 class Remembered:
     """A predictor for rows known by their number. Values of a feature that were announced are predicted once."""
 
+    answers, precision = np.zeros(1), 0.0  # a bench account keeps nothing
+
     def __init__(self, case: Case) -> None:
         self.features = [ROW, *case.domain]
-        self._predictor = case.model().checked(case.domain)
+        self._predictor = case.model().checked(case.domain, rows=len(case.frame))
         columns = list(case.domain)
         ((size, raw),) = open_source(case.frame).batches(columns, 2**30)
         self.rows = Rows(case.domain, {name: encode(case.domain[name], raw[name]) for name in columns}, size)
@@ -91,7 +93,7 @@ class Remembered:
             known = announced[place] == values
             answer[known] = answers[place[known], inputs[known]]
         if not known.all():
-            some = self._inputs.iloc[inputs[~known]]
+            some = self._predictor.inputs(self.rows.take(inputs[~known]))
             answer[~known] = self._predictor.predict_at(some, {feature: values[~known]})
         return answer
 
@@ -104,7 +106,7 @@ class CachedModel(dpx.Model):
         self.remembered = Remembered(case)
         self.thread_safe = False  # threads only cost time where nothing is predicted
 
-    def checked(self, domain: dpx.Domain) -> Any:  # noqa: ARG002 - the signature of dpx.Model
+    def checked(self, domain: dpx.Domain, **rows: Any) -> Any:  # noqa: ARG002 - as in dpx.Model
         return self.remembered
 
 

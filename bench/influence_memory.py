@@ -99,19 +99,20 @@ class Memory:
 
 
 class _Predictor:
-    """The interface of `dpexplain.models.Predictor` that a class needs. Not for several threads."""
+    """The interface of `dpexplain.models.Predictor` that a class needs."""
+
+    answers, precision = np.zeros(1), 0.0  # a bench account keeps nothing
 
     def __init__(self, memory: Memory, rule: Rule | None, looks_at: Sequence[str]) -> None:
         self.memory, self.rule = memory, rule
         self.features = [ROW, *memory.people.columns, *looks_at]
-        self._before: Mapping[str, np.ndarray] = {}
 
     def inputs(self, rows: Rows) -> Rows:
-        self._before = rows.columns
         return rows
 
-    def predict_in_blocks(self, rows: Rows, filler: Rows) -> np.ndarray:  # noqa: ARG002 - lookups need no filler
-        changed = [name for name in self.memory.people.columns if rows[name] is not self._before[name]]
+    def predict_at(self, rows: Rows, fixed: Mapping[str, np.ndarray]) -> np.ndarray:
+        changed = [name for name in self.memory.people.columns if name in fixed]
+        rows = Rows(rows.domain, {**rows.columns, **fixed}, rows.size)
         decided = self.memory.decided(rows, changed)
         return (decided if self.rule is None else self.rule(rows, decided)).astype(np.float64)
 
@@ -122,7 +123,8 @@ class MemoryModel(dpx.Model):
         self._predictor = _Predictor(memory, rule, looks_at)
         self.thread_safe = False
 
-    def checked(self, domain: dpx.Domain) -> Any:  # noqa: ARG002 - the signature of dpx.Model
+    def checked(self, domain: dpx.Domain, **rows: Any) -> Any:  # noqa: ARG002 - as in dpx.Model
+        self._predictor.domain = domain
         return self._predictor
 
 

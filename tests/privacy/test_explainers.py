@@ -52,7 +52,7 @@ def mechanism(rows, *, relation, budget, cost, part, sampler, run):
 class Unchecked(dpx.Model):
     """Checked once for all: the audit repeats the release, not the check on synthetic rows."""
 
-    def checked(self, domain, *, rows=None):
+    def checked(self, domain, **_rows):
         return dpx.models.Predictor(flag, ["flag"], domain, as_array=False)
 
 

@@ -82,7 +82,7 @@ ASK = [
 def unchecked(monkeypatch):
     """Models and functions are not tried out on synthetic rows: some fail there, and this is about real rows."""
 
-    def predictor(self, domain, *, rows=None):
+    def predictor(self, domain, **_rows):
         return dpx.models.Predictor(self.original, self.features(domain), domain, as_array=False)
 
     monkeypatch.setattr(dpx.Model, "checked", predictor)

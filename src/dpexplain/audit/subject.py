@@ -83,7 +83,7 @@ class TriedModel(Model):
         vars(self).update(vars(model))
         self._tried = model.checked(domain)
 
-    def checked(self, _domain: Domain, *, rows: int | None = None) -> Predictor:  # noqa: ARG002 - it was tried before
+    def checked(self, _domain: Domain, *, rows: int | None = None, exact: bool = False) -> Predictor:  # noqa: ARG002
         return self._tried
 
 

@@ -125,7 +125,7 @@ class PrivateTable:
         A version is a promise that the model stays what it is: its answers to these rows are kept in the ledger, and
         another model under the same name and version is refused before anything is reserved or answered again.
         """
-        predictor = model.checked(self.domain, rows=self.rows_hint)
+        predictor = model.checked(self.domain, rows=self.rows_hint, exact=self.size is not None)
         if model.versioned:
             title = f'the model "{model.name}", version "{model.version}",'
             self.declare(title, model.identity, predictor.answers, predictor.precision * model.output.width)

@@ -109,14 +109,14 @@ class Model:
                 array_column(name, domain)
         return names
 
-    def checked(self, domain: Domain, *, rows: int | None = None) -> Predictor:
+    def checked(self, domain: Domain, *, rows: int | None = None, exact: bool = False) -> Predictor:
         """The model as a predictor for this domain, after trying it on synthetic rows.
 
-        `rows` is a public number of rows, or a guess, for the size of blocks. What passed is remembered, but the first
-        rows are always asked again: an estimator may have been fitted anew.
+        `rows` is the public number of rows (`exact`) or a guess, for the size of blocks. What passed is remembered, but
+        the first rows are always asked again: an estimator may have been fitted anew.
         """
         features = self.features(domain)
-        block = block_for(rows, len(features)) if self.block is None else self.block
+        block = block_for(rows, len(features), exact=exact) if self.block is None else self.block
         check = Check(domain, self.output, self.block is not None, self.thread_safe)
         known = self._passed.get((domain.digest, block))
         if known is not None and not check.same_as_before(known):

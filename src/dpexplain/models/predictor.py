@@ -36,18 +36,24 @@ Call = Callable[[Any], Any]  # of a pandas DataFrame or a two-dimensional array
 
 SYNTHETIC = 128  # different public rows: filler, and what a model is checked on first
 SMALLEST_BLOCK, USUAL_BLOCK, LARGEST_BLOCK = 2**8, 2**10, 2**14
+CALL = 1_000  # rows that take a model about as long as a call of it takes besides
 MOST_NUMBERS = 2**21  # in one block, unless it is of the smallest size
 
 
-def block_for(rows: int | None, columns: int) -> int:
-    """The number of rows in a block: from public things only. `rows` is a table's public number of rows, or a guess.
+def block_for(rows: int | None, columns: int, *, exact: bool = False) -> int:
+    """The number of rows in a block, a power of two: from public things only.
 
-    About a quarter of the rows at most, so that filling up costs little; large, so that calls cost little.
+    rows   the public number of rows of the table, or a guess
+    exact  whether it is no guess: then the size with the least work, filler and calls together; else about a quarter
+           of the rows at most, so that filling up costs little whatever their number is
     """
     if rows is None:
         return USUAL_BLOCK
-    most = min(rows // 4, MOST_NUMBERS // max(columns, 1), LARGEST_BLOCK)
-    return 1 << (max(most, SMALLEST_BLOCK).bit_length() - 1)
+    most = max(SMALLEST_BLOCK, min(LARGEST_BLOCK, MOST_NUMBERS // max(columns, 1)))
+    sizes = [1 << i for i in range(SMALLEST_BLOCK.bit_length() - 1, most.bit_length())]
+    if exact:
+        return min(sizes, key=lambda size: -(-rows // size) * (size + CALL))
+    return max([size for size in sizes if size <= rows // 4], default=SMALLEST_BLOCK)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,14 @@ def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
     assert block_for(rows, columns) == block
 
 
+@pytest.mark.parametrize(
+    ("rows", "block"), [(2, 256), (300, 512), (1000, 1024), (10_000, 2048), (20_190, 4096), (60_000, 16_384)]
+)
+def test_blocks_for_a_number_that_is_known_leave_little_to_fill_up(rows, block):
+    assert block_for(rows, 5, exact=True) == block
+    assert block_for(rows, 10**6, exact=True) == 256
+
+
 @pytest.mark.parametrize("block", [0, -1, 1.5, True, "1", 2**21])
 def test_unusable_blocks(block):
     with pytest.raises(dpx.ModelError, match="block must be a whole number"):
