@@ -69,12 +69,9 @@ def open_source(source: Any) -> Source:
     )
 
 
-def origin_of(source: Any) -> list[str] | None:
-    """The absolute paths of a source of files; None for others, which nothing public tells apart."""
-    paths = [source] if isinstance(source, str | Path) else source
-    if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | Path) for path in paths):
-        return [str(Path(path).resolve()) for path in paths]
-    return None
+def origin_of(source: Source) -> list[str]:
+    """The absolute paths of all files of a source; none for others, which nothing public tells apart."""
+    return [str(path.resolve()) for path in source.files] if isinstance(source, ParquetSource | CsvSource) else []
 
 
 class PandasSource:
@@ -172,12 +169,12 @@ class ReaderSource:
 
 class ParquetSource:
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = list(paths)
-        schemas = [self._schema(path) for path in self._paths]
+        self.files = list(paths)
+        schemas = [self._schema(path) for path in self.files]
         _unique(schemas[0].names)
-        for path, schema in zip(self._paths, schemas, strict=True):
+        for path, schema in zip(self.files, schemas, strict=True):
             if not schema.equals(schemas[0]):
-                raise TableError(f"{path.name} has other columns or types than {self._paths[0].name}.")
+                raise TableError(f"{path.name} has other columns or types than {self.files[0].name}.")
         self._types = _schema_types(schemas[0])
 
     @staticmethod
@@ -192,10 +189,10 @@ class ParquetSource:
         return self._types
 
     def count(self) -> int:
-        return sum(int(pq.read_metadata(path).num_rows) for path in self._paths)
+        return sum(int(pq.read_metadata(path).num_rows) for path in self.files)
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
-        for path in self._paths:
+        for path in self.files:
             # buffered reading: a row group of any size passes through page by page
             with pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
                 for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
@@ -212,8 +209,8 @@ class CsvSource:
     LONGEST = 2**20
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = list(paths)
-        headers = [self._header(path) for path in self._paths]
+        self.files = list(paths)
+        headers = [self._header(path) for path in self.files]
         _unique(headers[0])
         if any(header != headers[0] for header in headers):
             raise TableError("the CSV files have different header lines.")
@@ -247,11 +244,11 @@ class CsvSource:
         return dict.fromkeys(self._names, pa.binary())
 
     def count(self) -> int:
-        return sum(1 for path in self._paths for _ in self._lines(path))
+        return sum(1 for path in self.files for _ in self._lines(path))
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
         places = [self._names.index(name) for name in columns]
-        for path in self._paths:
+        for path in self.files:
             lines = self._lines(path)
             while part := [self._fields(line) for line in itertools.islice(lines, rows)]:
                 arrays = [pa.array([fields[i] for fields in part], pa.large_binary()) for i in places]

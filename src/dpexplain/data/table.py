@@ -95,7 +95,7 @@ class PrivateTable:
             domain_digest=domain.digest,
             analyst=analyst,
             columns=list(self._source.types),
-            origin=origin_of(source),
+            origin=origin_of(self._source),
             separate_from=separate_from,
         )
         self.door = Door(account)

@@ -66,7 +66,7 @@ def check_form(what: str, name: str | None, known: Iterable[str | None]) -> None
 def check_source(account: str, new: SourceDeclared, declared: Iterable[tuple[str, SourceDeclared]]) -> None:
     """Refuse a new account over the files of another, and warn of one over the same columns."""
     others = [(name, event) for name, event in declared if name not in new.separate_from]
-    same = [name for name, event in others if new.origin is not None and event.origin == new.origin]
+    same = [name for name, event in others if set(new.origin) & set(event.origin)]
     alike = sorted({name for name, event in others if event.columns == new.columns})
     advice = (
         'For the same people, use the name of that account, with another version if the data are newer. If "{0}" holds '

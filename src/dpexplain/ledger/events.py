@@ -48,7 +48,7 @@ class SourceDeclared(Event):
 
     kind: ClassVar[str] = "source-declared"
     table_version: str
-    origin: str | None  # of the absolute paths of its files, if it came from files
+    origin: tuple[str, ...]  # of the absolute path of each file, if it came from files
     columns: str  # of the names of its columns; not their types, which some readers infer from rows
     separate_from: tuple[str, ...]  # accounts that were said to hold other people's data
 
@@ -137,8 +137,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "neighbours": Neighbours.from_json,
     **dict.fromkeys(("total", "limit", "cost", "charged"), Cost.from_json),
     "request": _only(dict),
-    **dict.fromkeys(("analyst", "origin"), _only(str, type(None))),
-    "separate_from": lambda names: tuple(map(_only(str), _only(list)(names))),
+    "analyst": _only(str, type(None)),
+    **dict.fromkeys(("origin", "separate_from"), lambda texts: tuple(map(_only(str), _only(list)(texts)))),
     "answers": _numbers,
 }
 

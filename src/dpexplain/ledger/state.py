@@ -83,7 +83,7 @@ class AccountState:
         self.name = name
         self.opened: AccountOpened | None = None
         self.tables: dict[str, str] = {}  # version -> digest of the domain
-        self.sources: set[tuple[str, str | None, str]] = set()  # version, origin, columns
+        self.sources: set[tuple[str, tuple[str, ...], str]] = set()  # version, origin, columns
         self.models: dict[str, list[float]] = {}  # identity -> answers
         self.limits: dict[str | None, Cost] = {}
         self.rows: dict[str, Row] = {}  # by reservation

@@ -77,7 +77,7 @@ class Ledger:
         domain_digest: str,
         analyst: str | None = None,
         columns: Iterable[str] | None = None,
-        origin: Sequence[str] | None = None,
+        origin: Sequence[str] = (),
         separate_from: Sequence[str] = (),
     ) -> LedgerAccount:
         """The account `name`, opened by the first call. Later calls must agree with it.
@@ -90,7 +90,7 @@ class Ledger:
         wanted = budget, neighbours, table_version, domain_digest
         source = None
         if columns is not None:
-            files = None if origin is None else digest(sorted(origin))
+            files = tuple(digest(path) for path in sorted(origin))
             source = SourceDeclared(table_version, files, digest(sorted(columns)), tuple(separate_from))
         with self._database.read() as connection:
             state = replay(connection, name)

@@ -65,6 +65,12 @@ class Model:
             raise ModelError("a model is a fitted estimator with predict(), or a function.")
         if not isinstance(output, tuple | list) or len(output) != 2:
             raise ModelError("output must be a pair (low, high).", hint="output=(0.0, 1.0) for a probability")
+        if any(isinstance(bound, np.generic) for bound in output):
+            raise ModelError(
+                "a bound of the output range is a value of numpy, which looks as if it was read from predictions.",
+                hint="the range is public: never the smallest and largest prediction for private rows. If it was not "
+                "computed from them, write the numbers themselves, or float(...) around them",
+            )
         self.output = PublicRange(*output)
         if not isinstance(name, str) or not name.strip() or not isinstance(version, str | int | None):
             raise ModelError("name and version of a model are texts.", hint='name="credit", version="3"')

@@ -159,6 +159,12 @@ class TestSources:
         with pytest.raises(InputError, match="second budget"):
             table(ledger, "others", file.parent / "link.parquet")
 
+    def test_one_file_of_many_is_enough(self, ledger: Ledger, file: Path) -> None:
+        FRAME.to_parquet(file.parent / "more.parquet")
+        table(ledger, "patients", file.parent)
+        with pytest.raises(InputError, match="second budget"):
+            table(ledger, "some", [file.parent / "more.parquet"])
+
     def test_the_same_columns(self, ledger: Ledger, file: Path) -> None:
         table(ledger, "patients", file)
         said = 'the new account "frame" has the same columns as "patients" .* separate_from=\\["patients"\\]'

@@ -32,8 +32,8 @@ EVENTS: list[Any] = [
     AccountOpened(Budget(0.1), Neighbours(Relation.REPLACE_ONE), pure(0.1)),
     AccountOpened(Budget(1, 1e-6), UNIT, zcdp(Fraction(24345678901234, 10**15))),
     TableDeclared("2026-11", "d0"),
-    SourceDeclared("2026-11", None, "c0", ()),
-    SourceDeclared("2026-11", "f0", "c0", ("a", "é")),
+    SourceDeclared("2026-11", (), "c0", ()),
+    SourceDeclared("2026-11", ("f0", "f1"), "c0", ("a", "é")),
     ModelDeclared("m0", [0.1, -2.0]),
     AnalystLimited("ann", THIRD),
     Reserved("r", "q", "é", {"a": [1, None, {"b": 0.1}]}, THIRD, None, "1"),
@@ -62,7 +62,7 @@ def test_the_spelling_is_fixed_for_ever() -> None:
     )
     assert spelled["table-declared", 1] == '{"domain_digest":"d0","table_version":"2026-11"}'
     assert spelled["source-declared", 1] == (
-        '{"columns":"c0","origin":"f0","separate_from":["a","\\u00e9"],"table_version":"2026-11"}'
+        '{"columns":"c0","origin":["f0","f1"],"separate_from":["a","\\u00e9"],"table_version":"2026-11"}'
     )
     assert spelled["model-declared", 1] == '{"answers":[0.1,-2.0],"identity":"m0"}'
     assert spelled["analyst-limited", 1] == ('{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}')
@@ -110,7 +110,7 @@ def test_a_known_event_that_cannot_be_read(body: str) -> None:
 
 @pytest.mark.parametrize("wrong", ['"a"', "[7]", "null", '{"a":1}'])
 def test_names_of_separate_accounts_are_a_list(wrong: str) -> None:
-    body = '{"columns":"c0","origin":null,"separate_from":%s,"table_version":"1"}'
+    body = '{"columns":"c0","origin":[],"separate_from":%s,"table_version":"1"}'
     assert isinstance(from_body("source-declared", 1, body % "[]"), SourceDeclared)
     with pytest.raises(LedgerCorrupt, match='"source-declared" cannot be read'):
         from_body("source-declared", 1, body % wrong)

@@ -134,3 +134,10 @@ def test_without_a_version_every_model_is_a_new_one(make_table, frame):
     assert not second.receipt.replayed
     assert again.receipt.replayed
     assert table.ledger.statement(table.name).spent.amount == 2
+
+
+def test_an_output_range_that_was_read_from_predictions_is_refused():
+    seen = np.array([0.25, 0.75])
+    with pytest.raises(ModelError, match="looks as if it was read from predictions") as refused:
+        Model(score, output=(seen.min(), seen.max()))
+    assert "float(...)" in refused.value.hint

@@ -60,7 +60,7 @@ def own(values):
         (KNeighborsRegressor(3, metric=lambda x, y: float(abs(x - y).sum())), False),
         (SVC(kernel=lambda x, y: x @ y.T), False),
     ],
-    ids=lambda value: None if isinstance(value, bool) else repr(value)[:60],
+    ids=lambda value: None if isinstance(value, bool) else repr(value)[:24],
 )
 def test_the_default(model, safe):
     model.fit(X, Y)
