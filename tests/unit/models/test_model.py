@@ -138,6 +138,6 @@ def test_without_a_version_every_model_is_a_new_one(make_table, frame):
 
 def test_an_output_range_that_was_read_from_predictions_is_refused():
     seen = np.array([0.25, 0.75])
-    with pytest.raises(ModelError, match="looks as if it was read from predictions") as refused:
-        Model(score, output=(seen.min(), seen.max()))
+    with pytest.raises(dpx.ModelError, match="looks as if it was read from predictions") as refused:
+        dpx.Model(score, output=(seen.min(), seen.max()))
     assert "float(...)" in refused.value.hint
