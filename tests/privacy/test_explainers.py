@@ -53,7 +53,7 @@ class Unchecked(dpx.Model):
     """Checked once for all: the audit repeats the release, not the check on synthetic rows."""
 
     def checked(self, domain, **_rows):
-        return dpx.models.Predictor(flag, ["flag"], domain, as_array=False)
+        return dpx.models.Predictor(flag, ["flag"], domain, as_array=False, block=16)
 
 
 MODEL = Unchecked(flag, output=(0, 1), features=["flag"], name="flag", version="1")

@@ -29,7 +29,7 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     output = dpx.Model(model, output=(-1, 1)).output
     spec = ale.resolve(request, DOMAIN, output, table.neighbours, 10, pure(1))
     bins = bins_of(spec.to_json(), released(spec.cells), 10)
-    predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False)
+    predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
     gate = Gate(table.door, pure(1))
     kernel = partial(ale.statistic, predictor=predictor, spec=spec, bins=bins)
     size = sum(b.size for b in bins)

@@ -38,7 +38,7 @@ def spec_of(record, weight, anchor, relation) -> Moments:
 
 def sums(rows, protection, spec, model=wild):
     table = private(rows, protection)
-    predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False)
+    predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
     kernel = partial(local.statistic, predictor=predictor, local=spec.local)
     n = spec.local.size
     gram = table.map_sum(Gate(table.door, pure(1)), kernel, list("abc"), size=n * (n + 1), label="", parallel=False)

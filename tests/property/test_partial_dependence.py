@@ -32,7 +32,7 @@ def sums(rows, protection: dict, model=wild, request=REQUEST):
     rows_public = table.neighbours.rows_public
     output = dpx.Model(model, output=(-1, 1)).output
     spec = pdp.resolve(request, DOMAIN, output, table.neighbours, len(rows) if rows_public else 10, cost)
-    predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False)
+    predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
     kernel = partial(pdp.statistic, predictor=predictor, spec=spec)
     values = table.map_sum(Gate(table.door, cost), kernel, list("abc"), size=spec.size, label="", parallel=False)
     table.ledger.close()

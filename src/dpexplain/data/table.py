@@ -135,7 +135,7 @@ class PrivateTable:
         """Keep what something with a version says about the synthetic rows of this domain, or refuse other answers."""
         known_as = digest({"identity": identity, "domain": self.domain.digest})
         kept = self.door.account.declare(known_as, answers.astype(np.float64).tolist())
-        if len(kept) != len(answers) or np.abs(np.array(kept) - answers).max() > tolerance:
+        if len(kept) != len(answers) or not np.allclose(kept, answers, rtol=0, atol=tolerance):
             raise ModelError(
                 f'{title} gives other answers than the one that account "{self.name}" knows by that name and version.',
                 hint="give what has changed a new version",
