@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -24,8 +25,8 @@ def digest(value: Json) -> str:
 
 
 def fraction_text(value: Fraction) -> str:
-    """A fraction as `"n/d"`, exact for ever."""
-    return f"{value.numerator}/{value.denominator}"
+    """A fraction as `"n/d"`, exact for ever; by Decimal, because Python writes no integer of more than 4300 digits."""
+    return f"{Decimal(value.numerator):f}/{Decimal(value.denominator):f}"
 
 
 def parse_fraction(text: Any) -> Fraction:

@@ -94,7 +94,7 @@ class Numeric:
     def clean(self, values: Floats) -> Floats:
         """Every value inside the bounds; missing ones replaced; whole numbers for an integer column."""
         inside = np.clip(np.where(np.isnan(values), np.float64(self.missing or 0.0), values), self.low, self.high)
-        return np.rint(inside) if self.integer else inside
+        return (np.rint(inside) if self.integer else inside) + 0.0  # minus zero is zero: only some types have it
 
     def to_json(self) -> JsonObject:
         return {"type": "numeric", "low": self.low, "high": self.high, "integer": self.integer, "missing": self.missing}
@@ -111,7 +111,7 @@ class Categorical:
     missing: Any = None
 
     def __init__(self, categories: Sequence[Any], missing: Any = None) -> None:
-        array = hasattr(categories, "dtype")  # numpy's and pandas' arrays
+        array = hasattr(categories, "dtype")  # an array, a Series or an Index
         listed = isinstance(categories, Sequence) and not isinstance(categories, str | bytes)
         if not array and not (listed and len(categories)):
             raise DomainError("a categorical column needs a list of at least one declared value, in a public order.")
@@ -232,7 +232,7 @@ def column_from_json(name: str, entry: JsonObject) -> Column:
 def _from_data(what: str, instead: str) -> DomainError:
     """Python programs write plain numbers; numpy's and pandas' come from looking at data."""
     return DomainError(
-        f"{what} is a value of numpy or pandas, which looks as if it was read from the rows.",
+        f"{what} is a value of numpy, pandas or polars, which looks as if it was read from the rows.",
         hint=f"a domain is declared and public, never computed from private rows. If this one is public: {instead}",
     )
 

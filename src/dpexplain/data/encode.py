@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -26,7 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpexplain.core.domain import Categorical, Column, Numeric
-from dpexplain.data.spelling import number_of
+from dpexplain.data.spelling import hexadecimal, number_of, says_missing
 from dpexplain.errors import DomainError, TableError
 
 RawColumn = Any  # a pyarrow Array or ChunkedArray, or a pandas Series of dtype object
@@ -35,10 +37,11 @@ RawColumn = Any  # a pyarrow Array or ChunkedArray, or a pandas Series of dtype 
 def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
     """Refuse a schema that can hold no declared value. `None` is a column of Python objects: anything goes.
 
-    Two texts that stand for one number, such as "1" and "01", can be told apart in a column of texts only; a number and
-    another category that stands for it, in none.
+    Some categories are safe in a column of texts only, where no reader has made something else of them: two spellings
+    of one number, such as "1" and "01", and words for a missing value that are no default. A number beside another
+    category that stands for it is safe nowhere.
     """
-    number = _stored_as(name, f"declared {column.to_json()['type']}", kind)
+    stored = _stored_as(name, column, kind)
     if not isinstance(column, Categorical):
         return
     times = Counter(map(number_of, column.categories))
@@ -48,39 +51,68 @@ def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
             f"column {name!r} declares categories that a table can spell alike: {', '.join(map(repr, alike))}.",
             hint="declare all categories of this column as texts, or leave one of them out",
         )
-    if number and alike:
+    words = [v for v in column.categories if isinstance(v, str) and says_missing(v) and v != column.missing]
+    if stored != "text" and (alike or words):
+        why = "one number" if alike else "a missing value"
         raise TableError(
-            f"column {name!r} declares {', '.join(map(repr, alike))}, which numbers in the table cannot tell apart.",
-            hint=f"read the column as text, for example pandas.read_csv(..., dtype={{{name!r}: str}})",
+            f"column {name!r} declares {', '.join(map(repr, alike or words))}, which readers take for {why} unless the "
+            "column is stored as text.",
+            hint=f"read it as text, for example pandas.read_csv(..., dtype={{{name!r}: 'string'}})"
+            + ("" if alike else ", or declare the word as the category of missing values: missing=..."),
         )
 
 
 def check_id_type(name: str, kind: pa.DataType | None) -> None:
     """Refuse a type of ids that cannot tell people apart: a float is the nearest of many long whole numbers."""
-    _stored_as(name, "declared an id", kind)
-    if kind is not None and pa.types.is_floating(_inner(kind)):
-        raise TableError(
-            f"the ids in column {name!r} are stored as floating-point numbers, which merge ids of many digits.",
-            hint="one missing id is enough for pandas to do this: read the column as text, for example "
-            f"pandas.read_csv(..., dtype={{{name!r}: str}}), or convert it to Int64 before ids get lost",
-        )
+    if _stored_as(name, None, kind) == "number" and pa.types.is_floating(_inner(kind)):
+        raise _merged(name)
 
 
-def _stored_as(name: str, declared: str, kind: pa.DataType | None) -> bool:
-    """Whether a column is stored as numbers or truth values; texts and Python objects are not. Refuse all else."""
-    if kind is None or pa.types.is_null(kind):
-        return False
+def check_id_objects(name: str, values: Iterable[Any]) -> None:
+    """Refuse a column of Python objects by the types in it, as Arrow's and pandas' own columns are refused by theirs:
+    floats, which may have been long ids, and objects that we cannot spell. Neither may be dropped in silence.
+    """
+    known = (str, bytes, int, np.integer, np.bool_, Decimal, UUID, date, type(None), type(pd.NA), type(pd.NaT))
+    for value in values:
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, float | np.floating):
+                if not np.isnan(part):
+                    raise _merged(name)
+            elif not isinstance(part, known):
+                raise TableError(
+                    f"the ids in column {name!r} are Python objects of a kind that has no spelling.",
+                    hint=f"convert them to text: frame[{name!r}] = frame[{name!r}].map(str).astype('string')",
+                )
+
+
+def _merged(name: str) -> TableError:
+    return TableError(
+        f"the ids in column {name!r} are stored as floating-point numbers, which merge ids of many digits.",
+        hint="one missing id is enough for pandas to do this: read the column as text, for example "
+        f"pandas.read_csv(..., dtype={{{name!r}: 'string'}}), or convert it to Int64 before ids get lost",
+    )
+
+
+def _stored_as(name: str, column: Column | None, kind: pa.DataType | None) -> str:
+    """How values are stored: "number" (truth values too), "text" or "object"; all other types are refused."""
+    if kind is None:
+        return "object"
     kind = _inner(kind)
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    number = number or pa.types.is_decimal128(kind) or pa.types.is_decimal256(kind)
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    text = text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    if not (text or number or pa.types.is_null(kind)):
-        raise TableError(
-            f"column {name!r} is {declared}, but the table stores it as {kind}.",
-            hint="convert it to a number or a text before opening the table",
-        )
-    return bool(number)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+        return "number"
+    if pa.types.is_decimal128(kind) or pa.types.is_decimal256(kind):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return "text"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_null(kind):
+        return "text"
+    if pa.types.is_date32(kind) and isinstance(column, Categorical):
+        return "object"  # Arrow makes dates of texts like 2020-01-01, and they are spelled so
+    declared = "an id" if column is None else column.to_json()["type"]
+    raise TableError(
+        f"column {name!r} is declared {declared}, but the table stores it as {kind}.",
+        hint="convert it to a number or a text before opening the table",
+    )
 
 
 def _inner(kind: pa.DataType) -> pa.DataType:
@@ -109,13 +141,15 @@ def lookup(column: Categorical) -> Callable[[Any], int]:
     """The code of a raw value; -1 for anything that was not declared.
 
     A text is looked up as it is written. Anything that stands for a number, texts included, is looked up by that
-    number, unless two categories do: these match as texts only.
+    number, or by it in single precision, unless two categories stand for it: these match as texts only.
     """
     texts = {str(value): code for code, value in enumerate(column.categories)}
     numbers: dict[float, int] = {}
     for code, value in enumerate(column.categories):
         if (number := number_of(value)) is not None:
             numbers[number] = -1 if number in numbers else code
+    with np.errstate(over="ignore"):
+        numbers = {float(np.float32(number)): code for number, code in numbers.items()} | numbers
 
     def code_of(value: Any) -> int:
         try:
@@ -151,8 +185,8 @@ def _float(value: Any) -> float:
 # Ids ------------------------------------------------------------------------------------------------------------------
 
 NO_ID = "none"
-_WHOLE = re.compile(r"\s*(-?(?:0|[1-9]\d*))(?:\.0+)?\s*", re.ASCII)
-_NO_TEXT = {"", "nan", "nat", "none", "null", "na", "n/a", "<na>", "#n/a"}  # what tools write for a missing value
+_WHOLE = re.compile(r"\s*(?:\+?((?:0|[1-9]\d*))|(-(?:0|[1-9]\d*)))(?:\.0+)?\s*", re.ASCII)
+_HEXADECIMAL = re.compile(r"\s*(0x[0-9a-f]{1,16})\s*", re.ASCII | re.IGNORECASE)
 
 
 def identifiers(raw: RawColumn) -> tuple[NDArray[np.int64], list[str]]:
@@ -178,30 +212,28 @@ def _identifier(value: Any) -> str:
 def _spell(value: Any) -> str:
     """One spelling for all forms in which readers store one id.
 
-    7, 7.0, "7", "7.0" and " 7" are one id: which of them a reader makes of an entry depends on the other entries. All
-    other texts are themselves, "07" too. A float from 2^53 on stands for many whole numbers, so it is no id: to give it
-    to one of them could merge two people.
+    7, "7", "7.0", "+7", " 7" and "0x7" are one id: which of them a reader makes of an entry depends on the other
+    entries. All other texts are themselves, "07" too; words for a missing value are no id. Floats are refused before
+    (`check_id_type`, `check_id_objects`), so that one here is a missing value.
     """
     if isinstance(value, bytes):
         value = value.decode("utf-8", "surrogateescape")  # different bytes stay different
     if isinstance(value, str):
         if whole := _WHOLE.fullmatch(value):
-            return "id:0" if whole[1] == "-0" else f"id:{whole[1]}"
-        return NO_ID if value.strip().lower() in _NO_TEXT else f"id:{value}"
+            return f"id:{whole[1] or whole[2]}".replace("id:-0", "id:0")
+        if coded := _HEXADECIMAL.fullmatch(value):
+            return f"id:{hexadecimal(coded[1])}"
+        return NO_ID if says_missing(value) else f"id:{value}"
     if isinstance(value, tuple):
         parts = [_spell(part) for part in value]
         return NO_ID if NO_ID in parts else f"tuple:{parts!r}"
-    if _missing(value):
+    if isinstance(value, float | np.floating) or _missing(value):
         return NO_ID
-    if isinstance(value, float | np.floating):
-        return _spell(repr(float(value))) if abs(float(value)) < 2**53 else NO_ID
     if isinstance(value, Decimal):
         if abs(value.adjusted()) > 400:
             return NO_ID  # written out it would fill the memory
         text = f"{value:f}"
         return _spell(text.rstrip("0").rstrip(".") if "." in text else text)
-    if str(value) == object.__repr__(value):
-        return NO_ID  # it says where it lies in memory, not who it is
     return f"id:{value}"  # whole numbers, truth values, UUID, Timestamp, date: as they are written
 
 

@@ -26,7 +26,7 @@ Batch = tuple[int, Mapping[str, RawColumn]]
 class Source(Protocol):
     @property
     def types(self) -> Mapping[str, pa.DataType | None]:
-        """Column names and Arrow types; None for a pandas column of Python objects."""
+        """Column names and Arrow types; None for a pandas column of Python objects. Of several files, the first's."""
 
     def count(self) -> int:
         """The number of rows. Asked for only where it is public."""
@@ -65,8 +65,13 @@ def open_source(source: Any) -> Source:
     raise TableError(
         f"rows cannot be read from a {type(source).__name__}.",
         hint="pass a pandas or polars DataFrame, an Arrow table, a function that opens a RecordBatchReader, "
-        "or the path of Parquet or CSV files",
+        "or the path of Parquet or CSV files; collect a LazyFrame first",
     )
+
+
+def schemas_of(source: Source) -> Sequence[Mapping[str, pa.DataType | None]]:
+    """The types of every file: a reader that wrote one of them may have inferred others than for the next."""
+    return source.schemas if isinstance(source, ParquetSource) else [source.types]
 
 
 def origin_of(source: Source) -> list[str]:
@@ -173,9 +178,12 @@ class ParquetSource:
         schemas = [self._schema(path) for path in self.files]
         _unique(schemas[0].names)
         for path, schema in zip(self.files, schemas, strict=True):
-            if not schema.equals(schemas[0]):
-                raise TableError(f"{path.name} has other columns or types than {self.files[0].name}.")
-        self._types = _schema_types(schemas[0])
+            if set(schema.names) != set(schemas[0].names) or len(schema.names) != len(schemas[0].names):
+                raise TableError(
+                    f"{path.name} has other columns than {self.files[0].name}.",
+                    hint="write the same columns into all files; their types may differ",
+                )
+        self.schemas = [_schema_types(schema) for schema in schemas]
 
     @staticmethod
     def _schema(path: Path) -> Any:
@@ -186,7 +194,7 @@ class ParquetSource:
 
     @property
     def types(self) -> Mapping[str, pa.DataType | None]:
-        return self._types
+        return self.schemas[0]
 
     def count(self) -> int:
         return sum(int(pq.read_metadata(path).num_rows) for path in self.files)

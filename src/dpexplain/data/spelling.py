@@ -16,8 +16,12 @@ from typing import Any
 import numpy as np
 
 _DECIMAL = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
-_HEXADECIMAL = re.compile(r"[+-]?0x[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)  # Arrow reads these as whole numbers
+_HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)
 _TRUTHS = {"true": 1.0, "false": 0.0}
+_MISSING = {
+    "", "n/a", "na", "nan", "-nan", "nat", "none", "null", "<na>", "#na", "#n/a", "#n/a n/a", "1.#ind", "-1.#ind",
+    "1.#qnan", "-1.#qnan",
+}  # fmt: skip
 
 
 def number_of(value: Any) -> float | None:
@@ -28,7 +32,7 @@ def number_of(value: Any) -> float | None:
         text = value.strip()
         if _DECIMAL.fullmatch(text):
             return float(text)
-        return float(int(text, 16)) if _HEXADECIMAL.fullmatch(text) else _TRUTHS.get(text.lower())
+        return float(hexadecimal(text)) if _HEXADECIMAL.fullmatch(text) else _TRUTHS.get(text.lower())
     if not isinstance(value, Real | Decimal | np.bool_):
         return None
     try:
@@ -36,3 +40,14 @@ def number_of(value: Any) -> float | None:
     except OverflowError:  # a whole number or a fraction beyond all floats
         return math.inf if value == abs(value) else -math.inf
     return None if math.isnan(number) else number
+
+
+def hexadecimal(text: str) -> int:
+    """What Arrow makes of a hexadecimal text: a signed whole number of 64 bits."""
+    number = int(text, 16)
+    return number - 2**64 if number >= 2**63 else number
+
+
+def says_missing(text: str) -> bool:
+    """Whether readers take a text for a missing value; some of them only where the other entries are numbers."""
+    return text.strip().lower() in _MISSING

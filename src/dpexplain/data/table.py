@@ -22,9 +22,9 @@ from dpexplain.core.release import Door, Gate
 from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for, secret_order
-from dpexplain.data.encode import NO_ID, check_id_type, check_type, encode, identifiers
+from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_type, encode, identifiers
 from dpexplain.data.rows import Rows
-from dpexplain.data.sources import Source, open_source, origin_of
+from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
 from dpexplain.engine import map_sum
 from dpexplain.errors import InputError, InternalError, ModelError, TableError
 from dpexplain.ledger import Ledger, open_ledger
@@ -229,10 +229,14 @@ class PrivateTable:
                 f"the table has no column {', '.join(map(repr, missing))}.",
                 hint="its columns are: " + ", ".join(types),
             )
-        for name, column in self.domain.items():
-            check_type(name, column, types[name])
-        for name in extra:
-            check_id_type(name, types[name])
+        for schema in schemas_of(self._source):
+            for name, column in self.domain.items():
+                check_type(name, column, schema[name])
+            for name in extra:
+                check_id_type(name, schema[name])
+        for name in (name for name in extra if types[name] is None):
+            for _, raw in self._source.batches([name], BATCH_ROWS):
+                check_id_objects(name, raw[name])
 
     def _public_size(self) -> int | None:
         """The number of rows where it is public. Under replace-one there must be two units: their number is public,
