@@ -116,3 +116,54 @@ def test_spending_goes_on_where_it_stopped(table, url, capsys):
     assert first.ledger.statement("pure").left.amount == 0
     assert first.ledger.verify().releases == 8
     assert answer(capsys, "budget", "--ledger", url)["accounts"][0]["left"]["amount"] == "0/1"
+
+
+@pytest.mark.parametrize("how", ["?mode=ro", "a file that cannot be written"])
+def test_whoever_may_only_read_is_answered_what_is_stored(url, model, how):
+    """Neither the source nor the model can be written down then, and nothing new can be reserved."""
+    draw, n = np.random.default_rng(0), 500
+    frame = pd.DataFrame({"a": draw.random(n), "b": draw.random(n), "sex": draw.choice(["f", "m"], n)})
+    reader = dpx.open_ledger(url + "?mode=ro")
+    if how != "?mode=ro":
+        refused = dpx.LedgerUnavailable("is read-only")
+        reader = dpx.open_ledger(url)
+        reader._database._writer = _Refusing(refused)
+    domain = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1), "sex": dpx.Categorical(["f", "m"])})
+    opened = dpx.PrivateTable(
+        frame, domain=domain, ledger=reader, name="pure", budget=dpx.Budget(4), relation="replace-one"
+    )
+    again = dpx.partial_dependence(opened, model, "a", epsilon=0.5, grid=3)
+    assert again.receipt.replayed
+    with pytest.raises(dpx.LedgerUnavailable, match="read-only"):
+        dpx.partial_dependence(opened, model, "b", epsilon=0.5, grid=3)
+
+
+class _Refusing:
+    """An engine of somebody without the right to write."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def connect(self):
+        raise self._error
+
+
+def test_a_file_of_today_cannot_state_the_charge_as_its_price(table, model, tmp_path):
+    """As files of the earlier version did: there the ledger's time of day shows which version wrote it."""
+    explainer = dpx.AdaptiveExplainer(table("zcdp"), model, rho=0.3, per_query=0.1, iterations=5, reuse_distance=0.0)
+    explainer.explain({"a": 0.1, "b": 0.9})
+    result = explainer.explain({"a": 0.9, "b": 0.1})
+    assert result.receipt.charged.amount < result.receipt.cost.amount
+    document = json.loads(result.to_json())
+    document["guarantee"] = result.receipt._promise(result.receipt.charged)
+    assert document["guarantee"] != result.receipt.guarantee
+    with pytest.raises(dpx.VerificationError, match="guarantee written in this file"):
+        dpx.from_json(json.dumps(document))
+
+
+def test_sums_of_long_prices_can_be_shown(table, capsys, url):
+    opened = table("pure")
+    for k in range(12):
+        dpx.marginals(opened, ["sex"], epsilon=Fraction(10**397, 10**399 + 2 * k + 1))
+    shown = answer(capsys, "budget", "--ledger", url)
+    assert len(str(shown)) > 4_300

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,13 @@ class Rows:
         size = len(next(iter(columns.values())))
         return Rows(self.domain, columns, size)
 
+    def before(self, others: Sequence[Rows]) -> Rows:
+        """These rows, and after them all others."""
+        if not others:
+            return self
+        columns = {name: np.concatenate([values, *(o[name] for o in others)]) for name, values in self.columns.items()}
+        return Rows(self.domain, columns, self.size + sum(other.size for other in others))
+
     def __repr__(self) -> str:
         return f"Rows({', '.join(self.columns)})"  # no values, no size: a repr ends up in logs
 
@@ -41,3 +48,20 @@ def even_size(rows: int, most: int) -> int:
     """
     parts = max(1, -(-rows // most))
     return STEP * max(1, -(-rows // (parts * STEP)))
+
+
+def rebatched(batches: Iterable[Rows], size: int) -> Iterator[Rows]:
+    """The same rows in the same order, `size` at a time, whatever chunks a source came in: where a model is asked about
+    them, short batches would be filled up with filler.
+    """
+    held, many = list[Rows](), 0
+    for rows in batches:
+        held.append(rows)
+        many += rows.size
+        if many >= size:
+            joined = held[0].before(held[1:])
+            for start in range(0, many - size + 1, size):
+                yield joined if many == size else joined.take(slice(start, start + size))
+            held, many = [joined.take(slice(many // size * size, None))], many % size
+    if many:
+        yield held[0].before(held[1:])

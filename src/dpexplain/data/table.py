@@ -23,7 +23,7 @@ from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for, secret_order
 from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_type, encode, identifiers
-from dpexplain.data.rows import Rows
+from dpexplain.data.rows import Rows, even_size, rebatched
 from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
 from dpexplain.engine import map_sum
 from dpexplain.errors import InputError, InternalError, ModelError, TableError
@@ -157,8 +157,8 @@ class PrivateTable:
 
     def rows(self, gate: Gate, columns: Sequence[str], batch_rows: int | None = None) -> Iterator[Rows]:
         """Clean batches of the columns asked for. Under a unit, the first `max_rows` rows of each."""
-        for rows, _ in self._batches(gate, list(columns), None, batch_rows or BATCH_ROWS):
-            yield rows
+        size = self._batch_size(batch_rows or BATCH_ROWS, len(columns))
+        return rebatched((rows for rows, _ in self._batches(gate, list(columns), None, size)), size)
 
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
         """Batches with the part of each row, dealt by the rule that `assignment` names. By position the rows themselves
@@ -167,7 +167,7 @@ class PrivateTable:
         dealer = Dealer(self.assignment, parts)
         unit, key = self.neighbours.unit, self.row_id
         id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
-        for rows, ids in self._batches(gate, list(columns), id_column, BATCH_ROWS):
+        for rows, ids in self._batches(gate, list(columns), id_column, self._batch_size(BATCH_ROWS, len(columns))):
             yield rows, dealer.deal(rows.size, ids)
 
     def uniform(self, size: int) -> NDArray[np.float64]:
@@ -203,8 +203,6 @@ class PrivateTable:
         unit = self.neighbours.unit
         wanted = list(dict.fromkeys(chain(columns, [unit.column] if unit else [], [id_column] if id_column else [])))
         seen: dict[str, int] = {}  # rows used so far of each unit; grows with the number of units
-        most = max(256, min(batch_rows, 2**22 // len(wanted)))  # wide tables in shorter batches
-        batch_rows = 1 << (most.bit_length() - 1)  # a power of two, as the blocks of predictions are
         for size, raw in self._source.batches(wanted, batch_rows):
             self._require_open(gate)
             rows = Rows(self.domain, {name: encode(self.domain[name], raw[name]) for name in columns}, size)
@@ -214,6 +212,12 @@ class PrivateTable:
                 rows = rows.take(keep)
                 ids = None if ids is None else (ids[0][keep], ids[1])
             yield rows, ids
+
+    def _batch_size(self, most: int, columns: int) -> int:
+        """Rows in a batch, by public things: wide tables in shorter ones, and such that blocks of predictions fit."""
+        most = max(256, min(most, 2**22 // max(columns, 1)))
+        power = 1 << (most.bit_length() - 1)
+        return power if self.size is None else even_size(self.size, power)
 
     def _require_open(self, gate: Gate) -> None:
         if gate.door is not self.door or not gate.is_open:

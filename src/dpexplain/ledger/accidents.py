@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpexplain.errors import BudgetWarning, InputError
 from dpexplain.ledger.events import SourceDeclared
 
 _relative: dict[str, Path] = {}  # where relative paths led in this process
-_in_memory: set[str] = set()  # accounts of in-memory ledgers of this process
+_in_memory: set[str] = set()  # names and columns of accounts in in-memory ledgers of this process
 
 
 def check_relative(database: str, path: Path) -> None:
@@ -41,13 +41,15 @@ def note_relative(database: str, path: Path, *, new: bool) -> None:
         )
 
 
-def warn_of_memory(account: str) -> None:
-    if _form(account) in _in_memory:
+def warn_of_memory(account: str, source: SourceDeclared | None) -> None:
+    known = {_form(account), "" if source is None else source.columns} - {""}
+    if known & _in_memory:
         _warn(
-            f'account "{account}" was opened before in another in-memory ledger of this program, and what was spent '
-            'there is not counted here. Hand one dpx.open_ledger("sqlite:///:memory:") to both tables, or use a file.'
+            f'account "{account}", or one with the same columns, was opened before in another in-memory ledger of this '
+            "program, and what was spent there is not counted here. Hand one "
+            'dpx.open_ledger("sqlite:///:memory:") to both tables, or use a file.'
         )
-    _in_memory.add(_form(account))
+    _in_memory.update(known)
 
 
 def check_form(what: str, name: str | None, known: Iterable[str | None]) -> None:
@@ -63,11 +65,16 @@ def check_form(what: str, name: str | None, known: Iterable[str | None]) -> None
             )
 
 
-def check_source(account: str, new: SourceDeclared, declared: Iterable[tuple[str, SourceDeclared]]) -> None:
-    """Refuse a new account over the files of another, and warn of one over the same columns."""
-    others = [(name, event) for name, event in declared if name not in new.separate_from]
+def check_source(
+    account: str, new: SourceDeclared, declared: Sequence[tuple[str, SourceDeclared]], *, first: bool
+) -> None:
+    """Refuse an account over the files of another; warn of a new one, whose `first` source this is, over the same
+    columns. What either account once said about the other counts.
+    """
+    said = {account, *new.separate_from}.union(*(event.separate_from for name, event in declared if name == account))
+    others = [(name, event) for name, event in declared if name not in said and account not in event.separate_from]
     same = [name for name, event in others if set(new.origin) & set(event.origin)]
-    alike = sorted({name for name, event in others if event.columns == new.columns})
+    alike = sorted({name for name, event in others if first and event.columns == new.columns})
     advice = (
         'For the same people, use the name of that account, with another version if the data are newer. If "{0}" holds '
         'other people\'s data, say so: separate_from=["{0}"] (in a project file under [table])'
@@ -86,7 +93,9 @@ def check_source(account: str, new: SourceDeclared, declared: Iterable[tuple[str
 
 
 def _form(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).split())
+    """A name without what people do not see: blanks, case, forms of characters, selectors of their variants."""
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return "".join(c for c in plain if not (c.isspace() or c == "\u034f" or "\ufe00" <= c <= "\ufe0f"))
 
 
 def _warn(text: str) -> None:

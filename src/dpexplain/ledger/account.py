@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from time import sleep
@@ -45,9 +46,9 @@ class LedgerAccount:
         with self.database.read() as connection:
             kept = self._declared(connection, identity)
         if kept is None:
-            with self.database.write() as connection:
+            with suppress(LedgerUnavailable), self.database.write() as connection:
                 chain, kept = Chain(connection), self._declared(connection, identity)  # another may have been quicker
-                if kept is None:
+                if kept is None:  # not kept for whoever may only read: answered what is stored, refused all else
                     chain.append(self.name, ModelDeclared(identity, answers))
         return answers if kept is None else kept
 

@@ -112,7 +112,7 @@ class Database:
         # an in-memory database is one connection, which threads take in turns
         self.in_memory = isinstance(writer.pool, StaticPool)
         self._turn: AbstractContextManager[Any] = RLock() if self.in_memory else nullcontext()
-        self.read_only = writer is reader and not self.in_memory
+        self._process = os.getpid()
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
@@ -127,6 +127,10 @@ class Database:
     def write(self) -> Iterator[sa.Connection]:
         """A durable transaction, which an exception undoes."""
         spent = NOTHING_SPENT
+        if self.in_memory and os.getpid() != self._process:  # each process would spend from a copy
+            raise LedgerUnavailable(
+                f"{self.name} belongs to the process that opened it.", hint="use a file when several processes spend"
+            )
         try:
             with self._turn, self._writer.connect() as connection:
                 connection.begin()

@@ -12,7 +12,7 @@ from dpexplain.core.account import Entry
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.sensitivity import Neighbours
-from dpexplain.errors import InputError, VerificationError
+from dpexplain.errors import InputError, LedgerUnavailable, VerificationError
 from dpexplain.ledger.accidents import check_form, check_source, warn_of_memory
 from dpexplain.ledger.account import LedgerAccount, check_payload, entry_of, load_payload
 from dpexplain.ledger.chain import GENESIS, Chain, Head, read_head, records
@@ -94,32 +94,41 @@ class Ledger:
             source = SourceDeclared(table_version, files, digest(sorted(columns)), tuple(separate_from))
         with self._database.read() as connection:
             state = replay(connection, name)
-            complete = _agrees(state, *wanted) and (_knows(state, source) or self._database.read_only)
+            agreed = _agrees(state, *wanted)
             state.check_analyst(analyst)
-        if not complete:
-            # takes a moment; nobody should wait for it
-            total = budget.total if state.opened is None else state.opened.total
-            with self._database.write() as connection:
-                chain = Chain(connection)
-                state = replay(connection, name)
-                complete = _agrees(state, *wanted)  # another process may have been quicker
-                if state.opened is None:
-                    self._check_new(connection, name, source)
-                    chain.append(name, AccountOpened(budget, neighbours, total))
-                if not complete:
-                    chain.append(name, TableDeclared(table_version, domain_digest))
-                if source is not None and not _knows(state, source):
-                    chain.append(name, source)
+        if not (agreed and _knows(state, source)):
+            try:
+                self._declare(state, name, source, *wanted)
+            except LedgerUnavailable:
+                if not agreed:  # else whoever may only read is answered what is stored
+                    raise
         return LedgerAccount(name, budget, neighbours, table_version, analyst, self._database)
 
-    def _check_new(self, connection: sa.Connection, name: str, source: SourceDeclared | None) -> None:
-        """Refuse or warn where a new account is more likely an accident."""
-        check_form("account", name, connection.scalars(sa.select(events.c.account).distinct()))
-        if source is not None:
-            declared = [(r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind)]
-            check_source(name, source, [(other, e) for other, e in declared if isinstance(e, SourceDeclared)])
-        if self._database.in_memory:
-            warn_of_memory(name)
+    def _declare(
+        self, state: AccountState, name: str, source: SourceDeclared | None, budget: Budget, neighbours: Neighbours,
+        table_version: str, domain_digest: str,
+    ) -> None:  # fmt: skip
+        """Write down what the ledger does not know yet: the account, the table, where it came from."""
+        # takes a moment; nobody should wait for it
+        total = budget.total if state.opened is None else state.opened.total
+        with self._database.write() as connection:
+            chain = Chain(connection)
+            state = replay(connection, name)
+            complete = _agrees(state, budget, neighbours, table_version, domain_digest)  # another may have been quicker
+            new, unknown = state.opened is None, not _knows(state, source)
+            if new:
+                check_form("account", name, connection.scalars(sa.select(events.c.account).distinct()))
+                if self._database.in_memory:
+                    warn_of_memory(name, source)
+            if source is not None and unknown:
+                known = [(r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind)]
+                check_source(name, source, [(o, e) for o, e in known if isinstance(e, SourceDeclared)], first=new)
+            if new:
+                chain.append(name, AccountOpened(budget, neighbours, total))
+            if not complete:
+                chain.append(name, TableDeclared(table_version, domain_digest))
+            if source is not None and unknown:
+                chain.append(name, source)
 
     def accounts(self) -> list[str]:
         """The names of all accounts."""

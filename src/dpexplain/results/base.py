@@ -100,9 +100,12 @@ class Receipt:
         return self._promise(self.cost)
 
     @property
-    def _earlier_guarantee(self) -> str:
-        """The promise as earlier versions worded it in files: they stated what was counted."""
-        return self._promise(self.charged)
+    def accepted_guarantees(self) -> list[str]:
+        """What a file may say: the promise, or, in a file of an earlier version, one that stated what was counted.
+        Those versions wrote the time of day into the ledger, so that a later file cannot pass for one of theirs.
+        """
+        earlier = "T" in self.entry.committed_at
+        return [self.guarantee, *([self._promise(self.charged)] if earlier else [])]
 
     def _promise(self, cost: Cost) -> str:
         prices = [f"{self.budget.describe(Cost.from_json(e['cost']))} for entry {e['entry']}" for e in self._earlier]
@@ -252,7 +255,7 @@ def from_json(source: str | Path) -> Result:
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )
         written, derived = np.array(document["values"], dtype=np.float64), result.values
-        guarantees = result.receipt.guarantee, result.receipt._earlier_guarantee
+        guarantees = result.receipt.accepted_guarantees
     except (InputError, VerificationError):
         raise
     except (

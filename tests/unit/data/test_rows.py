@@ -19,5 +19,6 @@ def test_parts_are_even(rows, size):
 def test_no_part_is_too_large_and_little_is_left_empty(most):
     for rows in range(1, 60_000, 371):
         size, parts = even_size(rows, most), -(-rows // most)
-        assert size <= most and size % 256 == 0
+        assert size <= most
+        assert size % 256 == 0
         assert 0 <= parts * size - rows < 256 * parts

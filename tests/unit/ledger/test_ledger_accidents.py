@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from pathlib import Path
@@ -38,11 +39,26 @@ def table(ledger: Any, name: str = "people", source: Any = FRAME, **options: Any
 class TestInMemory:
     def test_the_same_name_in_two_of_them(self) -> None:
         table("sqlite:///:memory:")
-        table("sqlite:///:memory:", name="others")
-        expected = r'account "People " was opened before in another in-memory ledger .* dpx.open_ledger\("sqlite'
-        with pytest.warns(BudgetWarning, match=expected) as caught:
-            table("sqlite:///:memory:", name="People ")
+        expected = r'account "{}", or one .*, was opened before in another in-memory ledger .* dpx.open_ledger\("sqlite'
+        with pytest.warns(BudgetWarning, match=expected.format("People ")) as caught:
+            table("sqlite:///:memory:", name="People ", source=FRAME.assign(more=1))
         assert caught[0].filename == __file__  # it points at the caller
+        with pytest.warns(BudgetWarning, match=expected.format("others")):
+            table("sqlite:///:memory:", name="others")
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+    def test_a_copy_in_a_forked_process_is_refused(self) -> None:
+        """Each child would spend the whole budget from its own copy of the memory."""
+        opened = table("sqlite:///:memory:")
+        child = os.fork()
+        if child == 0:
+            try:
+                dpx.marginals(opened, epsilon=1)
+            except dpx.LedgerError as error:
+                os._exit(42 if "belongs to the process that opened it" in error.message else 1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+        dpx.marginals(opened, epsilon=1)
 
     def test_one_handed_to_both_is_no_accident(self) -> None:
         ledger = open_ledger("sqlite:///:memory:")
@@ -164,6 +180,16 @@ class TestSources:
         table(ledger, "patients", file.parent)
         with pytest.raises(InputError, match="second budget"):
             table(ledger, "some", [file.parent / "more.parquet"])
+
+    def test_an_account_that_exists_over_the_file_of_another(self, ledger: Ledger, file: Path) -> None:
+        FRAME.assign(more=1).to_parquet(file.parent / "more.parquet")
+        table(ledger, "patients", file)
+        table(ledger, "others", file.parent / "more.parquet")
+        with pytest.raises(InputError, match='"others" would be a second budget for the files of account "patients"'):
+            table(ledger, "others", file, version="2")
+        table(ledger, "others", file, version="2", separate_from=["patients"])
+        table(ledger, "patients", file, version="2")  # said by one is enough for both
+        table(ledger, "others", file, version="3")
 
     def test_the_same_columns(self, ledger: Ledger, file: Path) -> None:
         table(ledger, "patients", file)
