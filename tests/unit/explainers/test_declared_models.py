@@ -180,10 +180,23 @@ ASK = {
 
 
 @pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
-def test_functions_with_raw_models_are_never_answered_again(table, ask):
-    assert not ask(table, up).receipt.replayed
-    assert not ask(table, up).receipt.replayed  # nothing tells that it is the same
+def test_functions_with_models_without_a_version_are_never_answered_again(table, ask):
+    for given in (up, model(up, None)):
+        assert not ask(table, given).receipt.replayed
+        assert not ask(table, given).receipt.replayed  # nothing tells that it is the same
     assert not ask(table, model(up)).receipt.replayed
     assert ask(table, model(up)).receipt.replayed
     with pytest.raises(dpx.ModelError, match="gives other answers"):
         ask(table, model(down))
+
+
+def test_our_own_explainers_ask_models_without_a_version_again(table):
+    """They see nothing but predictions, so the answers for synthetic rows tell whether the model is still the same."""
+    weights = [1.0]
+    changing = model(lambda rows: weights[0] * up(rows), None)
+    for name in ("generic", "ranks"):
+        weights[0] = 1.0
+        EXPLAINERS[name](table, changing)
+        assert EXPLAINERS[name](table, changing).receipt.replayed
+        weights[0] = 0.5
+        assert not EXPLAINERS[name](table, changing).receipt.replayed
