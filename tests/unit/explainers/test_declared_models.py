@@ -123,6 +123,41 @@ def test_a_model_without_a_version_that_is_fitted_anew_is_a_new_one(table):
     assert second.receipt.request["model"]["version"] != first.receipt.request["model"]["version"]
 
 
+def test_it_is_a_new_one_in_blocks_of_any_size(make_table):
+    """The size of blocks goes by `rows_hint`, and is no part of a request."""
+
+    def opened(rows_hint):
+        return make_table(ROWS, domain=DOMAIN, relation="add-remove", name="blocks", rows_hint=rows_hint)
+
+    def curve(rows_hint):
+        return dpx.partial_dependence(
+            opened(rows_hint), changing, "age", epsilon=0.1, grid=3, rug=False, mechanism="cube"
+        )
+
+    weights = [1.0]
+    changing = model(lambda rows: weights[0] * up(rows), None)
+    assert opened(1_000).predictor(changing).block != opened(9_000).predictor(changing).block
+    first = curve(1_000)
+    assert curve(9_000).receipt.replayed
+    weights[0] = 0.5
+    other = curve(30_000)
+    assert not other.receipt.replayed
+    assert other.receipt.request["model"]["version"] != first.receipt.request["model"]["version"]
+    assert curve(1_000).receipt.replayed
+    weights[0] = 1.0
+    assert not curve(1_000).receipt.replayed
+
+
+def test_last_digits_in_blocks_of_another_size_are_no_new_model(make_table):
+    uneven = model(lambda rows: up(rows) * (1 + 1e-14 * len(rows)), None)
+    versions = set()
+    for rows_hint in (1_000, 9_000):
+        table = make_table(ROWS, domain=DOMAIN, relation="add-remove", name="digits", rows_hint=rows_hint)
+        table.predictor(uneven)
+        versions.add(uneven.version)
+    assert len(versions) == 1
+
+
 def test_other_accounts_and_other_domains_know_nothing_of_it(make_table, table):
     table.predictor(model(up))
     make_table(ROWS, domain=DOMAIN).predictor(model(down))  # another account in the same ledger
