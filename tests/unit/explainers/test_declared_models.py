@@ -200,6 +200,27 @@ def test_rules_of_clusterings(table):
     assert len(declared(table)) == 2
 
 
+@pytest.mark.parametrize("version", [None, "1"])
+def test_a_rule_that_is_fitted_anew_is_a_new_one(table, version):
+    limit = [50]
+
+    def rule(rows):
+        return np.where(rows["age"] < limit[0], "young", "old")
+
+    clustering = dpx.Clustering.of(rule, domain=DOMAIN, labels=["young", "old"], version=version)
+    first = dpx.explain_clusters(table, clustering, epsilon=1)
+    assert dpx.explain_clusters(table, clustering, epsilon=1).receipt.replayed
+    limit[0] = 20
+    if version is not None:
+        with pytest.raises(dpx.ModelError, match="gives other answers"):
+            dpx.explain_clusters(table, clustering, epsilon=1)
+        return
+    second = dpx.explain_clusters(table, clustering, epsilon=1)
+    assert not second.receipt.replayed
+    assert second.receipt.request["clustering"]["version"] != first.receipt.request["clustering"]["version"]
+    assert dpx.explain_clusters(table, clustering, epsilon=1).receipt.replayed
+
+
 def plot(rows, given):
     return [0, 50, 100], given(pd.DataFrame({"age": [0, 50, 100]}))
 
