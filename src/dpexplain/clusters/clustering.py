@@ -245,14 +245,14 @@ def stands_for(answer: Any) -> str | float | None:
     """
     if isinstance(answer, complex | np.complexfloating) and not answer.imag:
         answer = answer.real
+    if isinstance(answer, bytes):
+        answer = answer.decode("utf-8", "replace")
+    if isinstance(answer, str):
+        answer = answer.rstrip("\0")  # as numpy does
     number = number_of(answer)
     if number is not None:
         return number if math.isinf(number) or number.is_integer() else float(np.float32(number))
-    if isinstance(answer, bytes):
-        answer = answer.decode("utf-8", "replace")
-    if not isinstance(answer, str) or answer.strip().lower() == "nan":
-        return None
-    return answer.rstrip("\0")  # as numpy does
+    return answer if isinstance(answer, str) and answer.strip().lower() != "nan" else None
 
 
 def numbered(answers: Sequence[Any]) -> dict[str | float | None, int]:

@@ -234,7 +234,7 @@ def test_answers_are_compared_one_by_one():
     assert codes(np.array([[1], [2]]), [1]) == [[0], [1]]
 
 
-ANSWERS = [1, 2, 1.0, 2.5, True, "1", "a", b"a", "a\0", 0.1, np.float32(0.1), np.inf, None, np.nan, "nan"]
+ANSWERS = [1, 2, 1.0, 2.5, True, "1", "a", b"a", "a\0", "1\0", 0.1, np.float32(0.1), np.inf, None, np.nan, "nan"]
 BESIDE = [7, 2.5, "b", 2j, True, None, np.nan, np.float32(0.5), b"b"]
 
 
