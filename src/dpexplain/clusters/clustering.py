@@ -10,7 +10,8 @@ puts the row into "other" and is told to nobody.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain
 from dpexplain.data.rows import Rows
+from dpexplain.data.spelling import number_of
 from dpexplain.errors import InputError, ModelError
 from dpexplain.models import Model, safe_by_default
 from dpexplain.results.base import Receipt
@@ -51,7 +53,6 @@ class Clustering:
     labels       the names of the clusters, public
     domain       of the columns it needs
     features     these columns
-    identity     what identifies it in the ledger
     result       the release that made it; None for public knowledge
     thread_safe  whether several threads may ask at once
     """
@@ -59,10 +60,11 @@ class Clustering:
     labels: tuple[str, ...]
     domain: Domain
     features: tuple[str, ...]
-    identity: JsonObject
     result: ClusterCentres | None
     thread_safe: bool
+    _declared: JsonObject
     _codes: Callable[[Rows], Floats]
+    _rule: _Rule | None = None  # None for centres, which cannot change
 
     @classmethod
     def of(
@@ -90,11 +92,12 @@ class Clustering:
             return _ready(clustering, labels).require(domain)
         rule, known = _rule(clustering)
         answers, names = declared(labels, known)
+        numbers = numbered(answers)
         estimator = hasattr(clustering, "predict")
         fitted = getattr(clustering, "feature_names_in_", None) if estimator else None
-        try:
+        with _words_of_clusterings():
             model = Model(
-                lambda inputs: codes_of(rule(inputs), answers),
+                lambda inputs: codes_of(rule(inputs), numbers),
                 output=(0.0, float(len(answers))),
                 features=list(map(str, fitted)) if features is None and fitted is not None else features,
                 name=name,
@@ -103,20 +106,18 @@ class Clustering:
                 thread_safe=(estimator and safe_by_default(clustering)) if thread_safe is None else thread_safe,
                 block=block,
             )
-            predictor = model.checked(domain, rows=USUAL_ROWS)
-        except ModelError as error:
-            said = error.message.replace("the model", "the clustering").replace("one number", "one label")
-            raise ModelError(said, hint=error.hint) from None
-        _require_labels(predictor.answers, names)
+        checked = _Rule(model, domain, names)
+        uses = model.features(domain)
         known_as = {key: model.identity[key] for key in ("name", "version", "features", "as_array")}
         return cls(
             labels=names,
-            domain=Domain({feature: domain[feature] for feature in predictor.features}),
-            features=tuple(predictor.features),
-            identity={"kind": "function", **known_as, "answers": list(answers), "labels": list(names)},
+            domain=Domain({feature: domain[feature] for feature in uses}),
+            features=tuple(uses),
             result=None,
             thread_safe=model.thread_safe,
-            _codes=lambda rows: predictor.predict_at(predictor.inputs(rows), {}),
+            _declared={"kind": "function", **known_as, "answers": list(answers), "labels": list(names)},
+            _codes=checked.codes,
+            _rule=checked,
         )
 
     @classmethod
@@ -139,16 +140,28 @@ class Clustering:
             labels=names,
             domain=Domain({feature: space.domain[feature] for feature in space.features}),
             features=space.features,
-            identity={**rule, "release": paid},
             result=result,
             thread_safe=True,
+            _declared={**rule, "release": paid},
             _codes=lambda rows: nearest(exact, places_of(space, rows.columns, rows.size)).astype(np.float64),
         )
 
     @property
+    def identity(self) -> JsonObject:
+        """What identifies it in the ledger."""
+        return self._declared if self._rule is None else {**self._declared, "version": self._rule.model.version}
+
+    @property
     def versioned(self) -> bool:
         """Whether a version stands for a rule that could be another one. Centres stand for themselves."""
-        return self.identity["kind"] == "function" and not str(self.identity["version"]).startswith("unversioned-")
+        return self._rule is not None and self._rule.model.versioned
+
+    def ask_again(self) -> None:
+        """Ask the rule about the synthetic rows once more: it may have been fitted anew. It is another one then, and
+        without a version of the caller's it gets a new random one.
+        """
+        if self._rule is not None:
+            self._rule.check()
 
     @property
     def receipt(self) -> Receipt | None:
@@ -197,20 +210,79 @@ class Clustering:
         return f"Clustering({', '.join(self.labels)})"
 
 
-def codes_of(answer: Any, answers: Sequence[Any]) -> Floats:
-    """The number of each declared answer, and the number after the last for any other.
+class _Rule:
+    """A rule as a model that answers with the numbers of labels, after the checks that models pass."""
 
-    Value by value: in a list of texts and numbers, nothing is turned into text because a neighbour is one.
+    def __init__(self, model: Model, domain: Domain, names: Sequence[str]) -> None:
+        self.model, self._domain, self._names = model, domain, names
+        self.check()
+
+    def check(self) -> None:
+        with _words_of_clusterings():
+            predictor = self.model.checked(self._domain, rows=USUAL_ROWS)
+        _require_labels(predictor.answers, self._names)
+        self._predictor = predictor
+
+    def codes(self, rows: Rows) -> Floats:
+        return self._predictor.predict_at(self._predictor.inputs(rows), {})
+
+
+@contextmanager
+def _words_of_clusterings() -> Iterator[None]:
+    try:
+        yield
+    except ModelError as error:
+        said = error.message.replace("the model", "the clustering").replace("one number", "one label")
+        raise ModelError(said, hint=error.hint) from None
+
+
+def stands_for(answer: Any) -> str | float | None:
+    """What an answer says, whatever the answers beside it have made of it; None for what can be no label.
+
+    An array has one type. Beside a text, numpy turns 1 into "1"; beside a fraction into 1.0; beside a complex number
+    into 1+0j. A number of single precision becomes another one in double precision, and NaN the text "nan". Each row's
+    label must come from its own answer, so all of these are one (as in `data.encode`).
     """
+    if isinstance(answer, complex | np.complexfloating) and not answer.imag:
+        answer = answer.real
+    if isinstance(answer, bytes):
+        answer = answer.decode("utf-8", "replace")
+    if isinstance(answer, str):
+        answer = answer.rstrip("\0")  # as numpy does
+    number = number_of(answer)
+    if number is not None:
+        return number if math.isinf(number) or number.is_integer() else float(np.float32(number))
+    return answer if isinstance(answer, str) and answer.strip().lower() != "nan" else None
+
+
+def numbered(answers: Sequence[Any]) -> dict[str | float | None, int]:
+    """The number of each declared answer, by what it stands for."""
+    numbers = {stands_for(answer): code for code, answer in enumerate(answers)}
+    if None in numbers:
+        raise InputError('"nan" cannot be a label: it is what a missing answer becomes.', hint="use another name")
+    if len(numbers) < len(answers):
+        raise InputError(
+            "two labels stand for the same answer.",
+            hint='note that 1, 1.0, True, "1" and "01" are equal here; let the clustering answer with other names',
+        )
+    return numbers
+
+
+def codes_of(answer: Any, numbers: Mapping[str | float | None, int]) -> Floats:
+    """The number of each declared answer, and the number after the last for any other. Value by value."""
     told = answer.to_numpy() if hasattr(answer, "to_numpy") else answer
     values = told if isinstance(told, np.ndarray) else np.asarray(told, dtype=object)
-    if values.dtype.kind in "US" and not all(isinstance(known, str) for known in answers):
-        # one text among numbers made texts of all: the row that did it is found alone, and the others stay numbers
-        raise ValueError("numbers were turned into texts")
-    codes = np.full(values.shape, float(len(answers)))
-    for code, known in enumerate(answers):
-        codes[values == known] = code
-    return codes
+    if values.dtype.kind == "O":
+        few = {text: numbers.get(stands_for(text), len(numbers)) for text in set(filter(_is_text, values.flat))}
+        codes = [few[v] if _is_text(v) else numbers.get(stands_for(v), len(numbers)) for v in values.flat]
+        return np.array(codes, dtype=np.float64).reshape(values.shape)
+    distinct, index = np.unique(values, return_inverse=True)
+    each = np.array([numbers.get(stands_for(value), len(numbers)) for value in distinct], dtype=np.float64)
+    return each[index].reshape(values.shape)
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str
 
 
 def _ready(clustering: Clustering | ClusterCentres, labels: Any) -> Clustering:
@@ -302,8 +374,6 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
         raise InputError(f"there can be 1 to {MOST_CLUSTERS} clusters; got {len(names)}.")
     if len(set(names)) < len(names) or not all(name.strip() for name in names):
         raise InputError("every cluster needs a name of its own.")
-    if len(set(answers)) < len(answers):
-        raise InputError("two labels are equal.", hint="note that 1, 1.0 and True are equal")
     if OTHER in names:
         raise InputError(
             f'"{OTHER}" is the name for rows that are in none of the clusters.',
@@ -318,5 +388,5 @@ def _require_labels(codes: Floats, names: Sequence[str]) -> None:
         shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
         raise ModelError(
             "the clustering puts no synthetic row into a declared cluster.",
-            hint=f"declared: {shown}. A number is not the text that spells it",
+            hint=f"declared: {shown}",
         )

@@ -409,6 +409,7 @@ def explain(table: PrivateTable, clustering: Clustering, request: ClustersReques
         raise InputError("the labels are not those of the clustering.", hint="leave them out")
     spec = resolve(request, table.domain, labels, table.neighbours, table.rows_hint, cost)
     check_noise(spec, table.neighbours, cost)
+    clustering.ask_again()
     if clustering.versioned:
         title = f'the clustering "{clustering.identity["name"]}", version "{clustering.identity["version"]}",'
         answers = clustering.assign(PublicRandom(0).rows(table.domain, SYNTHETIC))

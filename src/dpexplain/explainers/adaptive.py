@@ -37,7 +37,7 @@ from dpexplain.core.release import Gate, Released
 from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.errors import BudgetError, InputError
+from dpexplain.errors import BudgetError, InputError, ModelError
 from dpexplain.explainers import descent
 from dpexplain.explainers.descent import GAUSSIAN, Descent
 from dpexplain.explainers.local_explanation import LocalExplanation, anchor_of
@@ -218,6 +218,7 @@ class AdaptiveExplainer:
 
     Features are the model's inputs. When what is left does not cover a query's worst case, answers come from the
     history, free and with a note. The same queries in the same order on the same table are replayed from the ledger.
+    Its history belongs to one model: once that is fitted anew, it answers nothing more.
     """
 
     def __init__(
@@ -251,6 +252,7 @@ class AdaptiveExplainer:
         self.weight = StepWeight.of(weight, self.space.diameter, width=width)
         LocalExplanation(record=None, anchor=anchor)  # refuses an anchor of another kind
         self._predictor = table.predictor(model)
+        self._identity, self._answers = model.identity, self._predictor.answers
         self._spent = self.total * 0
         self._refused = False
         self._queries: list[Query] = []
@@ -282,8 +284,9 @@ class AdaptiveExplainer:
 
     def explain(self, record: Any) -> Attribution:
         """The attribution of one record: reused, computed, or from the history."""
-        local, prediction = self.look(record)
         with self._alone:  # what is left is looked at and spent by one thread at a time
+            self._predictor = self.table.predictor(self.model)
+            local, prediction = self.look(record, self._predictor)
             query = self._reuse(local, prediction) or self._compute(local, prediction) or self._recall(local)
             self._queries.append(query)
         return query.attribution
@@ -303,13 +306,22 @@ class AdaptiveExplainer:
         lines = [[getattr(q, name) for name in columns] + [float(q.cost.amount)] for q in self._queries]
         return pd.DataFrame(lines, columns=[*columns, "rho"]).astype({"source": "Int64"})
 
-    def look(self, record: Any) -> tuple[Local, float]:
-        """A record of the caller's as seen by this explainer, and the model's prediction for it."""
-        checked = self.space.read(record)
+    def look(self, record: Any, predictor: Predictor) -> tuple[Local, float]:
+        """A record of the caller's as seen by this explainer, and the model's prediction for it. `predictor` is the
+        model as it is now: another one than that of the history is refused.
+        """
         output, domain = self.model.output, self.table.domain
+        tolerance = predictor.precision * output.width
+        same = np.allclose(predictor.answers, self._answers, rtol=0, atol=tolerance)
+        if not same or self.model.identity != self._identity:
+            raise ModelError(
+                "the model was fitted anew since this explainer was made, and its history belongs to the old one.",
+                hint="make a new AdaptiveExplainer",
+            )
+        checked = self.space.read(record)
         asked = LocalExplanation(record=checked, anchor=self.anchor)
-        prediction = anchor_of(LocalExplanation(record=checked, anchor="prediction"), self._predictor, domain, output)
-        anchor = anchor_of(asked, self._predictor, domain, output)
+        prediction = anchor_of(LocalExplanation(record=checked, anchor="prediction"), predictor, domain, output)
+        anchor = anchor_of(asked, predictor, domain, output)
         return Local(self.space, self.weight, output, checked, anchor), prediction
 
     def _computed(self) -> list[Query]:
@@ -366,10 +378,9 @@ class AdaptiveExplainer:
     def _release(self, spec: Adaptive) -> Released | None:
         """One query through the door. Its whole price counts until the ledger says what it came to."""
         table, cost = self.table, self.per_query
-        predictor = table.predictor(self.model)  # again: it may have been fitted anew since the last query
 
         def body(gate: Gate) -> None:
-            send(table, gate, predictor, spec, cost, parallel=self.model.thread_safe)
+            send(table, gate, self._predictor, spec, cost, parallel=self.model.thread_safe)
 
         identity = {
             "explainer": NAME,
@@ -450,8 +461,9 @@ class HistoryExplainer:
 
     def explain(self, record: Any) -> Attribution:
         """The attribution of one record, free."""
-        local, _ = self._explainer.look(record)
-        return self.answer(local)
+        model, table = self._explainer.model, self._explainer.table
+        now = model.checked(table.domain, rows=table.rows_hint, exact=table.size is not None)
+        return self.answer(self._explainer.look(record, now)[0])
 
     def answer(self, local: Local, *notes: str) -> Attribution:
         """The same for a record that `AdaptiveExplainer.look` has seen, with more notes."""

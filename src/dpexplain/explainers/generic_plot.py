@@ -64,7 +64,7 @@ class GenericPlot:
     rug        also release where the rows are
     smooth     smooth the released values (free; intervals stay those of the unsmoothed ones)
     name, version   identify the function in the ledger: the same request is answered again for free. Without a version
-               every call counts as a new one; so it does with a model that is no dpx.Model with a version
+               every call counts as a new one; so does every call of a function with a model without a version
     mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
     """
 
@@ -245,7 +245,7 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     identity = {
         "explainer": "generic-plot",
         "table": table.identity,
-        "model": shared.identified(table, model),
+        "model": shared.identified(table, model) if request.built_in is None else model.identity,
         "spec": spec.to_json(neighbours),
         "public": [*public, domain.describe(), *neighbours.public],
     }
@@ -354,9 +354,9 @@ def generic_plot(
     """Differentially private plot of `feature` by any explainer: a function (rows, model) -> (x, y), "pdp" or "ale".
 
     The function gets the clean rows of one part as a DataFrame, and what was given as `model` (of a `dpx.Model`, the
-    estimator or function that it was made of). Any other object is handed over as it is; nothing tells whether it is
-    still the same, so every call with it is a new one. `output` is the public box of y. Options: see
-    `requests.GenericPlot`; `rug` may also be `Marginals` that were released before.
+    estimator or function that it was made of). Any other object is handed over as it is. Only a `dpx.Model` with a
+    version is known to be the same in a later call; with any other model every call is a new one. `output` is the
+    public box of y. Options: see `requests.GenericPlot`; `rug` may also be `Marginals` that were released before.
     """
     known = options.pop("rug", True)
     marginals = known if isinstance(known, Marginals) else None

@@ -103,16 +103,17 @@ def original(model: Any) -> Any:
 
 
 def identified(table: PrivateTable, model: Any) -> JsonObject | None:
-    """What identifies a model that is handed to a function. One that is no `dpx.Model` never comes again: nothing tells
-    whether it is still the same, so a request with it is never answered from the ledger.
+    """What identifies a model that is handed to a function. One without a version never comes again: the function may
+    look at anything in it, so nothing tells whether it is still the same.
     """
     if model is None:
         return None
-    if isinstance(model, Model):
-        if model.versioned:
-            table.predictor(model)
-        return model.identity
-    return {"name": type(model).__name__, "version": unversioned()}
+    if not isinstance(model, Model):
+        return {"name": type(model).__name__, "version": unversioned()}
+    if not model.versioned:
+        return {**model.identity, "version": unversioned()}
+    table.predictor(model)
+    return model.identity
 
 
 def unversioned() -> str:

@@ -64,7 +64,8 @@ class RankAggregation:
     columns    the columns that the function sees (default: all declared ones)
     parts      how many ballots; by default the forecast decides
     k          release the best k only
-    name, version   identify the function in the ledger, as in `requests.GenericPlot`
+    name, version   identify the function in the ledger, as in `requests.GenericPlot`: every call without a version, or
+               with a model without one, counts as a new one
     mechanism  of the noise on the points
     """
 
@@ -293,7 +294,7 @@ def explain(table: PrivateTable, model: Any, request: RankAggregation, *, cost: 
     identity = {
         "explainer": "rank-aggregation",
         "table": table.identity,
-        "model": shared.identified(table, model),
+        "model": shared.identified(table, model) if request.built_in is None else model.identity,
         "spec": spec.to_json(table.neighbours),
         "public": ["the ranker", "the items", "the number of parts", "the model"],
     }

@@ -119,21 +119,29 @@ class Model:
         """The model as a predictor for this domain, after trying it on synthetic rows.
 
         `rows` is the public number of rows (`exact`) or a guess, for the size of blocks. What passed is remembered, but
-        the first rows are always asked again: an estimator may have been fitted anew.
+        the first rows are always asked again: an estimator may have been fitted anew. It has been if one answer is
+        another one: by a bit in blocks of the same size, by more than last digits in those of another size.
         """
         features = self.features(domain)
         block = block_for(rows, len(features), exact=exact) if self.block is None else self.block
         check = Check(domain, self.output, self.block is not None, self.thread_safe)
         known = self._passed.get((domain.digest, block))
-        if known is not None and not check.same_as_before(known):
-            known, self.version = None, self.version if self.versioned else _unversioned()  # it is another model now
-        if known is None:
-            known = check.passed(Predictor(self._call, features, domain, self._as_array, block))
-            self._passed[domain.digest, block] = known
+        if known is None or not check.same_as_before(known):
+            passed = check.passed(Predictor(self._call, features, domain, self._as_array, block))
+            before = [one for (where, _), one in self._passed.items() if where == domain.digest]
+            if known is not None or not all(self._alike(one, passed) for one in before):  # it is another model now
+                self._passed.clear()
+                self.version = self.version if self.versioned else _unversioned()
+            self._passed[domain.digest, block] = known = passed
         if known.block < block and not self._warned:
             self._warned = True
             warnings.warn(SLOW, ModelWarning, stacklevel=2)
         return known
+
+    def _alike(self, one: Predictor, two: Predictor) -> bool:
+        """Whether answers in blocks of two sizes differ in last digits at most."""
+        tolerance = max(one.precision, two.precision) * self.output.width
+        return np.allclose(one.answers, two.answers, rtol=0, atol=tolerance)
 
 
 def _unversioned() -> str:

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import dpexplain as dpx
-from dpexplain.clusters.clustering import Clustering, codes_of
+from dpexplain.clusters.clustering import Clustering, codes_of, numbered
 from dpexplain.data import PublicRandom, Rows
 from dpexplain.surrogate import Space
 from dpexplain.surrogate.sketch import GRID
@@ -178,6 +178,9 @@ def test_unusable_rules_are_refused(function, message):
         (7, "list of names"),
         ([["old"]], "a text or a finite number"),
         ([float("nan")], "a text or a finite number"),
+        (["NaN", "old"], "cannot be a label"),
+        (["1", "01"], "stand for the same answer"),
+        ([1, "true"], "stand for the same answer"),
         (list(range(101)), "1 to 100 clusters"),
         ({"old": "old people", "young": "old people"}, "a name of its own"),
     ],
@@ -218,13 +221,48 @@ def test_a_row_that_fails_is_in_other_and_changes_no_other_row():
 
 
 def test_answers_are_compared_one_by_one():
-    """A text among numbers must not turn its neighbours into texts."""
-    np.testing.assert_array_equal(codes_of([0, "a", 1], [0, 1]), [0, 2, 1])
-    np.testing.assert_array_equal(codes_of([0, None, 1.0, True, float("nan")], [0, 1]), [0, 2, 1, 1, 2])
-    np.testing.assert_array_equal(codes_of(pd.Series(["a", None, "b"], dtype="category"), ["b", "a"]), [1, 2, 0])
-    with pytest.raises(ValueError, match="turned into texts"):
-        codes_of(np.array(["a", "0"]), [0, "a"])
-    np.testing.assert_array_equal(codes_of(np.array([True, False]), [False, True]), [1, 0])
+    """A text among numbers turns its neighbours into texts, and that must change nothing."""
+
+    def codes(answer, labels):
+        return codes_of(answer, numbered(labels)).tolist()
+
+    assert codes([0, "a", 1], [0, 1]) == [0, 2, 1]
+    assert codes([0, None, 1.0, True, float("nan")], [0, 1]) == [0, 2, 1, 1, 2]
+    assert codes(pd.Series(["a", None, "b"], dtype="category"), ["b", "a"]) == [1, 2, 0]
+    assert codes(np.array(["a", "0"]), [0, "a"]) == [1, 0]
+    assert codes(np.array([True, False]), [False, True]) == [1, 0]
+    assert codes(np.array([[1], [2]]), [1]) == [[0], [1]]
+
+
+ANSWERS = [1, 2, 1.0, 2.5, True, "1", "a", b"a", "a\0", "1\0", 0.1, np.float32(0.1), np.inf, None, np.nan, "nan"]
+BESIDE = [7, 2.5, "b", 2j, True, None, np.nan, np.float32(0.5), b"b"]
+
+
+@pytest.mark.parametrize("labels", [[1, 2, 2.5, 0.1, "a"], ["1", "2", "2.5", "0.1", "a"]], ids=["numbers", "texts"])
+@pytest.mark.parametrize("answer", ANSWERS, ids=repr)
+def test_the_code_of_an_answer_does_not_depend_on_those_beside_it(answer, labels):
+    numbers = numbered(labels)
+    alone = {codes_of(np.array([answer]), numbers)[0], codes_of([answer], numbers)[0]}
+    for other in BESIDE:
+        for pair in (np.array([answer, other]), [answer, other], pd.Series([answer, other])):
+            alone.add(codes_of(pair, numbers)[0])
+    assert len(alone) == 1
+
+
+def test_a_text_in_one_row_moves_no_other_row():
+    """numpy makes texts of all answers of a block as soon as one of them is a text."""
+
+    def mixed(rows: pd.DataFrame) -> np.ndarray:
+        return np.array(["young" if age < 20 else 1 if age < 60 else 2 for age in rows["age"]])
+
+    age = np.linspace(30, 90, 3000)
+    newcomer = np.append(5.0, age[1:])
+    for labels in (["young", "1", "2"], ["young", 1, 2]):
+        clustering = Clustering.of(mixed, labels=labels, domain=NUMBERS, features=["age"])
+        before, after = (clustering.assign(Rows(NUMBERS, {"age": column}, 3000)) for column in (age, newcomer))
+        np.testing.assert_array_equal(before[1:], after[1:])
+        np.testing.assert_array_equal(before, np.where(age < 60, 1, 2))
+        assert after[0] == 0
 
 
 def test_nearest_of_public_centres_ties_to_the_first():

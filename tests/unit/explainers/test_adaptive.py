@@ -283,7 +283,7 @@ def test_steps_prices_and_starts_depend_on_released_values_alone(make_table, fra
 def test_steps_and_noise_are_those_of_algorithm_2(make, enhanced, part):
     T, rows = 300, 1000
     explainer = make(iterations=T, enhanced=enhanced)
-    local, _ = explainer.look(FAR[0])
+    local, _ = explainer.look(FAR[0], explainer._predictor)
     spec = adaptive.resolve(local, rows, iterations=T, radius=1.0, enhanced=enhanced)
     slope, n = spec.path.slope, spec.path.slope.size
     longest = slope.steepest * slope.unit * rows
@@ -299,7 +299,8 @@ def test_steps_and_noise_are_those_of_algorithm_2(make, enhanced, part):
 
 
 def test_a_beta_beyond_all_bounds_is_brought_back(make):
-    local, _ = make().look(FAR[0])
+    explainer = make()
+    local, _ = explainer.look(FAR[0], explainer._predictor)
     spec = adaptive.resolve(local, 100, iterations=9, radius=1.0, enhanced=False)
     assert adaptive.economy(spec, 10**30, 1e3, 100)[0] == 9
     assert adaptive.economy(spec, -(10**30), 1e3, 100) == (2, Fraction(1))
@@ -361,6 +362,26 @@ def test_answers_from_the_history_touch_neither_table_nor_ledger(make, table, mo
     assert len({tuple(answer.values) for answer in answers}) == 10
     assert spent(table) == paid
     assert len(explainer.history) == 3
+
+
+@pytest.mark.parametrize("version", [None, "1"])
+def test_a_history_does_not_answer_for_a_model_that_was_fitted_anew(table, version):
+    weights = [1.0]
+    model = dpx.Model(lambda rows: weights[0] * rows["income"].to_numpy() / 100, output=(0, 1), version=version)
+    explainer = AdaptiveExplainer(table, model, **SETTINGS)
+    explainer.explain(FAR[0])
+    free, paid = explainer.non_interactive(), spent(table)
+    weights[0] = 0.5
+    with pytest.raises(dpx.ModelError, match="fitted anew") as error:
+        free.explain(FAR[0])
+    assert "new AdaptiveExplainer" in error.value.hint
+    for point in FAR[:2]:  # one that would be reused, one that would be computed
+        with pytest.raises(dpx.ModelError, match="fitted anew" if version is None else "gives other answers"):
+            explainer.explain(point)
+    assert spent(table) == paid
+    assert len(explainer.history) == 1
+    if version is None:
+        assert not AdaptiveExplainer(table, model, **SETTINGS).explain(FAR[0]).receipt.replayed
 
 
 def test_refused_before_anything_is_paid(make_table, make, frame, model, table):

@@ -123,6 +123,41 @@ def test_a_model_without_a_version_that_is_fitted_anew_is_a_new_one(table):
     assert second.receipt.request["model"]["version"] != first.receipt.request["model"]["version"]
 
 
+def test_it_is_a_new_one_in_blocks_of_any_size(make_table):
+    """The size of blocks goes by `rows_hint`, and is no part of a request."""
+
+    def opened(rows_hint):
+        return make_table(ROWS, domain=DOMAIN, relation="add-remove", name="blocks", rows_hint=rows_hint)
+
+    def curve(rows_hint):
+        return dpx.partial_dependence(
+            opened(rows_hint), changing, "age", epsilon=0.1, grid=3, rug=False, mechanism="cube"
+        )
+
+    weights = [1.0]
+    changing = model(lambda rows: weights[0] * up(rows), None)
+    assert opened(1_000).predictor(changing).block != opened(9_000).predictor(changing).block
+    first = curve(1_000)
+    assert curve(9_000).receipt.replayed
+    weights[0] = 0.5
+    other = curve(30_000)
+    assert not other.receipt.replayed
+    assert other.receipt.request["model"]["version"] != first.receipt.request["model"]["version"]
+    assert curve(1_000).receipt.replayed
+    weights[0] = 1.0
+    assert not curve(1_000).receipt.replayed
+
+
+def test_last_digits_in_blocks_of_another_size_are_no_new_model(make_table):
+    uneven = model(lambda rows: up(rows) * (1 + 1e-14 * len(rows)), None)
+    versions = set()
+    for rows_hint in (1_000, 9_000):
+        table = make_table(ROWS, domain=DOMAIN, relation="add-remove", name="digits", rows_hint=rows_hint)
+        table.predictor(uneven)
+        versions.add(uneven.version)
+    assert len(versions) == 1
+
+
 def test_other_accounts_and_other_domains_know_nothing_of_it(make_table, table):
     table.predictor(model(up))
     make_table(ROWS, domain=DOMAIN).predictor(model(down))  # another account in the same ledger
@@ -165,6 +200,27 @@ def test_rules_of_clusterings(table):
     assert len(declared(table)) == 2
 
 
+@pytest.mark.parametrize("version", [None, "1"])
+def test_a_rule_that_is_fitted_anew_is_a_new_one(table, version):
+    limit = [50]
+
+    def rule(rows):
+        return np.where(rows["age"] < limit[0], "young", "old")
+
+    clustering = dpx.Clustering.of(rule, domain=DOMAIN, labels=["young", "old"], version=version)
+    first = dpx.explain_clusters(table, clustering, epsilon=1)
+    assert dpx.explain_clusters(table, clustering, epsilon=1).receipt.replayed
+    limit[0] = 20
+    if version is not None:
+        with pytest.raises(dpx.ModelError, match="gives other answers"):
+            dpx.explain_clusters(table, clustering, epsilon=1)
+        return
+    second = dpx.explain_clusters(table, clustering, epsilon=1)
+    assert not second.receipt.replayed
+    assert second.receipt.request["clustering"]["version"] != first.receipt.request["clustering"]["version"]
+    assert dpx.explain_clusters(table, clustering, epsilon=1).receipt.replayed
+
+
 def plot(rows, given):
     return [0, 50, 100], given(pd.DataFrame({"age": [0, 50, 100]}))
 
@@ -180,10 +236,23 @@ ASK = {
 
 
 @pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
-def test_functions_with_raw_models_are_never_answered_again(table, ask):
-    assert not ask(table, up).receipt.replayed
-    assert not ask(table, up).receipt.replayed  # nothing tells that it is the same
+def test_functions_with_models_without_a_version_are_never_answered_again(table, ask):
+    for given in (up, model(up, None)):
+        assert not ask(table, given).receipt.replayed
+        assert not ask(table, given).receipt.replayed  # nothing tells that it is the same
     assert not ask(table, model(up)).receipt.replayed
     assert ask(table, model(up)).receipt.replayed
     with pytest.raises(dpx.ModelError, match="gives other answers"):
         ask(table, model(down))
+
+
+def test_our_own_explainers_ask_models_without_a_version_again(table):
+    """They see nothing but predictions, so the answers for synthetic rows tell whether the model is still the same."""
+    weights = [1.0]
+    changing = model(lambda rows: weights[0] * up(rows), None)
+    for name in ("generic", "ranks"):
+        weights[0] = 1.0
+        EXPLAINERS[name](table, changing)
+        assert EXPLAINERS[name](table, changing).receipt.replayed
+        weights[0] = 0.5
+        assert not EXPLAINERS[name](table, changing).receipt.replayed
