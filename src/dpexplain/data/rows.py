@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from dpexplain.core.domain import Domain
 
+STEP = 256  # models answer a row alike in blocks of multiples of this
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -30,3 +32,12 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"Rows({', '.join(self.columns)})"  # no values, no size: a repr ends up in logs
+
+
+def even_size(rows: int, most: int) -> int:
+    """The size of equal parts, as few and then as small as possible, that hold this many rows: a multiple of 256.
+
+    `most` is a multiple of 256 too, and no part is larger. What is left empty is less than 256 rows for each part.
+    """
+    parts = max(1, -(-rows // most))
+    return STEP * max(1, -(-rows // (parts * STEP)))
