@@ -2,6 +2,10 @@
 
 It answers, one finite number for each row; and the number for a row is the same *to the last bit* when it is asked
 again, among other rows, and at other places of a block. Nothing is tolerated, so nothing has to be added to a bound.
+
+The other rows are varied on purpose. A batch of evenly drawn rows holds every category and nearly both ends of every
+column, so what a model computes from a whole batch is nearly the same for all of them. Hence also blocks in which some
+columns are constant, and blocks of copies of one row.
 """
 
 from __future__ import annotations
@@ -17,15 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
 from dpexplain.core.quiet import quiet
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import ModelError
-from dpexplain.models.predictor import SMALLEST_BLOCK, SYNTHETIC, Call, Floats, Predictor
+from dpexplain.models.predictor import SMALLEST_BLOCK, SYNTHETIC, Call, Floats, Integers, Predictor
 
 SINGLE, DOUBLE = 1e-6, 1e-9  # how far the same model may be from itself on another machine, in output ranges
 LAST_DIGITS = 100  # times as much is no matter of rounding
+TRIED = 1024  # synthetic rows at least, however small the blocks are
+POOR, ALIKE, COPIED = 8, 16, 3  # blocks with constant columns; different rows in each; blocks of copies of one row
 THREADS, ROUNDS, YIELDS = 3, 3, 100
 NOT_ROWWISE = (
     "a prediction must be a fixed function of its row; check for batch statistics and random draws "
@@ -99,20 +105,48 @@ class Check:
 
     def _in_blocks(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
         """Pairs of answers for the same rows: asked again, at other places, among other rows."""
-        size = max(SYNTHETIC, predictor.block)
+        size = max(TRIED, predictor.block)
+        here = np.arange(size)
         first = _tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size)
-        other = PublicRandom(1).rows(self.domain, size)
+        other, alike = self._other(predictor.features, size)
 
         def ask(rows: Rows) -> Floats:
             return predictor.predict_at(predictor.inputs(rows), {})
 
-        known, here = np.resize(predictor.answers, size), np.arange(size)
+        known = np.resize(predictor.answers, size)
         yield "again", known, ask(first)
         answers = ask(other)
         for order in (np.roll(here, 1), np.roll(here, size // 2 + 7), here[::-1]):
             yield "at another place", answers[order], ask(other.take(order))
         mixed = {name: np.where(here % 2, other[name], first[name]) for name in other.columns}
         yield "among other rows", np.where(here % 2, answers, known), ask(Rows(self.domain, mixed, size))
+        answered = np.isfinite(answers)  # copies of a row on which the model fails would be asked one by one
+        for places in alike:
+            chosen = places[answered[places]]
+            if len(chosen):
+                order = chosen[here % len(chosen)]
+                yield "among rows with a constant column", answers[order], ask(other.take(order))
+        single = here[len(alike) * ALIKE :][answered[len(alike) * ALIKE :]]
+        for i, row in enumerate(single[:COPIED]):
+            place = i * (predictor.block - 1) // (COPIED - 1)  # one other row: first, in the middle, last
+            order = np.where(here % predictor.block == place, single[-1 - i], row)
+            yield "among copies of one row", answers[order], ask(other.take(order))
+
+    def _other(self, features: list[str], size: int) -> tuple[Rows, list[Integers]]:
+        """More synthetic rows, and the places of those that have the same values in some columns.
+
+        Few columns are held near one end and then the other, one column at a time. Each of many is near the lower end
+        in three blocks, near the upper end in three and free in two, in a drawn order of its own.
+        """
+        rows, draw = PublicRandom(1).rows(self.domain, size), PublicRandom(2).generator
+        few = 2 * len(features) <= POOR
+        alike = [np.arange(i * ALIKE, (i + 1) * ALIKE) for i in range(2 * len(features) if few else POOR)]
+        for j, name in enumerate(features):
+            ends = [0] * (2 * j) + [-1, 1] if few else draw.permutation([-1, 1] * 3 + [0] * 2)
+            for places, end in zip(alike, ends, strict=False):
+                if end:
+                    rows[name][places] = _near(self.domain[name], upper=end > 0)
+        return rows, alike
 
     def _one_by_one(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
         rows = PublicRandom(0).rows(self.domain, SYNTHETIC).take(np.arange(SYNTHETIC)[::-1])
@@ -138,6 +172,14 @@ SLOW = (
     "asked about one row at a time, which is slow. It may be faster in one thread (OMP_NUM_THREADS=1), or in blocks "
     "of another size: Model(block=...). With block=1 this is not shown."
 )
+
+
+def _near(column: Numeric | Categorical, *, upper: bool) -> float:
+    """A value near one end: not the end itself, which is often zero, or one, and hides what is multiplied by it."""
+    if isinstance(column, Categorical):
+        return len(column.categories) - 1 if upper else 0
+    share = 0.9 if upper else 0.1
+    return float(column.clean(np.array((1 - share) * column.low + share * column.high)))
 
 
 def _tiled(rows: Rows, size: int) -> Rows:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import LabelEncoder, MinMaxScaler, OrdinalEncoder
 
 import dpexplain as dpx
 from dpexplain.data import PublicRandom
@@ -123,3 +124,61 @@ def test_a_form_that_filler_cannot_have_fails_for_all_rows_alike():
         inputs = predictor.inputs(Rows(DOMAIN, {"a": np.zeros(size), "b": np.full(size, 0.5)}, size))
         assert np.isnan(predictor.predict_at(inputs, {"a": 2.5})).all()
         assert (predictor.predict_at(inputs, {"a": 3.0}) == 0.5).all()
+
+
+BATCH = dpx.Domain(
+    {
+        "x": dpx.Numeric(0, 1),
+        "grade": dpx.Numeric(0, 9, integer=True),
+        "state": dpx.Categorical(["AL", "NY", "TX"]),
+        "flag": dpx.Categorical([0, 1]),
+    }
+)
+
+
+def one_column(rows: pd.DataFrame, name: str) -> np.ndarray:
+    return rows[[name]].astype(str if name == "state" else float).to_numpy()
+
+
+@pytest.mark.parametrize("block", [None, 16, 300])
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda rows: LabelEncoder().fit_transform(rows["state"]) / 2,
+        lambda rows: LabelEncoder().fit_transform(rows["flag"]),
+        lambda rows: OrdinalEncoder().fit_transform(one_column(rows, "state"))[:, 0] / 2 * rows["x"].to_numpy(),
+        lambda rows: MinMaxScaler().fit_transform(one_column(rows, "grade"))[:, 0],
+        lambda rows: rows["grade"] / max(rows["grade"].max(), 1),
+        lambda rows: rows["grade"] / rows["grade"].max(),
+        lambda rows: pd.get_dummies(rows["state"].astype(str)).to_numpy()[:, -1] * 1.0,
+        lambda rows: rows["x"] * (rows["state"] == "TX").any(),
+        lambda rows: rows["x"] * len(set(rows["state"])) / 3,
+        lambda rows: rows["x"] - rows["flag"].min(),
+    ],
+)
+def test_what_is_computed_from_a_whole_batch_is_found(model, block):
+    """Every evenly drawn batch has the same categories and ends of whole numbers: only a poorer one shows it."""
+    with pytest.raises(dpx.ModelError, match="not always the same") as error:
+        dpx.Model(model, output=(0, 1), block=block).checked(BATCH)
+    assert "batch statistics" in error.value.hint
+
+
+@pytest.mark.parametrize("columns", [1, 3, 4, 20])
+def test_one_category_that_is_absent_is_found_in_every_column(columns):
+    domain = dpx.Domain({f"c{i}": dpx.Categorical([0, 1]) for i in range(columns)} | {"x": dpx.Numeric(0, 1)})
+    for i in range(columns):
+        with pytest.raises(dpx.ModelError, match="not always the same"):
+            dpx.Model(lambda rows, i=i: rows["x"] * rows[f"c{i}"].max(), output=(0, 1), block=64).checked(domain)
+
+
+def test_rows_on_which_a_model_fails_are_not_copied():
+    calls = []
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        calls.append(len(rows))
+        if (rows["x"] == 0.9).any():
+            raise ValueError("a row")
+        return rows["x"].to_numpy()
+
+    assert dpx.Model(model, output=(0, 1)).checked(BATCH).block == 1024
+    assert len(calls) < 1000  # copies of such a row would take two calls for each row of a block
