@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,11 +26,12 @@ from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
 from dpexplain.core.quiet import quiet
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
-from dpexplain.errors import ModelError
-from dpexplain.models.predictor import SMALLEST_BLOCK, SYNTHETIC, Call, Floats, Integers, Predictor
+from dpexplain.errors import ModelError, ModelWarning
+from dpexplain.models.predictor import SYNTHETIC, USUAL_BLOCK, Call, Floats, Integers, Predictor
 
 SINGLE, DOUBLE = 1e-6, 1e-9  # how far the same model may be from itself on another machine, in output ranges
 LAST_DIGITS = 100  # times as much is no matter of rounding
+SMALLER = (64, 16, 1)  # blocks that are tried where those of the usual size change last digits
 TRIED = 1024  # synthetic rows at least, however small the blocks are
 POOR, ALIKE, COPIED = 8, 16, 3  # blocks with constant columns; different rows in each; blocks of copies of one row
 THREADS, ROUNDS, YIELDS = 3, 3, 100
@@ -49,25 +51,30 @@ class Check:
     thread_safe: bool
 
     def passed(self, predictor: Predictor) -> Predictor:
-        """The predictor, with its answers; one that asks for single rows where blocks change the last digits."""
-        predictor.answers, predictor.precision = self._first(predictor)
-        if predictor.block > 1 and not self._same(predictor, self._in_blocks(predictor)):
-            if self.chosen:
-                raise ModelError(
-                    f"in blocks of {predictor.block} rows the last digits of the model's answer for a row depend on "
-                    "the other rows, or on its place among them.",
-                    hint="leave block out, or use block=1: one row at a time, exact and slow",
-                )
-            predictor = predictor.resized(1)
+        """The predictor, with its answers; one for smaller blocks where the last digits change in those it has."""
+        for block in [predictor.block] if self.chosen else [predictor.block, *SMALLER]:
+            predictor = predictor if block == predictor.block else predictor.resized(block)
             predictor.answers, predictor.precision = self._first(predictor)
-        if predictor.block == 1 and not self._same(predictor, self._one_by_one(predictor)):
-            raise ModelError(
-                "the last digits of the model's answer change when the same row is asked again.",
-                hint="set n_jobs=1 and a fixed seed: random draws do this, and threads that add up in changing order",
-            )
+            pairs = self._in_blocks(predictor) if block > 1 else self._one_by_one(predictor)
+            if self._same(predictor, pairs):
+                break
+        else:
+            raise self._unsteady(predictor.block)
         if self.thread_safe:
             _check_threads(predictor, self.domain)
         return predictor
+
+    def _unsteady(self, block: int) -> ModelError:
+        if block > 1:
+            return ModelError(
+                f"in blocks of {block} rows the last digits of the model's answer for a row depend on the other rows, "
+                "or on its place among them.",
+                hint="leave block out: then smaller blocks are tried too. block=1 is exact for any model, and slow",
+            )
+        return ModelError(
+            "the last digits of the model's answer change when the same row is asked again.",
+            hint="set n_jobs=1 and a fixed seed: random draws do this, and threads that add up in changing order",
+        )
 
     def same_as_before(self, predictor: Predictor) -> bool:
         """Whether a model that passed still answers the first synthetic rows as it did then, to the last bit."""
@@ -167,11 +174,19 @@ class Check:
         return exact
 
 
-SLOW = (
-    "the last digits of the model's answer for a row depend on the rows that it is asked about together, so it is "
-    "asked about one row at a time, which is slow. It may be faster in one thread (OMP_NUM_THREADS=1), or in blocks "
-    "of another size: Model(block=...). With block=1 this is not shown."
-)
+def warn_slow(block: int) -> None:
+    """Warn of smaller blocks than usual, at the line of the caller's program."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dpexplain."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        "the last digits of the model's answer for a row depend on the rows that it is asked about together, so it is "
+        f"asked about {f'{block} rows' if block > 1 else 'one row'} at a time, which is slow. It may be faster in one "
+        f"thread (OMP_NUM_THREADS=1), or in blocks of another size: Model(block=...). With block={block} this is not "
+        "shown.",
+        ModelWarning,
+        stacklevel=level,
+    )
 
 
 def _near(column: Numeric | Categorical, *, upper: bool) -> float:
@@ -191,7 +206,7 @@ def _tiled(rows: Rows, size: int) -> Rows:
 
 def _check_threads(predictor: Predictor, domain: Domain) -> None:
     """Refuse a model that mixes up threads: different rows at once, several times, against each by itself."""
-    small = predictor.resized(min(predictor.block, SMALLEST_BLOCK), around=_yielding)
+    small = predictor.resized(min(predictor.block, USUAL_BLOCK), around=_yielding)
     size = max(small.block, 16)
     inputs = [small.inputs(PublicRandom(2 + i).rows(domain, size)) for i in range(THREADS)]
     alone = [small.predict_at(one, {}) for one in inputs]

@@ -23,8 +23,8 @@ counter = iter(range(10**9))
 @pytest.mark.parametrize(
     ("rows", "columns", "block"),
     [
-        (None, 5, 1024), (2, 5, 256), (1023, 5, 256), (2047, 5, 256), (2048, 5, 512), (20_190, 5, 4096),
-        (65_535, 5, 8192), (10**9, 5, 16_384), (10**9, 600, 2048), (10**9, 10**6, 256),
+        (None, 5, 4096), (None, 1000, 2048), (2, 5, 256), (1023, 5, 256), (2047, 5, 256), (2048, 5, 512),
+        (20_190, 5, 4096), (65_535, 5, 8192), (10**9, 5, 16_384), (10**9, 600, 2048), (10**9, 10**6, 256),
     ],
 )  # fmt: skip
 def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
@@ -32,10 +32,16 @@ def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
 
 
 @pytest.mark.parametrize(
-    ("rows", "block"), [(2, 256), (300, 512), (1000, 1024), (10_000, 2048), (20_190, 4096), (60_000, 16_384)]
-)
-def test_blocks_for_a_number_that_is_known_leave_little_to_fill_up(rows, block):
+    ("rows", "block", "alone"),
+    [
+        (2, 256, 256), (300, 512, 512), (1000, 1024, 1024), (10_000, 10_240, 10_240), (20_190, 10_240, 20_224),
+        (60_000, 15_104, 30_208), (10**6, 16_384, 32_512),
+    ],
+)  # fmt: skip
+def test_blocks_for_a_number_that_is_known_leave_little_to_fill_up(rows, block, alone):
     assert block_for(rows, 5, exact=True) == block
+    assert block_for(rows, 5, exact=True, alone=True) == alone
+    assert block_for(rows, 700, exact=True, alone=True) <= 2**21 // 700
     assert block_for(rows, 10**6, exact=True) == 256
 
 
@@ -73,6 +79,20 @@ def test_last_digits_that_change_by_chance_are_refused():
     with pytest.raises(dpx.ModelError, match="last digits.*asked again") as error:
         dpx.Model(lambda rows: rows["b"] + 1e-12 * (next(counter) % 3), output=(0, 1)).checked(DOMAIN)
     assert "n_jobs=1" in error.value.hint
+
+
+@pytest.mark.parametrize(("largest", "block", "words"), [(100, 64, "64 rows at a time"), (20, 16, "block=16 this")])
+def test_smaller_blocks_are_tried_before_single_rows(largest, block, words):
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        return rows["b"] + 1e-13 * (np.arange(len(rows)) % 2) * (len(rows) > largest)
+
+    with pytest.warns(dpx.ModelWarning, match=words) as shown:
+        assert dpx.Model(model, output=(0, 1)).checked(DOMAIN).block == block
+    assert [warning.filename for warning in shown] == [__file__]
+    with pytest.raises(dpx.ModelError, match="in blocks of 128 rows the last digits") as error:
+        dpx.Model(model, output=(0, 1), block=128).checked(DOMAIN)
+    assert "leave block out" in error.value.hint
+    assert dpx.Model(model, output=(0, 1), block=block).checked(DOMAIN).block == block
 
 
 @pytest.mark.parametrize("size", [0.5, 1e-5])
@@ -180,5 +200,5 @@ def test_rows_on_which_a_model_fails_are_not_copied():
             raise ValueError("a row")
         return rows["x"].to_numpy()
 
-    assert dpx.Model(model, output=(0, 1)).checked(BATCH).block == 1024
+    assert dpx.Model(model, output=(0, 1)).checked(BATCH).block == 4096
     assert len(calls) < 1000  # copies of such a row would take two calls for each row of a block
