@@ -32,7 +32,7 @@ from dpexplain.models.predictor import SYNTHETIC, USUAL_BLOCK, Call, Floats, Int
 SINGLE, DOUBLE = 1e-6, 1e-9  # how far the same model may be from itself on another machine, in output ranges
 LAST_DIGITS = 100  # times as much is no matter of rounding
 SMALLER = (64, 16, 1)  # blocks that are tried where those of the usual size change last digits
-TRIED = 1024  # synthetic rows at least, however small the blocks are
+TRIED, CALLS = 2**10, 2**6  # synthetic rows for small blocks, unless they are so many calls
 POOR, ALIKE, COPIED = 8, 16, 3  # blocks with constant columns; different rows in each; blocks of copies of one row
 THREADS, ROUNDS, YIELDS = 3, 3, 100
 NOT_ROWWISE = (
@@ -112,7 +112,7 @@ class Check:
 
     def _in_blocks(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
         """Pairs of answers for the same rows: asked again, at other places, among other rows."""
-        size = max(TRIED, predictor.block)
+        size = max(2 * SYNTHETIC, min(TRIED, CALLS * predictor.block), predictor.block)
         here = np.arange(size)
         first = _tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size)
         other, alike = self._other(predictor.features, size)
