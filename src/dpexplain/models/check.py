@@ -2,12 +2,17 @@
 
 It answers, one finite number for each row; and the number for a row is the same *to the last bit* when it is asked
 again, among other rows, and at other places of a block. Nothing is tolerated, so nothing has to be added to a bound.
+
+The other rows are varied on purpose. A batch of evenly drawn rows holds every category and nearly both ends of every
+column, so what a model computes from a whole batch is nearly the same for all of them. Hence also blocks in which some
+columns are constant, and blocks of copies of one row.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,15 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
 from dpexplain.core.quiet import quiet
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
-from dpexplain.errors import ModelError
-from dpexplain.models.predictor import SMALLEST_BLOCK, SYNTHETIC, Call, Floats, Predictor
+from dpexplain.errors import ModelError, ModelWarning
+from dpexplain.models.predictor import SMALLEST_BLOCK, SYNTHETIC, Call, Floats, Integers, Predictor
 
 SINGLE, DOUBLE = 1e-6, 1e-9  # how far the same model may be from itself on another machine, in output ranges
 LAST_DIGITS = 100  # times as much is no matter of rounding
+SMALLER = (64, 16, 1)  # blocks that are tried where those of the usual size change last digits
+TRIED, CALLS = 2**10, 2**6  # synthetic rows for small blocks, unless they are so many calls
+POOR, ALIKE, COPIED = 8, 16, 3  # blocks with constant columns; different rows in each; blocks of copies of one row
 THREADS, ROUNDS, YIELDS = 3, 3, 100
 NOT_ROWWISE = (
     "a prediction must be a fixed function of its row; check for batch statistics and random draws "
@@ -43,25 +51,31 @@ class Check:
     thread_safe: bool
 
     def passed(self, predictor: Predictor) -> Predictor:
-        """The predictor, with its answers; one that asks for single rows where blocks change the last digits."""
-        predictor.answers, predictor.precision = self._first(predictor)
-        if predictor.block > 1 and not self._same(predictor, self._in_blocks(predictor)):
-            if self.chosen:
-                raise ModelError(
-                    f"in blocks of {predictor.block} rows the last digits of the model's answer for a row depend on "
-                    "the other rows, or on its place among them.",
-                    hint="leave block out, or use block=1: one row at a time, exact and slow",
-                )
-            predictor = predictor.resized(1)
+        """The predictor, with its answers; one for smaller blocks where the last digits change in those it has."""
+        for block in [predictor.block] if self.chosen else [predictor.block, *SMALLER]:
+            predictor = predictor if block == predictor.block else predictor.resized(block)
             predictor.answers, predictor.precision = self._first(predictor)
-        if predictor.block == 1 and not self._same(predictor, self._one_by_one(predictor)):
-            raise ModelError(
-                "the last digits of the model's answer change when the same row is asked again.",
-                hint="set n_jobs=1 and a fixed seed: random draws do this, and threads that add up in changing order",
-            )
+            pairs = self._in_blocks(predictor) if block > 1 else self._one_by_one(predictor)
+            if self._same(predictor, pairs):
+                self._same(predictor, self._among_few(predictor))
+                break
+        else:
+            raise self._unsteady(predictor.block)
         if self.thread_safe:
             _check_threads(predictor, self.domain)
         return predictor
+
+    def _unsteady(self, block: int) -> ModelError:
+        if block > 1:
+            return ModelError(
+                f"in blocks of {block} rows the last digits of the model's answer for a row depend on the other rows, "
+                "or on its place among them.",
+                hint="leave block out: then smaller blocks are tried too. block=1 is exact for any model, and slow",
+            )
+        return ModelError(
+            "the last digits of the model's answer change when the same row is asked again.",
+            hint="set n_jobs=1 and a fixed seed: random draws do this, and threads that add up in changing order",
+        )
 
     def same_as_before(self, predictor: Predictor) -> bool:
         """Whether a model that passed still answers the first synthetic rows as it did then, to the last bit."""
@@ -99,20 +113,62 @@ class Check:
 
     def _in_blocks(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
         """Pairs of answers for the same rows: asked again, at other places, among other rows."""
-        size = max(SYNTHETIC, predictor.block)
+        size = max(2 * SYNTHETIC, min(TRIED, CALLS * predictor.block), predictor.block)
+        here = np.arange(size)
         first = _tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size)
-        other = PublicRandom(1).rows(self.domain, size)
+        other, _ = self._other(predictor.features, size)
 
         def ask(rows: Rows) -> Floats:
             return predictor.predict_at(predictor.inputs(rows), {})
 
-        known, here = np.resize(predictor.answers, size), np.arange(size)
+        known = np.resize(predictor.answers, size)
         yield "again", known, ask(first)
         answers = ask(other)
         for order in (np.roll(here, 1), np.roll(here, size // 2 + 7), here[::-1]):
             yield "at another place", answers[order], ask(other.take(order))
         mixed = {name: np.where(here % 2, other[name], first[name]) for name in other.columns}
         yield "among other rows", np.where(here % 2, answers, known), ask(Rows(self.domain, mixed, size))
+
+    def _among_few(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
+        """Pairs of answers for rows among others that are all alike in some way, which shows statistics of a batch: these
+        change more than last digits, so small blocks will do.
+        """
+        small = predictor.resized(min(predictor.block, SMALLEST_BLOCK))
+        size = max(SMALLEST_BLOCK, small.block)
+        here = np.arange(size)
+        other, alike = self._other(small.features, size)
+
+        def ask(rows: Rows) -> Floats:
+            return small.predict_at(small.inputs(rows), {})
+
+        answers = ask(other)
+        answered = np.isfinite(answers)  # copies of a row on which the model fails would be asked one by one
+        for places in alike:
+            chosen = places[answered[places]]
+            if len(chosen):
+                order = chosen[here % len(chosen)]
+                yield "among rows with a constant column", answers[order], ask(other.take(order))
+        single = here[len(alike) * ALIKE :][answered[len(alike) * ALIKE :]]
+        for i, row in enumerate(single[:COPIED]):
+            place = i * (small.block - 1) // (COPIED - 1)  # one other row: first, in the middle, last
+            order = np.where(here % small.block == place, single[-1 - i], row)
+            yield "among copies of one row", answers[order], ask(other.take(order))
+
+    def _other(self, features: list[str], size: int) -> tuple[Rows, list[Integers]]:
+        """More synthetic rows, and the places of those that have the same values in some columns.
+
+        Few columns are held near one end and then the other, one column at a time. Each of many is near the lower end
+        in three blocks, near the upper end in three and free in two, in a drawn order of its own.
+        """
+        rows, draw = PublicRandom(1).rows(self.domain, size), PublicRandom(2).generator
+        few = 2 * len(features) <= POOR
+        alike = [np.arange(i * ALIKE, (i + 1) * ALIKE) for i in range(2 * len(features) if few else POOR)]
+        for j, name in enumerate(features):
+            ends = [0] * (2 * j) + [-1, 1] if few else draw.permutation([-1, 1] * 3 + [0] * 2)
+            for places, end in zip(alike, ends, strict=False):
+                if end:
+                    rows[name][places] = _near(self.domain[name], upper=end > 0)
+        return rows, alike
 
     def _one_by_one(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
         rows = PublicRandom(0).rows(self.domain, SYNTHETIC).take(np.arange(SYNTHETIC)[::-1])
@@ -133,11 +189,27 @@ class Check:
         return exact
 
 
-SLOW = (
-    "the last digits of the model's answer for a row depend on the rows that it is asked about together, so it is "
-    "asked about one row at a time, which is slow. It may be faster in one thread (OMP_NUM_THREADS=1), or in blocks "
-    "of another size: Model(block=...). With block=1 this is not shown."
-)
+def warn_slow(block: int) -> None:
+    """Warn of smaller blocks than usual, at the line of the caller's program."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dpexplain."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        "the last digits of the model's answer for a row depend on the rows that it is asked about together, so it is "
+        f"asked about {f'{block} rows' if block > 1 else 'one row'} at a time, which is slow. It may be faster in one "
+        f"thread (OMP_NUM_THREADS=1), or in blocks of another size: Model(block=...). With block={block} this is not "
+        "shown.",
+        ModelWarning,
+        stacklevel=level,
+    )
+
+
+def _near(column: Numeric | Categorical, *, upper: bool) -> float:
+    """A value near one end: not the end itself, which is often zero, or one, and hides what is multiplied by it."""
+    if isinstance(column, Categorical):
+        return len(column.categories) - 1 if upper else 0
+    share = 0.9 if upper else 0.1
+    return float(column.clean(np.array((1 - share) * column.low + share * column.high)))
 
 
 def _tiled(rows: Rows, size: int) -> Rows:
@@ -149,7 +221,7 @@ def _tiled(rows: Rows, size: int) -> Rows:
 
 def _check_threads(predictor: Predictor, domain: Domain) -> None:
     """Refuse a model that mixes up threads: different rows at once, several times, against each by itself."""
-    small = predictor.resized(min(predictor.block, SMALLEST_BLOCK), around=_yielding)
+    small = predictor.resized(min(predictor.block, TRIED), around=_yielding)
     size = max(small.block, 16)
     inputs = [small.inputs(PublicRandom(2 + i).rows(domain, size)) for i in range(THREADS)]
     alone = [small.predict_at(one, {}) for one in inputs]

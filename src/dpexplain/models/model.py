@@ -15,7 +15,6 @@ synthetic ones. docs/decisions/0015-predictions-in-fixed-blocks.md says more.
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,8 +22,8 @@ import numpy as np
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
-from dpexplain.errors import ModelError, ModelWarning
-from dpexplain.models.check import SLOW, Check
+from dpexplain.errors import ModelError
+from dpexplain.models.check import Check, warn_slow
 from dpexplain.models.predictor import Call, Predictor, array_column, block_for
 from dpexplain.models.threads import safe_by_default
 
@@ -123,7 +122,9 @@ class Model:
         another one: by a bit in blocks of the same size, by more than last digits in those of another size.
         """
         features = self.features(domain)
-        block = block_for(rows, len(features), exact=exact) if self.block is None else self.block
+        block = self.block
+        if block is None:
+            block = block_for(rows, len(features), exact=exact)
         check = Check(domain, self.output, self.block is not None, self.thread_safe)
         known = self._passed.get((domain.digest, block))
         if known is None or not check.same_as_before(known):
@@ -135,7 +136,7 @@ class Model:
             self._passed[domain.digest, block] = known = passed
         if known.block < block and not self._warned:
             self._warned = True
-            warnings.warn(SLOW, ModelWarning, stacklevel=2)
+            warn_slow(known.block)
         return known
 
     def _alike(self, one: Predictor, two: Predictor) -> bool:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.public_random import PublicRandom
-from dpexplain.data.rows import Rows
+from dpexplain.data.rows import Rows, even_size
 from dpexplain.errors import ModelError
 
 Floats = NDArray[np.float64]
@@ -35,25 +35,24 @@ Integers = NDArray[np.int64]
 Call = Callable[[Any], Any]  # of a pandas DataFrame or a two-dimensional array
 
 SYNTHETIC = 128  # different public rows: filler, and what a model is checked on first
-SMALLEST_BLOCK, USUAL_BLOCK, LARGEST_BLOCK = 2**8, 2**10, 2**14
-CALL = 1_000  # rows that take a model about as long as a call of it takes besides
+SMALLEST_BLOCK, USUAL_BLOCK, LARGEST_BLOCK = 2**8, 2**12, 2**13
 MOST_NUMBERS = 2**21  # in one block, unless it is of the smallest size
 
 
 def block_for(rows: int | None, columns: int, *, exact: bool = False) -> int:
-    """The number of rows in a block, a power of two: from public things only.
+    """The number of rows in a block, a multiple of 256: from public things only.
 
     rows   the public number of rows of the table, or a guess
-    exact  whether it is no guess: then the size with the least work, filler and calls together; else about a quarter
-           of the rows at most, so that filling up costs little whatever their number is
+    exact  whether it is no guess: then the fewest blocks that fit, of even size; else a power of two, at most a quarter
+           of the rows, so that filling up costs little whatever their number is
     """
+    most = max(SMALLEST_BLOCK, min(LARGEST_BLOCK, MOST_NUMBERS // max(columns, 1) // SMALLEST_BLOCK * SMALLEST_BLOCK))
     if rows is None:
-        return USUAL_BLOCK
-    most = max(SMALLEST_BLOCK, min(LARGEST_BLOCK, MOST_NUMBERS // max(columns, 1)))
-    sizes = [1 << i for i in range(SMALLEST_BLOCK.bit_length() - 1, most.bit_length())]
+        return min(USUAL_BLOCK, most)
     if exact:
-        return min(sizes, key=lambda size: -(-rows // size) * (size + CALL))
-    return max([size for size in sizes if size <= rows // 4], default=SMALLEST_BLOCK)
+        return even_size(rows, most)
+    quarter = max(SMALLEST_BLOCK, min(most, rows // 4))
+    return 1 << (quarter.bit_length() - 1)
 
 
 @dataclass(frozen=True, eq=False)

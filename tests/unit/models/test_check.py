@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import LabelEncoder, MinMaxScaler, OrdinalEncoder
 
 import dpexplain as dpx
 from dpexplain.data import PublicRandom
@@ -22,8 +23,8 @@ counter = iter(range(10**9))
 @pytest.mark.parametrize(
     ("rows", "columns", "block"),
     [
-        (None, 5, 1024), (2, 5, 256), (1023, 5, 256), (2047, 5, 256), (2048, 5, 512), (20_190, 5, 4096),
-        (65_535, 5, 8192), (10**9, 5, 16_384), (10**9, 600, 2048), (10**9, 10**6, 256),
+        (None, 5, 4096), (None, 1000, 2048), (2, 5, 256), (1023, 5, 256), (2047, 5, 256), (2048, 5, 512),
+        (20_190, 5, 4096), (65_535, 5, 8192), (10**9, 5, 16_384), (10**9, 600, 2048), (10**9, 10**6, 256),
     ],
 )  # fmt: skip
 def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
@@ -31,10 +32,16 @@ def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
 
 
 @pytest.mark.parametrize(
-    ("rows", "block"), [(2, 256), (300, 512), (1000, 1024), (10_000, 2048), (20_190, 4096), (60_000, 16_384)]
-)
-def test_blocks_for_a_number_that_is_known_leave_little_to_fill_up(rows, block):
+    ("rows", "block", "alone"),
+    [
+        (2, 256, 256), (300, 512, 512), (1000, 1024, 1024), (10_000, 10_240, 10_240), (20_190, 10_240, 20_224),
+        (60_000, 15_104, 30_208), (10**6, 16_384, 32_512),
+    ],
+)  # fmt: skip
+def test_blocks_for_a_number_that_is_known_leave_little_to_fill_up(rows, block, alone):
     assert block_for(rows, 5, exact=True) == block
+    assert block_for(rows, 5, exact=True, alone=True) == alone
+    assert block_for(rows, 700, exact=True, alone=True) <= 2**21 // 700
     assert block_for(rows, 10**6, exact=True) == 256
 
 
@@ -72,6 +79,20 @@ def test_last_digits_that_change_by_chance_are_refused():
     with pytest.raises(dpx.ModelError, match="last digits.*asked again") as error:
         dpx.Model(lambda rows: rows["b"] + 1e-12 * (next(counter) % 3), output=(0, 1)).checked(DOMAIN)
     assert "n_jobs=1" in error.value.hint
+
+
+@pytest.mark.parametrize(("largest", "block", "words"), [(100, 64, "64 rows at a time"), (20, 16, "block=16 this")])
+def test_smaller_blocks_are_tried_before_single_rows(largest, block, words):
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        return rows["b"] + 1e-13 * (np.arange(len(rows)) % 2) * (len(rows) > largest)
+
+    with pytest.warns(dpx.ModelWarning, match=words) as shown:
+        assert dpx.Model(model, output=(0, 1)).checked(DOMAIN).block == block
+    assert [warning.filename for warning in shown] == [__file__]
+    with pytest.raises(dpx.ModelError, match="in blocks of 128 rows the last digits") as error:
+        dpx.Model(model, output=(0, 1), block=128).checked(DOMAIN)
+    assert "leave block out" in error.value.hint
+    assert dpx.Model(model, output=(0, 1), block=block).checked(DOMAIN).block == block
 
 
 @pytest.mark.parametrize("size", [0.5, 1e-5])
@@ -123,3 +144,61 @@ def test_a_form_that_filler_cannot_have_fails_for_all_rows_alike():
         inputs = predictor.inputs(Rows(DOMAIN, {"a": np.zeros(size), "b": np.full(size, 0.5)}, size))
         assert np.isnan(predictor.predict_at(inputs, {"a": 2.5})).all()
         assert (predictor.predict_at(inputs, {"a": 3.0}) == 0.5).all()
+
+
+BATCH = dpx.Domain(
+    {
+        "x": dpx.Numeric(0, 1),
+        "grade": dpx.Numeric(0, 9, integer=True),
+        "state": dpx.Categorical(["AL", "NY", "TX"]),
+        "flag": dpx.Categorical([0, 1]),
+    }
+)
+
+
+def one_column(rows: pd.DataFrame, name: str) -> np.ndarray:
+    return rows[[name]].astype(str if name == "state" else float).to_numpy()
+
+
+@pytest.mark.parametrize("block", [None, 16, 300])
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda rows: LabelEncoder().fit_transform(rows["state"]) / 2,
+        lambda rows: LabelEncoder().fit_transform(rows["flag"]),
+        lambda rows: OrdinalEncoder().fit_transform(one_column(rows, "state"))[:, 0] / 2 * rows["x"].to_numpy(),
+        lambda rows: MinMaxScaler().fit_transform(one_column(rows, "grade"))[:, 0],
+        lambda rows: rows["grade"] / max(rows["grade"].max(), 1),
+        lambda rows: rows["grade"] / rows["grade"].max(),
+        lambda rows: pd.get_dummies(rows["state"].astype(str)).to_numpy()[:, -1] * 1.0,
+        lambda rows: rows["x"] * (rows["state"] == "TX").any(),
+        lambda rows: rows["x"] * len(set(rows["state"])) / 3,
+        lambda rows: rows["x"] - rows["flag"].min(),
+    ],
+)
+def test_what_is_computed_from_a_whole_batch_is_found(model, block):
+    """Every evenly drawn batch has the same categories and ends of whole numbers: only a poorer one shows it."""
+    with pytest.raises(dpx.ModelError, match="not always the same") as error:
+        dpx.Model(model, output=(0, 1), block=block).checked(BATCH)
+    assert "batch statistics" in error.value.hint
+
+
+@pytest.mark.parametrize("columns", [1, 3, 4, 20])
+def test_one_category_that_is_absent_is_found_in_every_column(columns):
+    domain = dpx.Domain({f"c{i}": dpx.Categorical([0, 1]) for i in range(columns)} | {"x": dpx.Numeric(0, 1)})
+    for i in range(columns):
+        with pytest.raises(dpx.ModelError, match="not always the same"):
+            dpx.Model(lambda rows, i=i: rows["x"] * rows[f"c{i}"].max(), output=(0, 1), block=64).checked(domain)
+
+
+def test_rows_on_which_a_model_fails_are_not_copied():
+    calls = []
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        calls.append(len(rows))
+        if (rows["x"] == 0.9).any():
+            raise ValueError("a row")
+        return rows["x"].to_numpy()
+
+    assert dpx.Model(model, output=(0, 1)).checked(BATCH).block == 4096
+    assert len(calls) < 1000  # copies of such a row would take two calls for each row of a block

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.special
 from sklearn.cluster import KMeans
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -41,6 +45,11 @@ def own(values):
     return values
 
 
+@functools.wraps(np.log1p)
+def disguised(values):
+    return values
+
+
 @pytest.mark.parametrize(
     ("model", "safe"),
     [
@@ -56,6 +65,15 @@ def own(values):
         ),
         (make_pipeline(OwnStep(), LinearRegression()), False),
         (make_pipeline(FunctionTransformer(own), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(disguised), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(np.vectorize(own)), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(np.vectorize(np.log1p)), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(np.frompyfunc(own, 1, 1)), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(functools.partial(own)), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(OwnStep().fit(X).transform), LinearRegression()), False),
+        (make_pipeline(FunctionTransformer(functools.partial(np.clip, a_min=0, a_max=1)), LinearRegression()), True),
+        (make_pipeline(FunctionTransformer(scipy.special.expit), LinearRegression()), True),
+        (make_pipeline(FunctionTransformer(StandardScaler().fit(X).transform), LinearRegression()), True),
         (make_pipeline(make_pipeline(FunctionTransformer(lambda x: x)), LinearRegression()), False),
         (KNeighborsRegressor(3, metric=lambda x, y: float(abs(x - y).sum())), False),
         (SVC(kernel=lambda x, y: x @ y.T), False),
@@ -88,6 +106,18 @@ def test_a_wrapper_that_mixes_up_threads_is_refused():
         dpx.Model(Wrapper(), output=(0, 1), thread_safe=True).checked(DOMAIN)
     assert "thread_safe=False" in error.value.hint
     dpx.Model(Wrapper(), output=(0, 1)).checked(DOMAIN)
+
+
+def test_threads_are_tried_in_blocks_of_the_size_that_is_used():
+    """A race that only larger calls lose."""
+
+    class Late(Wrapper):
+        def prepare(self):
+            if len(self.inputs) >= 1000:
+                time.sleep(0.01)
+
+    with pytest.raises(dpx.ModelError, match="several threads"):
+        dpx.Model(Late(), output=(0, 1), thread_safe=True).checked(DOMAIN, rows=20_000, exact=True)
 
 
 def test_clusterings_follow_the_same_rule():
