@@ -15,10 +15,10 @@ Noise is whole numbers. Two ways to do justice to that:
            P(|S| > h + x) <= P(|S + W| > h) / P(W > -x). P(W <= -x) is 0 for x > sum |c_i| / 2 and at most
            exp(-6 x^2 / sum c_i^2), because uniform numbers are strictly sub-Gaussian.
 
-So the second way is wide by about x: 9 % at 95 % for coordinates of standard deviation 5, 1 % at 50, a third to several
-times the true width at 1 and below. Tails below 1e-7 (on a lattice 1e-11) are not computed: half-widths grow in
-proportion to the logarithm of the tail, which is right for exponential tails and wide for lighter ones. This is proven
-for continuous noise, whose sums are log-concave (Prekopa), and compared with the exact law for whole numbers.
+So the second way is wide by about x: at 95 % by up to 9 % where coordinates deviate by 5, about 1 % at 50, by
+40 % and more at 1 and below. Tails below 1e-7 (on a lattice 1e-11) are not computed: half-widths grow in proportion to
+the logarithm of the tail, which is right for exponential tails and wide for lighter ones. This is proven for continuous
+noise, whose sums are log-concave (Prekopa), and compared with the exact law for whole numbers.
 """
 
 from __future__ import annotations
