@@ -439,11 +439,8 @@ def positive(text: str) -> Fraction:
 
 
 def reach_of_sum(noise: Noise, own: int, own_cells: int, rest_cells: int, level: float) -> float:
-    """h with P(|sum| <= h) >= level for a sum of noise / own over some coordinates and of noise over some others; one
-    row more for the rounding where there are several.
-    """
-    cells = own_cells + rest_cells
-    return combined_halfwidth([(noise, [1 / own] * own_cells + [1.0] * rest_cells)], 0.0, level) + (cells > 1)
+    """h with P(|sum| <= h) >= level for a sum of noise / own over some coordinates and of noise over some others."""
+    return combined_halfwidth([(noise, [1 / own] * own_cells + [1.0] * rest_cells)], 0.0, level)
 
 
 def cell_names(partition: Partition, *, whole: bool) -> tuple[str, ...]:
