@@ -15,7 +15,7 @@
     └── InternalError         a contradiction inside dpexplain: please report it                 (exit code 70)
 
     BudgetWarning             a second budget may be counted for the same people
-    ModelWarning              a model whose last digits force single rows, which is slow
+    ModelWarning              a model whose last digits force small blocks or single rows, which is slow
 
 An error is an output. Its text holds public things only: names, declared bounds, prices. It never holds a row,
 an observed value or the message of somebody else's exception that may quote one.

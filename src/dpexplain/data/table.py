@@ -23,7 +23,7 @@ from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for, secret_order
 from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_type, encode, identifiers
-from dpexplain.data.rows import Rows, even_size, rebatched
+from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size, rebatched
 from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
 from dpexplain.engine import map_sum
 from dpexplain.errors import InputError, InternalError, ModelError, TableError
@@ -217,7 +217,8 @@ class PrivateTable:
         """Rows in a batch, by public things: wide tables in shorter ones, and such that blocks of predictions fit."""
         most = max(256, min(most, 2**22 // max(columns, 1)))
         power = 1 << (most.bit_length() - 1)
-        return power if self.size is None else even_size(self.size, power)
+        block = min(power, LARGEST_BLOCK)
+        return power if self.size is None else even_size(self.size, block) * (power // block)
 
     def _require_open(self, gate: Gate) -> None:
         if gate.door is not self.door or not gate.is_open:

@@ -130,8 +130,8 @@ class Check:
         yield "among other rows", np.where(here % 2, answers, known), ask(Rows(self.domain, mixed, size))
 
     def _among_few(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
-        """Pairs of answers for rows among others that are all alike in some way, which shows statistics of a batch: these
-        change more than last digits, so small blocks will do.
+        """Pairs of answers for rows among others that are alike in some way. This shows statistics of a batch, by more
+        than last digits, so small blocks will do.
         """
         small = predictor.resized(min(predictor.block, SMALLEST_BLOCK))
         size = max(SMALLEST_BLOCK, small.block)

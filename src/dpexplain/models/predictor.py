@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.public_random import PublicRandom
-from dpexplain.data.rows import Rows, even_size
+from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size
 from dpexplain.errors import ModelError
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ Integers = NDArray[np.int64]
 Call = Callable[[Any], Any]  # of a pandas DataFrame or a two-dimensional array
 
 SYNTHETIC = 128  # different public rows: filler, and what a model is checked on first
-SMALLEST_BLOCK, USUAL_BLOCK, LARGEST_BLOCK = 2**8, 2**12, 2**13
+SMALLEST_BLOCK, USUAL_BLOCK = 2**8, 2**12
 MOST_NUMBERS = 2**21  # in one block, unless it is of the smallest size
 
 
