@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpexplain.core.domain import Domain
 
 STEP = 256  # models answer a row alike in blocks of multiples of this
-LARGEST_BLOCK = 2**13  # rows in one call of a model; batches are whole numbers of blocks
+LARGEST_BLOCK = 2**14  # rows in one call of a model; batches are whole numbers of blocks
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ LAST_DIGITS = 100  # times as much is no matter of rounding
 SMALLER = (64, 16, 1)  # blocks that are tried where those of the usual size change last digits
 TRIED, CALLS = 2**10, 2**6  # synthetic rows for small blocks, unless they are so many calls
 POOR, ALIKE, COPIED = 8, 16, 3  # blocks with constant columns; different rows in each; blocks of copies of one row
-THREADS, ROUNDS, YIELDS = 3, 3, 100
+THREADS, ROUNDS, TOGETHER, YIELDS = 3, 2, 2**9, 100
 NOT_ROWWISE = (
     "a prediction must be a fixed function of its row; check for batch statistics and random draws "
     "(a model that computes in single precision should return float32)"
@@ -54,8 +54,9 @@ class Check:
         """The predictor, with its answers; one for smaller blocks where the last digits change in those it has."""
         for block in [predictor.block] if self.chosen else [predictor.block, *SMALLER]:
             predictor = predictor if block == predictor.block else predictor.resized(block)
-            predictor.answers, predictor.precision = self._first(predictor)
-            pairs = self._in_blocks(predictor) if block > 1 else self._one_by_one(predictor)
+            told, predictor.precision = self._first(predictor)
+            predictor.answers = told[:SYNTHETIC]
+            pairs = self._in_blocks(predictor, told) if block > 1 else self._one_by_one(predictor)
             if self._same(predictor, pairs):
                 self._same(predictor, self._among_few(predictor))
                 break
@@ -79,10 +80,12 @@ class Check:
 
     def same_as_before(self, predictor: Predictor) -> bool:
         """Whether a model that passed still answers the first synthetic rows as it did then, to the last bit."""
-        return np.array_equal(self._first(predictor)[0], predictor.answers)
+        return np.array_equal(self._first(predictor)[0][:SYNTHETIC], predictor.answers)
 
     def _first(self, predictor: Predictor) -> tuple[Floats, float]:
-        """The answers for the first synthetic rows and their precision; refused where there are none in the range."""
+        """The answers for the first synthetic rows, over and over to the end of a block, and their precision; refused
+        where there are none in the range.
+        """
         size = max(SYNTHETIC, predictor.block)
         try:
             told = predictor.told(_tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size))
@@ -109,25 +112,29 @@ class Check:
                 f"every prediction on synthetic rows lies outside output=({self.output.low:g}, {self.output.high:g}).",
                 hint="declare the range that the model's predictions really have",
             )
-        return answer[:SYNTHETIC], SINGLE if told[0].dtype in (np.float32, np.float16) else DOUBLE
+        return answer, SINGLE if told[0].dtype in (np.float32, np.float16) else DOUBLE
 
-    def _in_blocks(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
-        """Pairs of answers for the same rows: asked again, at other places, among other rows."""
+    def _in_blocks(self, predictor: Predictor, told: Floats) -> Iterator[tuple[str, Floats, Floats]]:
+        """Pairs of answers for the same rows, at other places and among other rows. Three blocks do, because each is
+        long: `told` repeats a few rows over and over; a second one mixes them, moved, with new rows; and a third one
+        has the new rows again, in reverse, among still others.
+        """
+        yield "at another place", np.resize(told[:SYNTHETIC], len(told)), told
         size = max(2 * SYNTHETIC, min(TRIED, CALLS * predictor.block), predictor.block)
-        here = np.arange(size)
+        size += size % 2  # odd blocks may be chosen
+        here, known = np.arange(size), np.resize(told[:SYNTHETIC], size)
+        moved, even = np.roll(here, 35), here % 2 == 0
         first = _tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size)
         other, _ = self._other(predictor.features, size)
 
-        def ask(rows: Rows) -> Floats:
-            return predictor.predict_at(predictor.inputs(rows), {})
+        def ask(mine: Rows, rest: Rows) -> Floats:
+            columns = {name: np.where(even, mine[name], rest[name]) for name in other.columns}
+            return predictor.predict_at(predictor.inputs(Rows(self.domain, columns, size)), {})
 
-        known = np.resize(predictor.answers, size)
-        yield "again", known, ask(first)
-        answers = ask(other)
-        for order in (np.roll(here, 1), np.roll(here, size // 2 + 7), here[::-1]):
-            yield "at another place", answers[order], ask(other.take(order))
-        mixed = {name: np.where(here % 2, other[name], first[name]) for name in other.columns}
-        yield "among other rows", np.where(here % 2, answers, known), ask(Rows(self.domain, mixed, size))
+        mixed = ask(first.take(moved), other)
+        yield "among other rows", known[moved][even], mixed[even]
+        back = here[::-1]  # what stood at an odd place comes to an even one
+        yield "in another order", mixed[back][even], ask(other.take(back), other.take(back))[even]
 
     def _among_few(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
         """Pairs of answers for rows among others that are alike in some way. This shows statistics of a batch, by more
@@ -221,7 +228,7 @@ def _tiled(rows: Rows, size: int) -> Rows:
 
 def _check_threads(predictor: Predictor, domain: Domain) -> None:
     """Refuse a model that mixes up threads: different rows at once, several times, against each by itself."""
-    small = predictor.resized(min(predictor.block, TRIED), around=_yielding)
+    small = predictor.resized(min(predictor.block, TOGETHER), around=_yielding)
     size = max(small.block, 16)
     inputs = [small.inputs(PublicRandom(2 + i).rows(domain, size)) for i in range(THREADS)]
     alone = [small.predict_at(one, {}) for one in inputs]

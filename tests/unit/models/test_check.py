@@ -24,7 +24,7 @@ counter = iter(range(10**9))
     ("rows", "columns", "block"),
     [
         (None, 5, 4096), (None, 1000, 2048), (2, 5, 256), (1023, 5, 256), (2047, 5, 256), (2048, 5, 512),
-        (20_190, 5, 4096), (65_535, 5, 8192), (10**9, 5, 8192), (10**9, 600, 2048), (10**9, 10**6, 256),
+        (20_190, 5, 4096), (65_535, 5, 8192), (10**9, 5, 16_384), (10**9, 600, 2048), (10**9, 10**6, 256),
     ],
 )  # fmt: skip
 def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
@@ -33,7 +33,7 @@ def test_the_size_of_blocks_follows_from_public_numbers(rows, columns, block):
 
 @pytest.mark.parametrize(
     ("rows", "block"),
-    [(2, 256), (300, 512), (1000, 1024), (10_000, 5_120), (20_190, 6_912), (60_000, 7_680), (10**6, 8_192)],
+    [(2, 256), (300, 512), (1000, 1024), (10_000, 10_240), (20_190, 10_240), (60_000, 15_104), (10**6, 16_384)],
 )
 def test_blocks_for_a_number_that_is_known_leave_little_to_fill_up(rows, block):
     assert block_for(rows, 5, exact=True) == block
