@@ -23,6 +23,8 @@ an observed value or the message of somebody else's exception that may quote one
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import ClassVar
 
 NOTHING_SPENT = "Nothing was spent."
@@ -114,3 +116,11 @@ class InternalError(DpexplainError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint="this is a bug in dpexplain: please report it", spent="")
+
+
+def warn(kind: type[UserWarning], text: str) -> None:
+    """Warn at the line of the caller's program, however many of our functions are in between."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dpexplain."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, kind, stacklevel=level)

@@ -5,13 +5,11 @@ Nobody is kept from doing it on purpose. An account that exists already opens as
 
 from __future__ import annotations
 
-import sys
 import unicodedata
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dpexplain.errors import BudgetWarning, InputError
+from dpexplain.errors import BudgetWarning, InputError, warn
 from dpexplain.ledger.events import SourceDeclared
 
 _relative: dict[str, Path] = {}  # where relative paths led in this process
@@ -35,7 +33,8 @@ def note_relative(database: str, path: Path, *, new: bool) -> None:
         return
     _relative[str(Path(database))] = path
     if new:
-        _warn(
+        warn(
+            BudgetWarning,
             f"a new ledger was made at {path}. Budgets spent in a ledger elsewhere do not count here. "
             "If you meant to go on in an earlier one, or to keep this one, write its absolute path."
         )
@@ -44,7 +43,8 @@ def note_relative(database: str, path: Path, *, new: bool) -> None:
 def warn_of_memory(account: str, source: SourceDeclared | None) -> None:
     known = {_form(account), "" if source is None else source.columns} - {""}
     if known & _in_memory:
-        _warn(
+        warn(
+            BudgetWarning,
             f'account "{account}", or one with the same columns, was opened before in another in-memory ledger of this '
             "program, and what was spent there is not counted here. Hand one "
             'dpx.open_ledger("sqlite:///:memory:") to both tables, or use a file.'
@@ -86,7 +86,8 @@ def check_source(
         )
     if alike:
         names = ", ".join(f'"{name}"' for name in alike)
-        _warn(
+        warn(
+            BudgetWarning,
             f'the new account "{account}" has the same columns as {names} of this ledger. If they hold the same '
             f"people, both budgets are spent on them. {advice.format(alike[0])}."
         )
@@ -96,11 +97,3 @@ def _form(name: str) -> str:
     """A name without what people do not see: blanks, case, forms of characters, selectors of their variants."""
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     return "".join(c for c in plain if not (c.isspace() or c == "\u034f" or "\ufe00" <= c <= "\ufe0f"))
-
-
-def _warn(text: str) -> None:
-    """Warn at the line of the caller's program, however many of our functions are in between."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dpexplain."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(text, BudgetWarning, stacklevel=level)

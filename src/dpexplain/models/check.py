@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
 from dpexplain.core.quiet import quiet
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
-from dpexplain.errors import ModelError, ModelWarning
+from dpexplain.errors import ModelError, ModelWarning, warn
 from dpexplain.models.predictor import SMALLEST_BLOCK, SYNTHETIC, Call, Floats, Integers, Predictor
 
 SINGLE, DOUBLE = 1e-6, 1e-9  # how far the same model may be from itself on another machine, in output ranges
@@ -197,17 +196,13 @@ class Check:
 
 
 def warn_slow(block: int) -> None:
-    """Warn of smaller blocks than usual, at the line of the caller's program."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("dpexplain."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(
+    """Warn of smaller blocks than usual."""
+    warn(
+        ModelWarning,
         "the last digits of the model's answer for a row depend on the rows that it is asked about together, so it is "
         f"asked about {f'{block} rows' if block > 1 else 'one row'} at a time, which is slow. It may be faster in one "
         f"thread (OMP_NUM_THREADS=1), or in blocks of another size: Model(block=...). With block={block} this is not "
         "shown.",
-        ModelWarning,
-        stacklevel=level,
     )
 
 
