@@ -81,6 +81,8 @@ class LedgerError(DpexplainError):
 class LedgerUnavailable(LedgerError):
     """The ledger is gone, locked or read-only."""
 
+    read_only = False  # whether it can be read all the same
+
 
 class LedgerCorrupt(LedgerError):
     """The ledger's file or its hash chain is damaged."""

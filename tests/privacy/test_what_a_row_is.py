@@ -180,11 +180,11 @@ def test_an_object_and_its_text_are_one_id_but_a_tuple_is_no_text() -> None:
 
     one = uuid.UUID(int=3)
     spelled = ids_of(
-        pd.DataFrame({"id": pd.Series([one, str(one), ("a",), "tuple:['id:a']", True, "True", 1], dtype=object)})
+        pd.DataFrame({"id": pd.Series([one, str(one), ("a",), "tuple:['id:a']", "1", "2", 1], dtype=object)})
     )
     assert spelled[0] == spelled[1]
     assert spelled[2] != spelled[3]
-    assert spelled[4] == spelled[5] != spelled[6]
+    assert spelled[4] == spelled[6] != spelled[5]
 
 
 def test_long_ids_with_one_missing_are_refused_and_not_merged() -> None:

@@ -63,26 +63,38 @@ def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
 
 
 def check_id_type(name: str, kind: pa.DataType | None) -> None:
-    """Refuse a type of ids that cannot tell people apart: a float is the nearest of many long whole numbers."""
-    if _stored_as(name, None, kind) == "number" and pa.types.is_floating(_inner(kind)):
+    """Refuse types of ids that cannot tell people apart: a float is the nearest of many long whole numbers, a truth value
+    one of several texts.
+    """
+    if _stored_as(name, None, kind) != "number":
+        return
+    if pa.types.is_floating(_inner(kind)):
         raise _merged(name)
+    if pa.types.is_boolean(_inner(kind)):
+        raise _no_ids(name, "truth values")
 
 
 def check_id_objects(name: str, values: Iterable[Any]) -> None:
     """Refuse a column of Python objects by the types in it, as Arrow's and pandas' own columns are refused by theirs:
     floats, which may have been long ids, and objects that we cannot spell. Neither may be dropped in silence.
     """
-    known = (str, bytes, int, np.integer, np.bool_, Decimal, UUID, date, type(None), type(pd.NA), type(pd.NaT))
+    known = (str, bytes, int, np.integer, Decimal, UUID, date, type(None), type(pd.NA), type(pd.NaT))
     for value in values:
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, float | np.floating):
                 if not np.isnan(part):
                     raise _merged(name)
+            elif isinstance(part, bool | np.bool_):
+                raise _no_ids(name, "truth values")
             elif not isinstance(part, known):
-                raise TableError(
-                    f"the ids in column {name!r} are Python objects of a kind that has no spelling.",
-                    hint=f"convert them to text: frame[{name!r}] = frame[{name!r}].map(str).astype('string')",
-                )
+                raise _no_ids(name, "Python objects of a kind that has no spelling")
+
+
+def _no_ids(name: str, what: str) -> TableError:
+    return TableError(
+        f"the ids in column {name!r} are {what}.",
+        hint=f"read or convert the column to text: frame[{name!r}] = frame[{name!r}].map(str).astype('string')",
+    )
 
 
 def _merged(name: str) -> TableError:
@@ -104,8 +116,10 @@ def _stored_as(name: str, column: Column | None, kind: pa.DataType | None) -> st
         return "number"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return "text"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_null(kind):
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "text"
+    if pa.types.is_null(kind):
+        return "object"  # nothing is known: of texts that all say "NA", Arrow makes this
     if pa.types.is_date32(kind) and isinstance(column, Categorical):
         return "object"  # Arrow makes dates of texts like 2020-01-01, and they are spelled so
     declared = "an id" if column is None else column.to_json()["type"]
@@ -234,7 +248,7 @@ def _spell(value: Any) -> str:
             return NO_ID  # written out it would fill the memory
         text = f"{value:f}"
         return _spell(text.rstrip("0").rstrip(".") if "." in text else text)
-    return f"id:{value}"  # whole numbers, truth values, UUID, Timestamp, date: as they are written
+    return f"id:{value}"  # whole numbers, UUID, Timestamp, date: as they are written
 
 
 # Arrow columns --------------------------------------------------------------------------------------------------------
@@ -269,6 +283,8 @@ def _distinct(raw: Any) -> tuple[Sequence[Any], NDArray[np.signedinteger[Any]]]:
         values = values.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())
     elif pa.types.is_string_view(kind):
         values = values.cast(pa.large_binary())
+    elif pa.types.is_date32(kind):  # Python has no years before 1 and after 9999
+        values = values.cast(pa.string())
     return values.to_pylist(), _positions(raw.indices)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 _DECIMAL = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)
 _TRUTHS = {"true": 1.0, "false": 0.0}
+_NAN = re.compile(r"[+-]?nan(\(.*\))?", re.ASCII)
 _MISSING = {
     "", "n/a", "na", "nan", "-nan", "nat", "none", "null", "<na>", "#na", "#n/a", "#n/a n/a", "1.#ind", "-1.#ind",
     "1.#qnan", "-1.#qnan",
@@ -50,4 +51,5 @@ def hexadecimal(text: str) -> int:
 
 def says_missing(text: str) -> bool:
     """Whether readers take a text for a missing value; some of them only where the other entries are numbers."""
-    return text.strip().lower() in _MISSING
+    word = text.strip().lower()
+    return word in _MISSING or _NAN.fullmatch(word) is not None

@@ -12,6 +12,7 @@ from pathlib import Path
 from dpexplain.errors import BudgetWarning, InputError, warn
 from dpexplain.ledger.events import SourceDeclared
 
+_UNSEEN = {*map(chr, range(0xFE00, 0xFE10)), *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0"}
 _relative: dict[str, Path] = {}  # where relative paths led in this process
 _in_memory: set[str] = set()  # names and columns of accounts in in-memory ledgers of this process
 
@@ -96,4 +97,4 @@ def check_source(
 def _form(name: str) -> str:
     """A name without what people do not see: blanks, case, forms of characters, selectors of their variants."""
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    return "".join(c for c in plain if not (c.isspace() or c == "\u034f" or "\ufe00" <= c <= "\ufe0f"))
+    return "".join(c for c in plain if not (c.isspace() or c in _UNSEEN or "\U000e0100" <= c <= "\U000e01ef"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from time import sleep
@@ -46,10 +45,14 @@ class LedgerAccount:
         with self.database.read() as connection:
             kept = self._declared(connection, identity)
         if kept is None:
-            with suppress(LedgerUnavailable), self.database.write() as connection:
-                chain, kept = Chain(connection), self._declared(connection, identity)  # another may have been quicker
-                if kept is None:  # not kept for whoever may only read: answered what is stored, refused all else
-                    chain.append(self.name, ModelDeclared(identity, answers))
+            try:
+                with self.database.write() as connection:
+                    chain, kept = Chain(connection), self._declared(connection, identity)  # another may be quicker
+                    if kept is None:
+                        chain.append(self.name, ModelDeclared(identity, answers))
+            except LedgerUnavailable as error:
+                if not error.read_only:  # else: answered what is stored, and refused all else
+                    raise
         return answers if kept is None else kept
 
     def _declared(self, connection: sa.Connection, identity: str) -> list[float] | None:

@@ -193,7 +193,9 @@ class Database:
             if codes & meant:
                 if trouble is _DAMAGED:
                     return damaged(f"{self.name} is not readable as a dpexplain ledger")
-                return LedgerUnavailable(f"{self.name} {trouble[0]}.", hint=trouble[1], spent=spent)
+                unavailable = LedgerUnavailable(f"{self.name} {trouble[0]}.", hint=trouble[1], spent=spent)
+                unavailable.read_only = trouble[0] == "is read-only"
+                return unavailable
         return InternalError(f"the database of the ledger refused a statement ({sorted(codes, key=str)}).")
 
 

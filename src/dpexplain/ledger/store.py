@@ -99,8 +99,8 @@ class Ledger:
         if not (agreed and _knows(state, source)):
             try:
                 self._declare(state, name, source, *wanted)
-            except LedgerUnavailable:
-                if not agreed:  # else whoever may only read is answered what is stored
+            except LedgerUnavailable as error:
+                if not (agreed and error.read_only):  # else whoever may only read is answered what is stored
                     raise
         return LedgerAccount(name, budget, neighbours, table_version, analyst, self._database)
 

@@ -56,8 +56,7 @@ class Check:
             told, predictor.precision = self._first(predictor)
             predictor.answers = told[:SYNTHETIC]
             pairs = self._in_blocks(predictor, told) if block > 1 else self._one_by_one(predictor)
-            if self._same(predictor, pairs):
-                self._same(predictor, self._among_few(predictor))
+            if self._same(predictor, pairs) and self._same(predictor, self._among_few(predictor)):
                 break
         else:
             raise self._unsteady(predictor.block)
@@ -136,8 +135,8 @@ class Check:
         yield "in another order", mixed[back][even], ask(other.take(back), other.take(back))[even]
 
     def _among_few(self, predictor: Predictor) -> Iterator[tuple[str, Floats, Floats]]:
-        """Pairs of answers for rows among others that are alike in some way. This shows statistics of a batch, by more
-        than last digits, so small blocks will do.
+        """Pairs of answers for rows among others that are alike in some way, which shows statistics of a batch. Whether
+        other rows matter shows in blocks of any size, so small ones will do.
         """
         small = predictor.resized(min(predictor.block, SMALLEST_BLOCK))
         size = max(SMALLEST_BLOCK, small.block)

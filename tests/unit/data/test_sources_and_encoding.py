@@ -375,7 +375,7 @@ def test_words_for_a_missing_value_are_categories_in_columns_of_texts_only():
     """Arrow makes nulls of "NA" among numbers and leaves it among texts; as the declared default both are the same."""
     school = dpx.Categorical(["1", "2", "NA"])
     check_type("school", school, pa.string())
-    for kind in (pa.int64(), None, pa.float64()):
+    for kind in (pa.int64(), None, pa.float64(), pa.null()):
         with pytest.raises(dpx.TableError, match="'NA', which readers take for a missing value unless") as refused:
             check_type("school", school, kind)
         assert "missing=" in refused.value.hint
@@ -398,6 +398,14 @@ def test_dates_are_categories_as_they_are_written():
     check_type("day", days, pa.date32())
     column = pa.array(["2020-01-02", None, "2020-01-01"]).cast(pa.date32())
     assert encode(days, column).tolist() == [1, 0, 0]
+    far = pa.array([-(2**31), 2**31 - 1], pa.int32()).cast(pa.date32())  # years that Python does not have
+    assert encode(days, far).tolist() == [0, 0]
+
+
+def test_truth_values_are_no_ids(make_table, frame):
+    """Readers make one of "true", "TRUE" and "1"."""
+    with pytest.raises(dpx.TableError, match="truth values"):
+        make_table(frame.assign(person=frame["age"] > 25), unit=dpx.Unit("person", 1), relation="add-remove")
 
 
 def test_single_precision_finds_the_category_that_was_meant():
@@ -405,12 +413,12 @@ def test_single_precision_finds_the_category_that_was_meant():
     assert encode(shares, pa.array([0.1, 0.2], pa.float32())).tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("odd", [7.0, np.float32(7), (1, 2.5), object(), [1], 1j])
+@pytest.mark.parametrize("odd", [7.0, np.float32(7), (1, 2.5), object(), [1], 1j, True, np.bool_(False)])
 def test_ids_that_are_floats_or_without_a_spelling_are_refused_among_objects(make_table, frame, odd):
     ids = pd.Series(["a", 1, None, np.nan, b"b"] * 80, dtype=object)
     assert make_table(frame.assign(person=ids), unit=dpx.Unit("person", 1), relation="add-remove").size is None
     ids.iloc[7] = odd
-    with pytest.raises(dpx.TableError, match="floating-point|has no spelling"):
+    with pytest.raises(dpx.TableError, match="floating-point|has no spelling|truth values"):
         make_table(frame.assign(person=ids), unit=dpx.Unit("person", 1), relation="add-remove")
 
 

@@ -199,3 +199,18 @@ def test_rows_on_which_a_model_fails_are_not_copied():
 
     assert dpx.Model(model, output=(0, 1)).checked(BATCH).block == 4096
     assert len(calls) < 1000  # copies of such a row would take two calls for each row of a block
+
+
+@pytest.mark.filterwarnings("ignore:the last digits of the model")
+def test_a_statistic_of_the_batch_that_shows_in_last_digits_only_leads_to_single_rows():
+    """Inputs rounded to a scale that is taken from the batch, in single precision: accepted one row at a time."""
+    domain = dpx.Domain({"hours": dpx.Numeric(0, 10, integer=True), "smoker": dpx.Categorical(["no", "yes"])})
+
+    def rounded(rows: pd.DataFrame) -> np.ndarray:
+        inputs = np.column_stack([rows["hours"] / 10, 3 * (rows["smoker"] == "yes")]).astype(np.float32)
+        scale = np.float32(np.abs(inputs).max() / 2047 + 1e-9)
+        return (np.rint(inputs / scale) * scale) @ np.array([0.2, 0.25], dtype=np.float32)
+
+    assert dpx.Model(rounded, output=(0, 1), version="1").checked(domain).block == 1
+    with pytest.raises(dpx.ModelError, match="last digits|not always the same"):
+        dpx.Model(rounded, output=(0, 1), version="1", block=256).checked(domain)
