@@ -63,8 +63,8 @@ def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
 
 
 def check_id_type(name: str, kind: pa.DataType | None) -> None:
-    """Refuse types of ids that cannot tell people apart: a float is the nearest of many long whole numbers, a truth value
-    one of several texts.
+    """Refuse types of ids that cannot tell people apart: a float is the nearest of many long whole numbers, and a truth
+    value is one of several texts.
     """
     if _stored_as(name, None, kind) != "number":
         return
