@@ -120,8 +120,6 @@ def _stored_as(name: str, column: Column | None, kind: pa.DataType | None) -> st
         return "text"
     if pa.types.is_null(kind):
         return "object"  # nothing is known: of texts that all say "NA", Arrow makes this
-    if pa.types.is_date32(kind) and isinstance(column, Categorical):
-        return "object"  # Arrow makes dates of texts like 2020-01-01, and they are spelled so
     declared = "an id" if column is None else column.to_json()["type"]
     raise TableError(
         f"column {name!r} is declared {declared}, but the table stores it as {kind}.",
@@ -283,8 +281,6 @@ def _distinct(raw: Any) -> tuple[Sequence[Any], NDArray[np.signedinteger[Any]]]:
         values = values.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary())
     elif pa.types.is_string_view(kind):
         values = values.cast(pa.large_binary())
-    elif pa.types.is_date32(kind):  # Python has no years before 1 and after 9999
-        values = values.cast(pa.string())
     return values.to_pylist(), _positions(raw.indices)
 
 

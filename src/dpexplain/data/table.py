@@ -128,8 +128,7 @@ class PrivateTable:
         predictor = model.checked(self.domain, rows=self.rows_hint, exact=self.size is not None)
         if model.versioned:
             title = f'the model "{model.name}", version "{model.version}",'
-            clipped = np.clip(predictor.answers, model.output.low, model.output.high)  # what explanations see of them
-            self.declare(title, model.identity, clipped, predictor.precision * model.output.width)
+            self.declare(title, model.identity, predictor.answers, predictor.precision * model.output.width)
         return predictor
 
     def declare(self, title: str, identity: JsonObject, answers: NDArray[Any], tolerance: float) -> None:

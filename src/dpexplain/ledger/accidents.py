@@ -1,6 +1,6 @@
 """Accidents that give the same people a second budget, noticed when a ledger or an account is made.
 
-Nobody is kept from doing it on purpose. An account that exists already opens as before, whatever its name and source.
+Nobody is kept from doing it on purpose. An account of an earlier version opens as before, whatever its name and source.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ def check_source(
     """Refuse an account over the files of another; warn of a new one, whose `first` source this is, over the same
     columns. What either account once said about the other counts.
     """
-    said = {account, *new.separate_from}.union(*(event.separate_from for name, event in declared if name == account))
+    mine = [event for name, event in declared if name == account]
+    if not (first or mine):  # opened by an earlier version, which declared no sources: it goes on as before
+        return
+    said = {account, *new.separate_from}.union(*(event.separate_from for event in mine))
     others = [(name, event) for name, event in declared if name not in said and account not in event.separate_from]
     same = [name for name, event in others if set(new.origin) & set(event.origin)]
     alike = sorted({name for name, event in others if first and event.columns == new.columns})

@@ -191,6 +191,16 @@ class TestSources:
         table(ledger, "patients", file, version="2")  # said by one is enough for both
         table(ledger, "others", file, version="3")
 
+    def test_accounts_of_an_earlier_version_over_one_file_both_open(self, ledger: Ledger, file: Path) -> None:
+        """They declared no sources; what both have stored must stay within reach."""
+        for name in ("a", "b"):
+            ledger.account(
+                name, budget=dpx.Budget(1), neighbours=table("sqlite:///:memory:").neighbours, table_version="1",
+                domain_digest=DOMAIN.digest,
+            )  # fmt: skip
+        assert table(ledger, "a", file).name == "a"
+        assert table(ledger, "b", file).name == "b"
+
     def test_the_same_columns(self, ledger: Ledger, file: Path) -> None:
         table(ledger, "patients", file)
         said = 'the new account "frame" has the same columns as "patients" .* separate_from=\\["patients"\\]'
