@@ -37,7 +37,7 @@ def note_relative(database: str, path: Path, *, new: bool) -> None:
         warn(
             BudgetWarning,
             f"a new ledger was made at {path}. Budgets spent in a ledger elsewhere do not count here. "
-            "If you meant to go on in an earlier one, or to keep this one, write its absolute path."
+            "If you meant to go on in an earlier one, or to keep this one, write its absolute path.",
         )
 
 
@@ -48,7 +48,7 @@ def warn_of_memory(account: str, source: SourceDeclared | None) -> None:
             BudgetWarning,
             f'account "{account}", or one with the same columns, was opened before in another in-memory ledger of this '
             "program, and what was spent there is not counted here. Hand one "
-            'dpx.open_ledger("sqlite:///:memory:") to both tables, or use a file.'
+            'dpx.open_ledger("sqlite:///:memory:") to both tables, or use a file.',
         )
     _in_memory.update(known)
 
@@ -93,7 +93,7 @@ def check_source(
         warn(
             BudgetWarning,
             f'the new account "{account}" has the same columns as {names} of this ledger. If they hold the same '
-            f"people, both budgets are spent on them. {advice.format(alike[0])}."
+            f"people, both budgets are spent on them. {advice.format(alike[0])}.",
         )
 
 
