@@ -6,9 +6,9 @@ do one of two things for a row: give a number, which is clipped to the public ra
 of the range and is told to nobody.
 
 Why no bound needs a tolerance. Every call of the model is about one public number of rows, B (`models.predictor`). A
-model that passed answers a row with the same bits at every place of such a block and in any company, so the answer is a
-function of the row alone. Adding, removing or replacing a row moves other rows to other places and changes their
-company, and with that nothing. What is left to believe is that the model does on private rows what it did on
+model that passed answers a row with the same bits at every place of such a block and among any other rows, so the
+answer is a function of the row alone. Adding, removing or replacing a row moves others to other places, beside other
+rows, and changes nothing by that. What is left to believe is that the model does on private rows what it did on
 synthetic ones. docs/decisions/0015-predictions-in-fixed-blocks.md says more.
 """
 

@@ -19,7 +19,7 @@ import scipy.special
 # but come wrapped in somebody's own class.
 THREAD_SAFE = {
     "sklearn": "a fitted estimator reads what it learned and writes nothing that it reads again",
-    "xgboost": "its documents promise it for trees, not for the linear booster",
+    "xgboost": "since 1.4 its documents promise it for trees, not for the linear booster",
 }
 HARMLESS = {"builtins", "numpy", "scipy", "pandas"}  # what fitted estimators hold: arrays, dtypes, ufuncs, splines
 PLAIN = (type(None), bool, int, float, complex, str, bytes, slice, range, np.generic, np.dtype)
