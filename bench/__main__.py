@@ -19,6 +19,7 @@ NAMES = {
     "clusters": "explanations of clusters: quality, epsilon needed, the paper's studies, DP k-means, speed (--part)",
     "influence": "QII and Shapley values: error against the paper's mechanism, its experiments, shap (--part)",
     "audit": "attacks on our own explanations: paper 004 again, table rows against the claim, every release (--part)",
+    "honesty": "coverage of every 95 % interval and forecasts against realised errors",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP over a large Parquet table",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",

@@ -58,6 +58,15 @@ def by_arrow(columns: Columns, folder: Path) -> pa.Table:
     return pa_csv.read_csv(io.BytesIO(text_of(columns).encode()))
 
 
+def by_arrow_to_pandas(columns: Columns, folder: Path) -> pd.DataFrame:
+    """Arrow knows dates and times of day, of which pandas makes Python objects."""
+    return by_arrow(columns, folder).to_pandas()
+
+
+def by_pandas_with_arrow(columns: Columns, folder: Path) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text_of(columns)), engine="pyarrow")
+
+
 def by_arrow_parquet(columns: Columns, folder: Path) -> str:
     path = folder / "arrow.parquet"
     pq.write_table(by_arrow(columns, folder), path, row_group_size=5)
@@ -83,6 +92,8 @@ READERS: dict[str, Reader] = {
     "Parquet of pandas": by_pandas_parquet,
     "polars": by_polars,
     "Arrow": by_arrow,
+    "Arrow to pandas": by_arrow_to_pandas,
+    "pandas with Arrow": by_pandas_with_arrow,
     "Parquet of Arrow": by_arrow_parquet,
     "record batches": by_batches,
     "CSV": by_csv,

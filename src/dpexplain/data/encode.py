@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -31,6 +31,8 @@ from dpexplain.core.domain import Categorical, Column, Numeric
 from dpexplain.data.spelling import hexadecimal, number_of, says_missing
 from dpexplain.errors import DomainError, TableError
 
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64, pd.Period, pd.Interval)
+LONGEST = 400  # digits of a Decimal that is an id
 RawColumn = Any  # a pyarrow Array or ChunkedArray, or a pandas Series of dtype object
 
 
@@ -74,11 +76,27 @@ def check_id_type(name: str, kind: pa.DataType | None) -> None:
         raise _no_ids(name, "truth values")
 
 
-def check_id_objects(name: str, values: Iterable[Any]) -> None:
+def check_objects(name: str, values: Iterable[Any]) -> None:
     """Refuse a column of Python objects by the types in it, as Arrow's and pandas' own columns are refused by theirs:
-    floats, which may have been long ids, and objects that we cannot spell. Neither may be dropped in silence.
+    dates and times, whose spelling is that of the reader which recognised them, and not of the entry.
     """
-    known = (str, bytes, int, np.integer, Decimal, UUID, date, type(None), type(pd.NA), type(pd.NaT))
+    kinds = set(map(type, values)) - {type(pd.NaT)}
+    times = sorted(kind.__name__ for kind in kinds if issubclass(kind, _TIMES))
+    if times:
+        raise TableError(
+            f"column {name!r} holds Python objects of type {times[0]}, which a reader made of texts.",
+            hint=f"read the column as text, for example pandas.read_csv(..., dtype={{{name!r}: 'string'}}), or write "
+            "each of them as text in one form before opening the table",
+        )
+
+
+def check_id_objects(name: str, values: Iterable[Any]) -> None:
+    """Refuse ids in a column of Python objects by the types in it: dates and times; floats, which may have been long
+    ids; and objects that we cannot spell. None of them may be dropped in silence.
+    """
+    known = (str, bytes, int, np.integer, Decimal, UUID, type(None), type(pd.NA), type(pd.NaT))
+    values = list(values)
+    check_objects(name, [part for value in values for part in (value if isinstance(value, tuple) else (value,))])
     for value in values:
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, float | np.floating):
@@ -101,7 +119,7 @@ def _merged(name: str) -> TableError:
     return TableError(
         f"the ids in column {name!r} are stored as floating-point numbers, which merge ids of many digits.",
         hint="one missing id is enough for pandas to do this: read the column as text, for example "
-        f"pandas.read_csv(..., dtype={{{name!r}: 'string'}}), or convert it to Int64 before ids get lost",
+        f"pandas.read_csv(..., dtype={{{name!r}: 'string'}}); what was merged cannot be told apart any more",
     )
 
 
@@ -242,11 +260,11 @@ def _spell(value: Any) -> str:
     if isinstance(value, float | np.floating) or _missing(value):
         return NO_ID
     if isinstance(value, Decimal):
-        if abs(value.adjusted()) > 400:
+        if abs(value.adjusted()) > LONGEST:
             return NO_ID  # written out it would fill the memory
         text = f"{value:f}"
         return _spell(text.rstrip("0").rstrip(".") if "." in text else text)
-    return f"id:{value}"  # whole numbers, UUID, Timestamp, date: as they are written
+    return f"id:{value}"  # whole numbers and UUID: as they are written
 
 
 # Arrow columns --------------------------------------------------------------------------------------------------------

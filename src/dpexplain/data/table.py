@@ -22,7 +22,7 @@ from dpexplain.core.release import Door, Gate
 from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Dealer, assignment_for, secret_order
-from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_type, encode, identifiers
+from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_objects, check_type, encode, identifiers
 from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size, rebatched
 from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
 from dpexplain.engine import map_sum
@@ -176,7 +176,9 @@ class PrivateTable:
         return bits.astype(np.float64) * 2.0**-53
 
     def gathered(self, gate: Gate, columns: Sequence[str], parts: int) -> tuple[Rows, NDArray[np.int64]]:
-        """All rows at once, in memory, with their parts; shuffled where they are dealt by position."""
+        """All rows at once, in memory, with their parts, in a secret order: dealt by position, the order decides the
+        parts; otherwise it only hides in which order a part's rows stood in the source.
+        """
         batches = list(self.dealt_rows(gate, columns, parts))
         kinds = {name: np.float64 if isinstance(self.domain[name], Numeric) else np.int32 for name in columns}
         joined = {
@@ -184,8 +186,9 @@ class PrivateTable:
             for name, kind in kinds.items()
         }
         part = np.concatenate([np.empty(0, dtype=np.int64), *(numbers for _, numbers in batches)])
-        rows = Rows(self.domain, joined, len(part))
-        return (rows.take(self.shuffle(rows.size)) if self.assignment is Assignment.POSITION else rows), part
+        order = self.shuffle(len(part))
+        rows = Rows(self.domain, joined, len(part)).take(order)
+        return rows, part if self.assignment is Assignment.POSITION else part[order]
 
     def shuffle(self, size: int) -> NDArray[np.int64]:
         """A secret order of all rows, drawn anew for each pass."""
@@ -239,9 +242,9 @@ class PrivateTable:
                 check_type(name, column, schema[name])
             for name in extra:
                 check_id_type(name, schema[name])
-        for name in (name for name in extra if types[name] is None):
+        for name in (name for name in dict.fromkeys(chain(self.domain, extra)) if types[name] is None):
             for _, raw in self._source.batches([name], BATCH_ROWS):
-                check_id_objects(name, raw[name])
+                (check_id_objects if name in extra else check_objects)(name, raw[name])
 
     def _public_size(self) -> int | None:
         """The number of rows where it is public. Under replace-one there must be two units: their number is public,

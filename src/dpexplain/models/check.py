@@ -32,6 +32,7 @@ SINGLE, DOUBLE = 1e-6, 1e-9  # how far the same model may be from itself on anot
 LAST_DIGITS = 100  # times as much is no matter of rounding
 SMALLER = (64, 16, 1)  # blocks that are tried where those of the usual size change last digits
 TRIED, CALLS = 2**10, 2**6  # synthetic rows for small blocks, unless they are so many calls
+USUAL = 0.2  # of the numbers in a synthetic column are ends, defaults and zero
 POOR, ALIKE, COPIED = 8, 16, 3  # blocks with constant columns; different rows in each; blocks of copies of one row
 THREADS, ROUNDS, TOGETHER, YIELDS = 3, 2, 2**9, 100
 NOT_ROWWISE = (
@@ -162,10 +163,16 @@ class Check:
     def _other(self, features: list[str], size: int) -> tuple[Rows, list[Integers]]:
         """More synthetic rows, and the places of those that have the same values in some columns.
 
-        Few columns are held near one end and then the other, one column at a time. Each of many is near the lower end
-        in three blocks, near the upper end in three and free in two, in a drawn order of its own.
+        A fifth of the numbers are those that private columns are full of: the ends, to which values are clipped, the
+        default of missing ones, and zero. Few columns are held near one end and then the other, one column at a time.
+        Each of many is near the lower end in three blocks, near the upper end in three and free in two, in a drawn
+        order of its own.
         """
         rows, draw = PublicRandom(1).rows(self.domain, size), PublicRandom(2).generator
+        for name in features:
+            if (usual := _usual(self.domain[name])).size:
+                often = draw.random(size) < USUAL
+                rows[name][often] = draw.choice(usual, int(often.sum()))
         few = 2 * len(features) <= POOR
         alike = [np.arange(i * ALIKE, (i + 1) * ALIKE) for i in range(2 * len(features) if few else POOR)]
         for j, name in enumerate(features):
@@ -211,6 +218,13 @@ def _near(column: Numeric | Categorical, *, upper: bool) -> float:
         return len(column.categories) - 1 if upper else 0
     share = 0.9 if upper else 0.1
     return float(column.clean(np.array((1 - share) * column.low + share * column.high)))
+
+
+def _usual(column: Numeric | Categorical) -> Floats:
+    """Numbers that cleaning makes of many values, and zero."""
+    if isinstance(column, Categorical):
+        return np.empty(0)
+    return np.unique(column.clean(np.array([column.low, column.high, np.nan, 0.0])))
 
 
 def _tiled(rows: Rows, size: int) -> Rows:

@@ -14,6 +14,7 @@ synthetic ones. docs/decisions/0015-predictions-in-fixed-blocks.md says more.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -78,15 +79,31 @@ class Model:
         ):
             raise ModelError(f"block must be a whole number from 1 to {LARGEST_CHOSEN_BLOCK}; got {block!r}.")
         self.name, self.versioned, self.block = name, version is not None, block
-        self.version = _unversioned() if version is None else str(version)
+        self.version = str(version)
         self.original, self.label = model, label
         self.thread_safe = estimator and safe_by_default(model) if thread_safe is None else thread_safe
-        self._call = _predict_function(model, label) if estimator else _plain_function(model, label)
         fitted = getattr(model, "feature_names_in_", None)
         self._features = list(map(str, fitted)) if features is None and fitted is not None else features
         self._as_array = (estimator and fitted is None) if as_array is None else as_array
-        self._passed: dict[tuple[str, int], Predictor] = {}  # by domain and size of blocks
         self._warned = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin without any memory. A copy, or another process, may fit its estimator by itself: without a version of
+        the caller's it is another model from now on.
+        """
+        estimator = hasattr(self.original, "predict")
+        self._call = (_predict_function if estimator else _plain_function)(self.original, self.label)
+        self._passed: dict[tuple[str, int], Predictor] = {}  # by domain and size of blocks
+        self._process = os.getpid()
+        self.version = self.version if self.versioned else _unversioned()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_call", "_passed")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
 
     @property
     def identity(self) -> JsonObject:
@@ -121,6 +138,8 @@ class Model:
         the first rows are always asked again: an estimator may have been fitted anew. It has been if one answer is
         another one: by a bit in blocks of the same size, by more than last digits in those of another size.
         """
+        if self._process != os.getpid():
+            self._begin()
         features = self.features(domain)
         block = self.block
         if block is None:

@@ -27,7 +27,7 @@ BATCH_ROWS = 2**14
 
 @dataclass(frozen=True)
 class Dealt:
-    """All rows, those of part 0 first, in the order of the table within a part."""
+    """All rows, those of part 0 first; within a part in the secret order in which they were gathered."""
 
     rows: Rows
     part: Integers  # of each row, in increasing order
@@ -59,9 +59,7 @@ class Dealt:
         return sums
 
     def shuffled(self) -> Integers:
-        """The rows of each part in an order that is drawn once for all tables: where a row comes in it is decided by
-        its place in its part alone, so a table that is sorted by some column does no harm.
-        """
+        """The rows of each part in an order that is drawn once for all tables, by their places in the part."""
         place = np.arange(self.rows.size) - self.starts[self.part]
         draws = PublicRandom(0).generator.random(int(place.max(initial=-1)) + 1)  # longer parts go on drawing
         return np.lexsort((draws[place], self.part)).astype(np.int64)

@@ -171,6 +171,8 @@ def one_column(rows: pd.DataFrame, name: str) -> np.ndarray:
         lambda rows: rows["x"] * (rows["state"] == "TX").any(),
         lambda rows: rows["x"] * len(set(rows["state"])) / 3,
         lambda rows: rows["x"] - rows["flag"].min(),
+        lambda rows: rows["x"].replace(0.0, np.nan).fillna(rows["x"].mean()),
+        lambda rows: rows["x"].where(rows["x"] < 1, rows["x"].median()),
     ],
 )
 def test_what_is_computed_from_a_whole_batch_is_found(model, block):

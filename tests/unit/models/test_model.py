@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +15,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import dpexplain as dpx
 from dpexplain.data import PublicRandom
 from dpexplain.data.rows import Rows
-from examples import score
+from examples import DOMAIN, score
 
 NUMBERS = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Categorical([0, 5])})
 
@@ -134,6 +138,42 @@ def test_without_a_version_every_model_is_a_new_one(make_table, frame):
     assert not second.receipt.replayed
     assert again.receipt.replayed
     assert table.ledger.statement(table.name).spent.amount == 2
+
+
+def test_a_copy_of_a_model_without_a_version_is_another_one(make_table, frame):
+    """Its estimator may be fitted by itself, and then the first one's curve would be the answer for it."""
+    table, line = make_table(frame), LinearRegression().fit(frame[["age"]], frame["age"] / 30)
+    model = dpx.Model(line, output=(0, 1))
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), copy.copy(model)]
+    first = dpx.partial_dependence(table, model, "age", epsilon=0.5)
+    for other in copies:
+        if other.original is not line:
+            other.original.fit(frame[["age"]], 1 - frame["age"] / 30)
+        curve = dpx.partial_dependence(table, other, "age", epsilon=0.5)
+        assert not curve.receipt.replayed
+        slope = curve.raw[-1] - curve.raw[0]
+        assert (slope > 0) == (other.original is line), "it explains its own estimator"
+    assert dpx.partial_dependence(table, model, "age", epsilon=0.5).receipt.replayed
+    named = dpx.Model(line, output=(0, 1), version="1")
+    assert pickle.loads(pickle.dumps(named)).identity == named.identity
+    assert first.raw[-1] > first.raw[0]
+
+
+def test_another_process_has_another_model_unless_it_has_a_version():
+    model, named = dpx.Model(score, output=(0, 1)), dpx.Model(score, output=(0, 1), version="1")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        for one in (model, named):
+            one.checked(DOMAIN)
+        os.write(writer, f"{model.version} {named.version}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    version, same = os.read(reader, 1000).decode().split()
+    for one in (model, named):
+        one.checked(DOMAIN)
+    assert version != model.version
+    assert same == named.version == "1"
 
 
 def test_an_output_range_that_was_read_from_predictions_is_refused():
