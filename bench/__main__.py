@@ -21,6 +21,7 @@ NAMES = {
     "audit": "attacks on our own explanations: paper 004 again, table rows against the claim, every release (--part)",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP over a large Parquet table",
+    "ledger": "time of a reservation in a long history against a short one, SQLite and PostgreSQL",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
 }
 
