@@ -43,7 +43,7 @@ def open_account(url: str) -> LedgerAccount:
 def step(account: LedgerAccount, number: int) -> float:
     """One release of a request that is new; seconds it took in the ledger."""
     request = {"explainer": "bench", "spec": {"number": number, "grid": list(range(40))}}
-    ask = Ask(digest(request), "bench", request, pure(0.001))
+    ask = Ask("bench", request, digest(request), pure(0.001))
     payload = {"parts": {"sums": {"values": list(range(50))}}}
     start = time.perf_counter()
     account.find(ask.request_id)
@@ -98,7 +98,7 @@ class Server:
     """A PostgreSQL server from PyPI, with its usual care for the disk."""
 
     def __init__(self, folder: str) -> None:
-        import warnings
+        import warnings  # it complains about a missing XDG_RUNTIME_DIR when imported
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
