@@ -179,8 +179,7 @@ def from_body(kind: str, version: int, body: str) -> Known | Unknown:
         unsaid = {"spent"} if version < cls.version else set()
         if set(values) != {field.name for field in fields(cls)} - unsaid:
             raise KeyError
-        read = {name: _READERS.get(name, _only(str))(value) for name, value in values.items()}
-        return cls(**read, **dict.fromkeys(unsaid))
+        return cls(**{name: _READERS.get(name, _only(str))(value) for name, value in values.items()})
     except (KeyError, TypeError, ValueError, ArithmeticError, InternalError):
         # whatever the wrong text makes of our constructors, it is the text that is wrong
         raise damaged(f'an event "{kind}" cannot be read') from None

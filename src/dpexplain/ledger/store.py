@@ -119,7 +119,7 @@ class Ledger:
             if new:
                 check_form("account", name, connection.scalars(sa.select(events.c.account).distinct()))
                 if self._database.in_memory:
-                    warn_of_memory(name, source)
+                    warn_of_memory(name, source, self._database)
             if source is not None and unknown:
                 known = [(r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind)]
                 check_source(name, source, [(o, e) for o, e in known if isinstance(e, SourceDeclared)], first=new)
