@@ -22,6 +22,7 @@ NAMES = {
     "honesty": "coverage of every 95 % interval and forecasts against realised errors",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP over a large Parquet table",
+    "ledger": "time of a reservation in a long history against a short one, SQLite and PostgreSQL",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
 }
 

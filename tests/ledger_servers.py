@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import sqlite3
 import tempfile
@@ -9,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 
@@ -18,6 +20,7 @@ from dpexplain.core.canonical import digest
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.ledger import Ledger, LedgerAccount
 from dpexplain.ledger.chain import Chain
+from dpexplain.ledger.events import KINDS
 
 
 class Server:
@@ -110,3 +113,15 @@ def open_adult(ledger: Ledger, **changes: Any) -> LedgerAccount:
 def make_ask(cost: Cost | float, label: str = "partial dependence of age") -> Ask:
     request = {"label": label}
     return Ask(label, request, digest(request), cost if isinstance(cost, Cost) else pure(cost))
+
+
+def append_later_kind(ledger: Ledger, account: str, version: int = 1, kind: str = "from-the-future") -> None:
+    """Write an event of a dpexplain that does not exist yet."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Later:
+        note: str
+
+    Later.kind, Later.version = kind, version  # type: ignore[attr-defined]
+    with patch.dict(KINDS, {(kind, version): Later}):  # the later dpexplain knows it
+        append(ledger, account, Later("?"))

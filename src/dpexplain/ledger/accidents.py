@@ -8,13 +8,15 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+from weakref import ReferenceType, ref
 
 from dpexplain.errors import BudgetWarning, InputError, warn
 from dpexplain.ledger.events import SourceDeclared
 
-_UNSEEN = {*map(chr, range(0xFE00, 0xFE10)), *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0"}
+_UNSEEN = {*map(chr, range(0xFE00, 0xFE10)), *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4"}
 _relative: dict[str, Path] = {}  # where relative paths led in this process
-_in_memory: set[str] = set()  # names and columns of accounts in in-memory ledgers of this process
+_in_memory: dict[str, ReferenceType[Any]] = {}  # names and columns of accounts, and their in-memory ledger
 
 
 def check_relative(database: str, path: Path) -> None:
@@ -41,16 +43,16 @@ def note_relative(database: str, path: Path, *, new: bool) -> None:
         )
 
 
-def warn_of_memory(account: str, source: SourceDeclared | None) -> None:
+def warn_of_memory(account: str, source: SourceDeclared | None, database: Any) -> None:
     known = {_form(account), "" if source is None else source.columns} - {""}
-    if known & _in_memory:
+    if any(_in_memory[one]() is not database for one in known & set(_in_memory)):
         warn(
             BudgetWarning,
             f'account "{account}", or one with the same columns, was opened before in another in-memory ledger of this '
             "program, and what was spent there is not counted here. Hand one "
             'dpx.open_ledger("sqlite:///:memory:") to both tables, or use a file.',
         )
-    _in_memory.update(known)
+    _in_memory.update(dict.fromkeys(known, ref(database)))
 
 
 def check_form(what: str, name: str | None, known: Iterable[str | None]) -> None:
@@ -72,11 +74,11 @@ def check_source(
     """Refuse an account over the files of another; warn of a new one, whose `first` source this is, over the same
     columns. What either account once said about the other counts.
     """
-    mine = [event for name, event in declared if name == account]
-    if not (first or mine):  # opened by an earlier version, which declared no sources: it goes on as before
+    if not (first or any(name == account for name, _ in declared)):  # opened by an earlier version, without sources
         return
-    said = {account, *new.separate_from}.union(*(event.separate_from for event in mine))
-    others = [(name, event) for name, event in declared if name not in said and account not in event.separate_from]
+    said = {(name, other) for name, event in [*declared, (account, new)] for other in event.separate_from}
+    apart = {account, *(one for pair in said if account in pair for one in pair)}
+    others = [(name, event) for name, event in declared if name not in apart]
     same = [name for name, event in others if set(new.origin) & set(event.origin)]
     alike = sorted({name for name, event in others if first and event.columns == new.columns})
     advice = (

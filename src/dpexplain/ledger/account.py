@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from time import sleep
@@ -24,7 +25,7 @@ from dpexplain.errors import BudgetError, InternalError, LedgerError, LedgerUnav
 from dpexplain.ledger.chain import Chain, Record, records
 from dpexplain.ledger.database import Database, events, releases
 from dpexplain.ledger.events import Committed, ModelDeclared, Reserved, damaged
-from dpexplain.ledger.state import AccountState, replay
+from dpexplain.ledger.state import AccountState, current, spent_of
 
 BACKOFF = (0.1, 0.3, 1.0, 3.0)  # seconds between the tries to record a release that is already paid for
 
@@ -56,16 +57,14 @@ class LedgerAccount:
         return answers if kept is None else kept
 
     def _declared(self, connection: sa.Connection, identity: str) -> list[float] | None:
-        mentions = events.c.body.contains(canonical_json(identity), autoescape=True)
-        declared = (r.event() for r in records(connection, events.c.account == self.name, mentions))
-        return next((e.answers for e in declared if isinstance(e, ModelDeclared) and e.identity == identity), None)
+        declared = (record.event() for record in self._records(connection, identity=identity))
+        return next((event.answers for event in declared if isinstance(event, ModelDeclared)), None)
 
     def find(self, request_id: str) -> Stored | None:
         """The latest committed release of an identical request, if there is one. Costs nothing."""
         with self.database.read() as connection:
-            reserved, committed = self._about(connection, request_id)
-            asked = {name for name, (_, event) in reserved.items() if event.request_id == request_id}
-            same = [(r, e) for r, e in committed if e.request_id == request_id and e.reservation in asked]
+            reserved, committed = self._about(connection, request_id=request_id)
+            same = [(record, event) for record, event in committed if event.reservation in reserved]
             if not same:
                 return None
             record, event = same[-1]
@@ -76,23 +75,16 @@ class LedgerAccount:
         """Take `ask.cost` from the budget, durably, and return the reservation's id; or raise BudgetError."""
         with self.database.write() as connection:
             chain = Chain(connection)
-            state = replay(connection, self.name)
+            state = current(connection, self.name)
             state.check_open()
             state.check_analyst(self.analyst)
             if not ask.cost <= state.left(self.analyst):
                 raise too_dear(ask, state, self.analyst)
             # the head never repeats, so neither does this id
             reservation = digest({"after": chain.head.hash, "request_id": ask.request_id})[:32]
-            event = Reserved(
-                reservation=reservation,
-                request_id=ask.request_id,
-                label=ask.label,
-                request=ask.request,
-                cost=ask.cost,
-                analyst=self.analyst,
-                table_version=self.table_version,
-            )
-            chain.append(self.name, event)
+            spent = spent_of(state.spend(self.analyst, ask.cost.amount))
+            asked = ask.request_id, ask.label, ask.request, ask.cost, self.analyst, self.table_version
+            chain.append(self.name, Reserved(reservation, *asked, spent))
         return reservation
 
     def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
@@ -119,29 +111,34 @@ class LedgerAccount:
         payload_hash = hashlib.sha256(text.encode("ascii")).hexdigest()
         with self.database.write() as connection:
             chain = Chain(connection)
-            reserved, committed = self._about(connection, reservation)
+            reserved, committed = self._about(connection, reservation=reservation)
             for record, event in committed:
-                if event.reservation == reservation:
-                    if (event.payload_hash, event.charged) != (payload_hash, charged):
-                        raise InternalError("a reservation was used for a second release")
-                    return entry_of(record, event)
+                if (event.payload_hash, event.charged) != (payload_hash, charged):
+                    raise InternalError("a reservation was used for a second release")
+                return entry_of(record, event)
             if reservation not in reserved:
                 raise InternalError("a release was made without a reservation")
             asked, paid = reserved[reservation]
             if not charged <= paid.cost:
                 raise InternalError("a release was charged more than was reserved for it")
-            event = Committed(reservation, paid.request_id, payload_hash, charged)
+            state = current(connection, self.name)
+            spent = spent_of(state.spend(paid.analyst, charged.amount - paid.cost.amount))
+            event = Committed(reservation, paid.request_id, payload_hash, charged, spent)
             connection.execute(releases.insert().values(reservation=reservation, payload=text))
             return entry_of(chain.append(self.name, event, at=asked.at), event)
 
     def _about(
-        self, connection: sa.Connection, identifier: str
+        self, connection: sa.Connection, **wanted: str
     ) -> tuple[dict[str, tuple[Record, Reserved]], list[tuple[Record, Committed]]]:
-        """The events of this account that mention `identifier`, found without decoding the others."""
-        mentions = events.c.body.contains(canonical_json(identifier), autoescape=True)
-        found = [(r, r.event()) for r in records(connection, events.c.account == self.name, mentions)]
+        """The reservations and releases of this account with this reservation or request."""
+        found = [(record, record.event()) for record in self._records(connection, **wanted)]
         reserved = {event.reservation: (record, event) for record, event in found if isinstance(event, Reserved)}
         return reserved, [(record, event) for record, event in found if isinstance(event, Committed)]
+
+    def _records(self, connection: sa.Connection, **wanted: str) -> Iterator[Record]:
+        """The events of this account whose body has this value in this field, by the index of the field."""
+        ((name, value),) = wanted.items()
+        return records(connection, events.c.account == self.name, self.database.body_field(name) == value)
 
 
 def load_payload(connection: sa.Connection, event: Committed) -> JsonObject:
@@ -158,15 +155,8 @@ def check_payload(text: object, event: Committed) -> str:
 
 
 def entry_of(record: Record, event: Committed) -> Entry:
-    return Entry(
-        account=record.account,
-        reservation=event.reservation,
-        sequence=record.seq,
-        event_hash=record.hash,
-        payload_hash=event.payload_hash,
-        committed_at=record.at,
-        charged=event.charged,
-    )
+    place = record.account, event.reservation, record.seq, record.hash
+    return Entry(*place, event.payload_hash, record.at, event.charged)
 
 
 def too_dear(ask: Ask, state: AccountState, analyst: str | None) -> BudgetError:

@@ -48,9 +48,11 @@ class Head(NamedTuple):
 GENESIS = Head(0, "0" * 64)
 
 
-def records(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Iterator[Record]:
-    """The matching events in order, as they are written; their hashes are not checked here."""
-    for row in connection.execute(sa.select(events).where(*where).order_by(events.c.seq)):
+def records(connection: sa.Connection, *where: sa.ColumnElement[bool], last: bool = False) -> Iterator[Record]:
+    """The matching events in order, or the last of them, as they are written; their hashes are not checked here."""
+    query = sa.select(events).where(*where)
+    query = query.order_by(events.c.seq.desc()).limit(1) if last else query.order_by(events.c.seq)
+    for row in connection.execute(query):
         yield _record(row)
 
 
@@ -66,8 +68,7 @@ def read_head(connection: sa.Connection, *, lock: bool = False) -> Head:
     """The head, checked against the last event. With `lock`, other writers wait until we end."""
     query = sa.select(head.c.seq, head.c.hash)
     heads = connection.execute(query.with_for_update() if lock else query).all()
-    last = connection.execute(sa.select(events).order_by(events.c.seq.desc()).limit(1)).one_or_none()
-    end = GENESIS if last is None else Head(last.seq, _record(last).true_hash())
+    end = next((Head(record.seq, record.true_hash()) for record in records(connection, last=True)), GENESIS)
     if [tuple(row) for row in heads] != [end]:
         raise damaged(f"its head is not its last event, number {end.seq}")
     return end

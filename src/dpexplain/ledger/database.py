@@ -33,7 +33,7 @@ from dpexplain.ledger.accidents import check_relative, note_relative
 from dpexplain.ledger.events import damaged
 
 FORMAT = 1  # of the tables below; a ledger of a later format is refused
-_FORMAT_KEY = "dpexplain-ledger-format"
+_FORMAT_KEY, _INDEX_KEY = "dpexplain-ledger-format", "dpexplain-ledger-indexes"
 UNKNOWN_SPENT = (
     "The ledger broke off while it was writing: it is unknown whether the amount was recorded as spent. "
     "Look at `dpexplain budget` before you ask again."
@@ -62,6 +62,10 @@ events = sa.Table(
 # Released values may be large, so they are kept apart: adding up costs does not read them.
 releases = sa.Table("releases", metadata, _column("reservation", key=True), _column("payload", sa.Text))
 head = sa.Table("head", metadata, _column("seq", sa.Integer), _column("hash"))  # one row
+
+# Events are looked up by fields of their body: by expressions, so that a ledger of an earlier version has them too.
+_FIELD = {"sqlite": "json_extract(body, '$.{}')", "postgresql": "(body::json ->> '{}')"}
+_FIELDS = "request_id", "reservation", "identity"
 
 _REFUSE = "'the ledger is append-only'"
 _TRIGGERS = {
@@ -144,14 +148,37 @@ class Database:
         except DBAPIError as error:
             raise self._explain(error, spent) from None
 
+    def body_field(self, name: str) -> sa.ColumnElement[str]:
+        """One field of the body of an event."""
+        return sa.literal_column(_FIELD[self.dialect].format(name))
+
+    def make_indexes(self) -> None:
+        """Make the indexes that an earlier version did not have; whoever may only read is slower, and no worse off."""
+        made = sa.select(meta.c.value).where(meta.c.key == _INDEX_KEY)
+        with self.read() as connection:
+            if connection.scalar(made) is not None:
+                return
+        wanted = {"kind": "kind, version"} | {name: _FIELD[self.dialect].format(name) for name in _FIELDS}
+        with suppress(LedgerUnavailable), self._alone() as connection:
+            if connection.scalar(made) is None:
+                for name, columns in wanted.items():
+                    connection.exec_driver_sql(f"CREATE INDEX events_of_{name} ON events (account, {columns})")
+                connection.execute(meta.insert().values(key=_INDEX_KEY, value="1"))
+
     def close(self) -> None:
         self._writer.dispose()
 
-    def create_tables(self) -> None:
-        """Make the tables, unless another process did it first."""
+    @contextmanager
+    def _alone(self) -> Iterator[sa.Connection]:
+        """A write transaction that changes tables: one process at a time."""
         with self.write() as connection:
             if self.dialect == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(0x6470657870)))  # "dpexp"
+            yield connection
+
+    def create_tables(self) -> None:
+        """Make the tables, unless another process did it first."""
+        with self._alone() as connection:
             present = set(sa.inspect(connection).get_table_names())
             if "meta" in present:
                 return
@@ -216,6 +243,7 @@ def open_database(url: str | Path, *, timeout: float, create: bool) -> Database:
     else:
         raise InputError("a ledger is kept in SQLite or in PostgreSQL.", hint=examples)
     database.check_format()
+    database.make_indexes()
     return database
 
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_args
 
 from dpexplain.core.budget import Budget, Cost
-from dpexplain.core.canonical import JsonObject, canonical_json
+from dpexplain.core.canonical import JsonObject, canonical_json, fraction_text, parse_fraction
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import InternalError, LedgerCorrupt
+
+Spent = tuple[tuple[str | None, str], ...]  # for each analyst an amount as text; None: nobody was named
 
 
 class Event:
@@ -73,9 +75,14 @@ class AnalystLimited(Event):
 
 @dataclass(frozen=True)
 class Reserved(Event):
-    """A price, taken before the data is read. Without a Committed it stays spent in full."""
+    """A price, taken before the data is read. Without a Committed it stays spent in full.
+
+    `spent` is what the events of the account up to this one add up to. Version 1 did not say it, and sums of very long
+    fractions are not written down.
+    """
 
     kind: ClassVar[str] = "reserved"
+    version: ClassVar[int] = 2
     reservation: str
     request_id: str
     label: str
@@ -83,17 +90,20 @@ class Reserved(Event):
     cost: Cost
     analyst: str | None
     table_version: str
+    spent: Spent | None = None
 
 
 @dataclass(frozen=True)
 class Committed(Event):
-    """The digest of the released values, and what they cost in the end."""
+    """The digest of the released values, what they cost in the end, and `spent` as in Reserved."""
 
     kind: ClassVar[str] = "committed"
+    version: ClassVar[int] = 2
     reservation: str
     request_id: str
     payload_hash: str
     charged: Cost
+    spent: Spent | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,10 @@ class Unknown:
 Known = (
     AccountOpened | TableDeclared | SourceDeclared | ModelDeclared | AnalystLimited | Reserved | Committed | NonPrivate
 )
-KINDS: Mapping[tuple[str, int], type[Known]] = {(cls.kind, cls.version): cls for cls in get_args(Known)}
+KINDS: Mapping[tuple[str, int], type[Known]] = {
+    (cls.kind, version): cls for cls in get_args(Known) for version in range(1, cls.version + 1)
+}
+SPENDING = [(cls.kind, version) for (_, version), cls in KINDS.items() if cls in (Reserved, Committed)]
 
 
 def _only(*kinds: type) -> Callable[[Any], Any]:
@@ -131,6 +144,12 @@ def _numbers(value: Any) -> list[float]:
     return [float(_only(float, int)(one)) for one in _only(list)(value)]
 
 
+def _spent(value: Any) -> Spent | None:
+    if value is None:
+        return None
+    return tuple((_only(str, type(None))(who), fraction_text(parse_fraction(n))) for who, n in _only(list)(value))
+
+
 # how to read a field, by its name; the others are text
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "budget": Budget.from_json,
@@ -140,6 +159,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "analyst": _only(str, type(None)),
     **dict.fromkeys(("origin", "separate_from"), lambda texts: tuple(map(_only(str), _only(list)(texts)))),
     "answers": _numbers,
+    "spent": _spent,
 }
 
 
@@ -156,7 +176,8 @@ def from_body(kind: str, version: int, body: str) -> Known | Unknown:
         return Unknown(kind, version)
     try:
         values = json.loads(body)
-        if set(values) != {field.name for field in fields(cls)}:
+        unsaid = {"spent"} if version < cls.version else set()
+        if set(values) != {field.name for field in fields(cls)} - unsaid:
             raise KeyError
         return cls(**{name: _READERS.get(name, _only(str))(value) for name, value in values.items()})
     except (KeyError, TypeError, ValueError, ArithmeticError, InternalError):

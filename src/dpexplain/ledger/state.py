@@ -1,25 +1,28 @@
 """What the events of one account add up to, applied in the order in which they were written.
 
-`reserve`, statements and verification share this one replay, so they cannot disagree. It raises LedgerCorrupt
-when events contradict each other: a commit without its reservation, more charged than was reserved, more
-reserved than was left.
+Statements and verification share this one replay. It raises LedgerCorrupt when events contradict each other: a commit
+without its reservation, more charged than was reserved, more reserved than was left, other totals than the events
+before it add up to. Spending goes on from the totals in the account's last event (`current`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import sqlalchemy as sa
 
 from dpexplain.core.budget import Budget, Cost
+from dpexplain.core.canonical import fraction_text, parse_fraction
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import BudgetError, InputError, InternalError, LedgerTooNew
 from dpexplain.ledger.accidents import check_form
 from dpexplain.ledger.chain import Record, records
 from dpexplain.ledger.database import events
 from dpexplain.ledger.events import (
+    SPENDING,
     AccountOpened,
     AnalystLimited,
     Committed,
@@ -27,11 +30,13 @@ from dpexplain.ledger.events import (
     ModelDeclared,
     Reserved,
     SourceDeclared,
+    Spent,
     TableDeclared,
     Unknown,
     damaged,
 )
 
+LONGEST = 2_000  # characters of an amount in an event; longer sums are found by replay
 RELEASED, LOST = "released", "spent, nothing released"
 
 
@@ -127,20 +132,10 @@ class AccountState:
                 return ""
             case Reserved():
                 fits = event.reservation not in self.rows and event.cost <= self.left(event.analyst)
-                self.rows[event.reservation] = Row(
-                    sequence=record.seq,
-                    at=record.at,
-                    status=LOST,
-                    cost=event.cost,
-                    charged=event.cost,
-                    label=event.label,
-                    analyst=event.analyst,
-                    table_version=event.table_version,
-                    reservation=event.reservation,
-                    request_id=event.request_id,
-                )
-                self._spend(event.analyst, event.cost.amount)
-                return "" if fits else "reserves more than is left"
+                asked = event.label, event.analyst, event.table_version, event.reservation, event.request_id
+                self.rows[event.reservation] = Row(record.seq, record.at, LOST, event.cost, event.cost, *asked)
+                self.amounts = self.spend(event.analyst, event.cost.amount)
+                return self._totals(event) if fits else "reserves more than is left"
             case Committed():
                 row = self.rows.get(event.reservation)
                 if row is None or (row.status, row.request_id) != (LOST, event.request_id):
@@ -148,14 +143,19 @@ class AccountState:
                 self.rows[event.reservation] = replace(
                     row, sequence=record.seq, at=record.at, status=RELEASED, charged=event.charged
                 )
-                self._spend(row.analyst, event.charged.amount - row.cost.amount)
-                return "" if event.charged <= row.cost else "charges more than was reserved"
+                self.amounts = self.spend(row.analyst, event.charged.amount - row.cost.amount)
+                return self._totals(event) if event.charged <= row.cost else "charges more than was reserved"
             case _:
                 self.non_private.append(f"event {record.seq} was published without privacy: {event.note}")
                 return ""
 
-    def _spend(self, analyst: str | None, amount: Fraction) -> None:
-        self.amounts[analyst] = self.amounts.get(analyst, Fraction(0)) + amount
+    def spend(self, analyst: str | None, amount: Fraction) -> dict[str | None, Fraction]:
+        """What is spent after this amount more."""
+        return {**self.amounts, analyst: self.amounts.get(analyst, Fraction(0)) + amount}
+
+    def _totals(self, event: Reserved | Committed) -> str:
+        wrong = event.spent is not None and amounts_of(event.spent) != self.amounts
+        return "has other totals than the events before it" if wrong else ""
 
     def opening(self) -> AccountOpened:
         if self.opened is None:
@@ -192,7 +192,7 @@ class AccountState:
         definition = opening.total.definition
         spent = Cost(definition, sum(self.amounts.values(), Fraction(0)))
         stopped = bool(self.unknown or self.non_private)
-        people = sorted({who for who in (*self.amounts, *self.limits) if who is not None})
+        people = {who: self.amounts.get(who, Fraction(0)) for who in (*self.amounts, *self.limits) if who is not None}
         return Statement(
             name=self.name,
             budget=opening.budget,
@@ -201,16 +201,37 @@ class AccountState:
             spent=None if stopped else spent,
             left=Cost(definition, Fraction(0)) if stopped else self.left(),
             spent_epsilon=None if self.unknown else math.inf if stopped else opening.budget.epsilon_of(spent),
-            analysts=tuple(
-                AnalystLine(who, Cost(definition, self.amounts.get(who, Fraction(0))), self.limits.get(who))
-                for who in people
-            ),
+            analysts=tuple(AnalystLine(w, Cost(definition, people[w]), self.limits.get(w)) for w in sorted(people)),
             rows=tuple(self.rows.values()),
             notes=self.notes(),
         )
 
     def notes(self) -> tuple[str, ...]:
         return (*self.unknown, *self.non_private)
+
+
+def spent_of(amounts: Mapping[str | None, Fraction]) -> Spent | None:
+    """Amounts as an event keeps them; None where one is too long."""
+    spent = tuple((who, fraction_text(amounts[who])) for who in sorted(amounts, key=str))
+    return None if any(len(amount) > LONGEST for _, amount in spent) else spent
+
+
+def amounts_of(spent: Spent) -> dict[str | None, Fraction]:
+    return {who: parse_fraction(amount) for who, amount in spent}
+
+
+def current(connection: sa.Connection, name: str) -> AccountState:
+    """The state of an account without its `rows` and `models`, by the totals in its last reservation or release."""
+    about, spending = events.c.account == name, sa.tuple_(events.c.kind, events.c.version)
+    last = next(records(connection, about, events.c.kind.in_(dict(SPENDING)), last=True), None)
+    event = None if last is None else last.event()
+    if not isinstance(event, Reserved | Committed) or event.spent is None:
+        return replay(connection, name)
+    state = AccountState(name)
+    for record in records(connection, about, spending.not_in([*SPENDING, (ModelDeclared.kind, 1)])):
+        state.apply(record)
+    state.amounts = amounts_of(event.spent)
+    return state
 
 
 def replay(connection: sa.Connection, name: str) -> AccountState:

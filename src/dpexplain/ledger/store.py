@@ -26,7 +26,7 @@ from dpexplain.ledger.events import (
     TableDeclared,
     damaged,
 )
-from dpexplain.ledger.state import AccountState, Statement, replay
+from dpexplain.ledger.state import AccountState, Statement, current, replay
 
 
 def open_ledger(url: str | Path, *, timeout: float = 30.0, create: bool = True) -> Ledger:
@@ -93,7 +93,7 @@ class Ledger:
             files = tuple(digest(path) for path in sorted(origin))
             source = SourceDeclared(table_version, files, digest(sorted(columns)), tuple(separate_from))
         with self._database.read() as connection:
-            state = replay(connection, name)
+            state = current(connection, name)
             agreed = _agrees(state, *wanted)
             state.check_analyst(analyst)
         if not (agreed and _knows(state, source)):
@@ -113,13 +113,13 @@ class Ledger:
         total = budget.total if state.opened is None else state.opened.total
         with self._database.write() as connection:
             chain = Chain(connection)
-            state = replay(connection, name)
+            state = current(connection, name)
             complete = _agrees(state, budget, neighbours, table_version, domain_digest)  # another may have been quicker
             new, unknown = state.opened is None, not _knows(state, source)
             if new:
                 check_form("account", name, connection.scalars(sa.select(events.c.account).distinct()))
                 if self._database.in_memory:
-                    warn_of_memory(name, source)
+                    warn_of_memory(name, source, self._database)
             if source is not None and unknown:
                 known = [(r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind)]
                 check_source(name, source, [(o, e) for o, e in known if isinstance(e, SourceDeclared)], first=new)
@@ -144,7 +144,7 @@ class Ledger:
         """From now on `analyst` may spend at most `limit` of the account, earlier spending included."""
         _check_name("analyst", analyst)
         with self._database.write() as connection:
-            chain, state = Chain(connection), replay(connection, account)
+            chain, state = Chain(connection), current(connection, account)
             total = state.opening().total
             state.check_analyst(analyst)
             if limit.definition is not total.definition:
@@ -155,7 +155,7 @@ class Ledger:
         """Own up that something was published without privacy. The total is infinite then: spending stops."""
         with self._database.write() as connection:
             chain = Chain(connection)
-            replay(connection, account).opening()
+            current(connection, account).opening()
             chain.append(account, NonPrivate(note))
 
     def anchor(self) -> str:
@@ -195,13 +195,8 @@ class Ledger:
             read_head(connection)
             judged = not any(state.unknown for state in states.values())
             _verify_payloads(connection, commits, strict=judged)
-        return Verification(
-            events=last.seq,
-            accounts=len(states),
-            releases=len(commits),
-            anchor=f"{last.seq}:{last.hash}",
-            notes=tuple(f'account "{s.name}": {note}' for s in states.values() for note in s.notes()),
-        )
+        notes = tuple(f'account "{s.name}": {note}' for s in states.values() for note in s.notes())
+        return Verification(last.seq, len(states), len(commits), f"{last.seq}:{last.hash}", notes)
 
     def check_entry(self, entry: Entry, payload: JsonObject, *, request_id: str | None = None) -> None:
         """Raise VerificationError unless this ledger released `payload` (for this request) as `entry`."""

@@ -28,7 +28,7 @@ DOMAIN = dpx.Domain({"age": dpx.Numeric(0, 100, integer=True)})
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test is a process of its own."""
     monkeypatch.setattr(accidents, "_relative", {})
-    monkeypatch.setattr(accidents, "_in_memory", set())
+    monkeypatch.setattr(accidents, "_in_memory", {})
 
 
 def table(ledger: Any, name: str = "people", source: Any = FRAME, **options: Any) -> dpx.PrivateTable:
@@ -64,7 +64,9 @@ class TestInMemory:
         ledger = open_ledger("sqlite:///:memory:")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert table(ledger).ledger is table(ledger).ledger
+            first = table(ledger)
+            assert first.ledger is table(ledger).ledger
+            table(ledger, "other people", separate_from=[first.name])
 
 
 class TestRelativePaths:
@@ -108,6 +110,8 @@ class TestForms:
         "patie\u0301nts in ulm",
         " Pati\u00e9nts  in Ulm ",
         "PATIÉNTS IN ULM",
+        "Pati\u00e9nts in Ulm\u180f",
+        "Pati\u00e9nts in\U00016fe4 Ulm",
     )
 
     def test_a_new_account_that_looks_like_another(self, ledger: Ledger) -> None:
@@ -190,6 +194,7 @@ class TestSources:
         table(ledger, "others", file, version="2", separate_from=["patients"])
         table(ledger, "patients", file, version="2")  # said by one is enough for both
         table(ledger, "others", file, version="3")
+        table(ledger, "patients", file, version="3")  # once is enough for all later versions
 
     def test_accounts_of_an_earlier_version_over_one_file_both_open(self, ledger: Ledger, file: Path) -> None:
         """They declared no sources; what both have stored must stay within reach."""

@@ -38,7 +38,9 @@ EVENTS: list[Any] = [
     AnalystLimited("ann", THIRD),
     Reserved("r", "q", "é", {"a": [1, None, {"b": 0.1}]}, THIRD, None, "1"),
     Reserved("r", "q", "label", {}, Cost(Definition.ZCDP, Fraction(0)), "ann", "1"),
+    Reserved("r", "q", "label", {}, THIRD, "ann", "1", ((None, "1/2"), ("ann", "1/3"))),
     Committed("r", "q", "0" * 64, THIRD),
+    Committed("r", "q", "0" * 64, THIRD, (("ann", "1/3"),)),
     NonPrivate("mailed"),
 ]
 
@@ -54,7 +56,7 @@ def test_round_trip_is_exact(event: Any) -> None:
 def test_the_spelling_is_fixed_for_ever() -> None:
     """If this fails, old ledgers cannot be read any more: write a new version of the event instead."""
     spelled = {(event.kind, event.version): to_body(event) for event in EVENTS}
-    assert set(spelled) == set(KINDS)
+    assert set(spelled) == {(cls.kind, cls.version) for cls in KINDS.values()}
     assert spelled["account-opened", 1] == (
         '{"budget":{"delta":"1/1000000","epsilon":"1/1"},'
         '"neighbours":{"relation":"add-remove","unit":{"column":"id","max_rows":4}},'
@@ -66,20 +68,39 @@ def test_the_spelling_is_fixed_for_ever() -> None:
     )
     assert spelled["model-declared", 1] == '{"answers":[0.1,-2.0],"identity":"m0"}'
     assert spelled["analyst-limited", 1] == ('{"analyst":"ann","limit":{"amount":"1/3","definition":"pure"}}')
-    assert spelled["reserved", 1] == (
-        '{"analyst":"ann","cost":{"amount":"0/1","definition":"zcdp"},"label":"label","request":{},'
-        '"request_id":"q","reservation":"r","table_version":"1"}'
+    assert spelled["reserved", 2] == (
+        '{"analyst":"ann","cost":{"amount":"1/3","definition":"pure"},"label":"label","request":{},'
+        '"request_id":"q","reservation":"r","spent":[[null,"1/2"],["ann","1/3"]],"table_version":"1"}'
     )
-    assert spelled["committed", 1] == (
+    assert spelled["committed", 2] == (
         '{"charged":{"amount":"1/3","definition":"pure"},"payload_hash":"' + "0" * 64 + '",'
-        '"request_id":"q","reservation":"r"}'
+        '"request_id":"q","reservation":"r","spent":[["ann","1/3"]]}'
     )
     assert spelled["non-private", 1] == '{"note":"mailed"}'
 
 
-@pytest.mark.parametrize(("kind", "version"), [("os.system", 1), ("reserved", 2), ("reserved", 0), ("", 1)])
+@pytest.mark.parametrize(("kind", "version"), [("os.system", 1), ("reserved", 3), ("reserved", 0), ("", 1)])
 def test_what_we_do_not_know_is_not_guessed(kind: str, version: int) -> None:
     assert from_body(kind, version, "not even JSON") == Unknown(kind, version)
+
+
+def test_version_1_said_nothing_about_totals() -> None:
+    """As they were spelled before; they are read for ever, and never written again."""
+    reserved = (
+        '{"analyst":"ann","cost":{"amount":"0/1","definition":"zcdp"},"label":"label","request":{},'
+        '"request_id":"q","reservation":"r","table_version":"1"}'
+    )
+    committed = (
+        '{"charged":{"amount":"1/3","definition":"pure"},"payload_hash":"' + "0" * 64 + '",'
+        '"request_id":"q","reservation":"r"}'
+    )
+    assert from_body("reserved", 1, reserved) == EVENTS[8]
+    assert from_body("committed", 1, committed) == Committed("r", "q", "0" * 64, THIRD)
+    for kind, body in (("reserved", reserved), ("committed", committed)):
+        with pytest.raises(LedgerCorrupt):
+            from_body(kind, 2, body)
+        with pytest.raises(LedgerCorrupt):
+            from_body(kind, 1, body.replace('"reservation"', '"spent":null,"reservation"'))
 
 
 GOOD = json.loads(to_body(EVENTS[7]))
@@ -101,11 +122,12 @@ GOOD = json.loads(to_body(EVENTS[7]))
         json.dumps({**GOOD, "request": "text"}),
         json.dumps({**GOOD, "analyst": 7}),
         json.dumps({**GOOD, "label": None}),
+        *(json.dumps({**GOOD, "spent": spent}) for spent in ("1/2", [["ann"]], [[7, "1/2"]], [["ann", "x"]])),
     ],
 )
 def test_a_known_event_that_cannot_be_read(body: str) -> None:
     with pytest.raises(LedgerCorrupt, match='an event "reserved" cannot be read'):
-        from_body("reserved", 1, body)
+        from_body("reserved", 2, body)
 
 
 @pytest.mark.parametrize("wrong", ['"a"', "[7]", "null", '{"a":1}'])

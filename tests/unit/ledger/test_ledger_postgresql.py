@@ -151,13 +151,13 @@ class TestLostConnections:
     def test_before_the_end_of_reserve(
         self, ledger: Ledger, adult: LedgerAccount, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        replay = account.replay
+        current = account.current
 
         def cut(*args: Any) -> Any:
             terminate_others(url)
-            return replay(*args)
+            return current(*args)
 
-        monkeypatch.setattr(account, "replay", cut)
+        monkeypatch.setattr(account, "current", cut)
         with pytest.raises(LedgerUnavailable, match="cannot be opened or reached") as caught:
             adult.reserve(make_ask(0.5))
         assert caught.value.spent == NOTHING
