@@ -96,7 +96,8 @@ class Space:
     def read(self, record: Any) -> dict[str, Any]:
         """One record of the caller's, checked: a mapping or pandas Series by name, or a sequence in order.
 
-        The record is the caller's own, so unlike everywhere else errors may speak of its values.
+        A missing value takes the declared default, as in the table. The record is the caller's own, so unlike everywhere
+        else errors may speak of its values.
         """
         if hasattr(record, "to_dict") and getattr(record, "ndim", 1) == 1:
             record = record.to_dict()
@@ -138,6 +139,8 @@ class Space:
 
     def _value(self, name: str, value: Any) -> Any:
         column = self.domain[name]
+        if is_missing(value):
+            return column.missing
         value = value.item() if isinstance(value, np.generic) else value
         if isinstance(column, Categorical):
             for category in column.categories:
@@ -163,3 +166,10 @@ class Space:
     @classmethod
     def from_json(cls, value: JsonObject) -> Space:
         return cls(Domain.from_json(value["columns"]), tuple(value["features"]))
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas puts in their place."""
+    if isinstance(value, float | np.floating):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
