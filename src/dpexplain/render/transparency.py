@@ -169,9 +169,12 @@ def start_words(report: TransparencyReport) -> str:
         return ""
     words = report.influence.words
     if words.threshold is None:
-        return f"All influences together lead from {start:.3g}, the mean score with all values replaced, to this score."
+        low, high = report.influence.output.low, report.influence.output.high
+        mean = f"{min(max(start, low), high):.3g}, the mean score with all values replaced by other people's,"
+        return f"Compared with an average person: all influences together lead from {mean} to this score."
     often = f"{100 * min(max(start, 0.0), 1.0):.0f} of 100 cases"
-    return f"With all values replaced by those of other people, the model would decide for it in about {often}."
+    how = f"with all values replaced by those of other people, the model would decide for it in about {often}"
+    return f"Compared with an average person: {how}."
 
 
 def promise_words(report: TransparencyReport) -> list[tuple[str, str]]:
@@ -226,4 +229,5 @@ def plot_person(influence: PersonInfluence, ax: Axes | None = None) -> Axes:
     ax = plot_influence(influence, ax)
     names = [_label(influence.names[i], 36) for i in reversed(influence.order[:BARS])]
     ax.set_yticks(ax.get_yticks(), names, fontsize=8)
+    ax.set_xlabel(f"{ax.get_xlabel()}, compared with an average person")
     return ax

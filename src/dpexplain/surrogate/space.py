@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -81,6 +82,20 @@ class Space:
             if isinstance(column, Categorical):
                 point[where] = ONE / len(column.categories)
         return point
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Directions, one in each column, that the way from one record to another can have: the coordinates of a
+        category add up to the same for all records, so its ways have one direction less than coordinates.
+        """
+        blocks: list[Floats] = []
+        for name in self.features:
+            column = self.domain[name]
+            count = len(column.categories) if isinstance(column, Categorical) else 0
+            even = np.full((count, 1), 1.0)
+            blocks.append(np.linalg.qr(np.hstack([even, np.eye(count)[:, 1:]]))[0][:, 1:] if count else np.eye(1))
+        basis: Floats = block_diag(*blocks)
+        return basis if basis.shape[1] else np.eye(self.size)  # of single categories: there is no way at all
 
     def coordinates(self, columns: Columns, size: int) -> Floats:
         """Clean columns of `size` rows as a matrix, one line for each row."""
