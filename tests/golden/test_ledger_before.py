@@ -119,6 +119,7 @@ def test_local_explanations_of_before_there_was_an_average_person_are_read_as_th
         cells = path.stem.endswith(("fitted", "sketched"))
         assert f"Compared with the {'mean of the cells' if cells else 'middle of the domain'}:" in result.caveat
 
+
 def test_spending_goes_on_where_it_stopped(table, url, capsys):
     first = table("pure")
     with pytest.raises(dpx.BudgetError, match="only 2.125 of 4 is left"):

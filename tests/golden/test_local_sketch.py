@@ -56,7 +56,9 @@ def test_moments_equal_those_computed_by_hand(make_table, frame, model, protecti
         assert second[k] == pytest.approx((a * mine.T) @ mine, abs=0.01)
         assert value[k] == pytest.approx(a @ g, abs=0.01)
         assert product[k] == pytest.approx((a * g) @ mine, abs=0.01)
-    mean = [np.average(score(rows)[own == k], weights=s[own == k]) if (own == k).any() else 0.5 for k in range(len(centres))]
+    mean = [
+        np.average(score(rows)[own == k], weights=s[own == k]) if (own == k).any() else 0.5 for k in range(len(centres))
+    ]
     assert sketch.values == pytest.approx(mean, abs=1e-3)
 
 

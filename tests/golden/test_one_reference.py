@@ -8,6 +8,8 @@ the columns of no effect are left out of the agreement and counted by themselves
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,7 +51,7 @@ def credit():
         {"age": 60, "years": 39, "income": 60, "job": "sales", "sex": "m"},
         {"age": 25, "years": 6, "income": 20, "job": "pilot", "sex": "f"},
     ]
-    return frame, domain, dpx.Model(score, output=(0, 1), name="credit", version="1"), records, ["years"]
+    return frame, domain, dpx.Model(score, output=(0, 1), name="credit", version="1"), score, records, ["years"]
 
 
 def wave():
@@ -69,19 +71,19 @@ def wave():
         {"x0": 1.5, "x1": 1.2, "x2": -1, "x3": 0.5, "kind": "p"},
         {"x0": -1.0, "x1": -1.3, "x2": 0.8, "x3": -1, "kind": "r"},
     ]
-    return frame, domain, dpx.Model(score, output=(4, 18), name="wave", version="1"), records, ["x1"]
+    return frame, domain, dpx.Model(score, output=(4, 18), name="wave", version="1"), score, records, ["x1"]
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize("made", [credit, wave])
 def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made, relation):
-    frame, domain, model, records, idle = made()
+    frame, domain, model, score, records, idle = made()
     table = make_table(frame, domain=domain, budget=dpx.Budget(60, 1e-6), relation=relation, rows_hint=N)
     sketch = dpx.local_sketch(table, model, epsilon=3)
     stream = dpx.AdaptiveExplainer(table, model, epsilon=6, per_query=3, iterations=100, reuse_distance=0)
-    mean, agreed = float(model_of(model, frame).mean()), 0
+    mean, agreed = float(score(frame).mean()), 0
     for record in records:
-        own = float(model_of(model, pd.DataFrame([record]))[0])
+        own = float(score(pd.DataFrame([record]))[0])
         found = {
             "sketch": sketch.explain(record, own),
             "moments": dpx.local_explanation(table, model, record, epsilon=3, method="moments"),
@@ -106,19 +108,23 @@ def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made,
     assert agreed >= 5  # so there was something to agree about
 
 
-def test_the_middle_of_the_domain_would_contradict():
-    """The assertion above can fail: from the middle, an age of 50 is young, and from the average person old."""
-    frame, domain, model, _, _ = credit()
-    space = dpx.surrogate.Space(domain, tuple(domain))
-    mean = (frame["age"].mean() - 18) / (90 - 18)
-    assert mean < (50 - 18) / (90 - 18) < space.middle[0]
-    assert model is not None
+def test_counted_from_the_middle_of_the_domain_they_would_contradict(make_table):
+    """The assertion above can fail: at 50 one is older than the average person, and younger than half of 18 to 90."""
+    frame, domain, model, _, (record, _), _ = credit()
+    table = make_table(frame.drop(columns="years"), domain=without_years(domain), budget=dpx.Budget(20, 1e-6))
+    asked = {name: value for name, value in record.items() if name != "years"} | {"age": 50}
+    found = dpx.local_explanation(table, model, asked, epsilon=3, method="moments")
+    report = dpx.transparency_report(table, model, asked, epsilon=3, outcome="score")
+    middle = replace(found, ready=replace(found.fit, average=None, reference=found.space.middle))
+    signs = [sure_signs(a.space.features, a.interval(), a.sure)["age"] for a in (found, middle)]
+    assert signs == [True, False]
+    assert sure_signs(report.features, report.interval(), report.influence.sure)["age"]
+
+
+def without_years(domain):
+    return dpx.Domain({name: column for name, column in domain.items() if name != "years"})
 
 
 def sure_signs(features, interval, sure):
     low, _ = interval
     return {name: bool(low[i] > 0) for i, name in enumerate(features) if sure[i]}
-
-
-def model_of(model, frame):
-    return np.asarray(model.function(frame), dtype=float)

@@ -111,7 +111,13 @@ def _from_sketch(
             "guarantee": found.receipt.guarantee,
             "entry": found.receipt.entry.sequence,
             "results": [
-                {"json": str(path), "png": str(path.with_suffix(".png")), "base": a.base, "prediction": a.prediction, "table": records(a)}
+                {
+                    "json": str(path),
+                    "png": str(path.with_suffix(".png")),
+                    "base": a.base,
+                    "prediction": a.prediction,
+                    "table": records(a),
+                }
                 for a, path in zip(answers, files, strict=True)
             ],
         }

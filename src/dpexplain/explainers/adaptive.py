@@ -8,10 +8,11 @@ Statistic    for a record z and the explanations p_j of earlier records: |gradie
              that is chosen, the same length beta again; then the gradients of `descent`, from p_j on.
 Sensitivity  D = `Slope.bound` for each gradient, and for the length of each: see `surrogate/descent.py`. So scores
              change in a range of [-D, D], and beta by at most D.
-Release      of one query: the average person for a twentieth of the price. The rest, priced in steps: where the number of rows is private and not guessed, the count (one step);
-             the choice among the candidates (one step, noisy maximum of -|gradient|); beta with noise (one step); then
-             T' steps with noise sigma, both from the *released* beta. The worst case, T + 2 steps (T + 3), is
-             reserved before rows are read; what the loop of gradients does not use is given back.
+Release      of one query: the average person for a twentieth of the price. The rest, priced in steps: where the number
+             of rows is private and not guessed, the count (one step); the choice among the candidates (one step, noisy
+             maximum of -|gradient|); beta with noise (one step); then T' steps with noise sigma, both from the
+             *released* beta. The worst case, T + 2 steps (T + 3), is reserved before rows are read; what the loop of
+             gradients does not use is given back.
 Departures   the paper takes T' and sigma from the exact beta, which is neither noised nor charged. Its exponential
              mechanism has no sensitivity in its exponent. Candidates are the computed explanations nearest to z, at
              most 32. It stops when the budget *is* overdrawn; here a query that may not fit is not begun.

@@ -7,8 +7,8 @@ Statistic    in each of T steps the gradient of the local loss at a public point
              (`surrogate/descent.py`), from sums that one pass over the rows gives. Where the number of rows is private
              and no guess of it was declared, their number, for the learning rate. First, the average person's sums.
 Sensitivity  `Slope.bound`: c for a row that comes or goes, c + max q for one that is replaced.
-Release      a twentieth of the price for the average person; the rest for discrete Gaussian noise on every gradient. All
-             steps cost the same, and the count costs one step. The path is post-processing of the released gradients.
+Release      a twentieth of the price for the average person; the rest for discrete Gaussian noise on every gradient.
+             All steps cost the same, and the count costs one step. The path is post-processing of the gradients.
              accounting="paper" draws noise of the size that Algorithm 1 prescribes, sigma = D sqrt(16 T log(e + sqrt(T)
              epsilon / delta) log(T / delta)) / epsilon with D the bound (1/m in the paper) and epsilon that of the
              price. That is more noise than the price needs. The account is charged for the noise that is really drawn:
@@ -80,8 +80,8 @@ def statistic(rows: Rows, predictor: Predictor, local: Local, average: Average) 
     """The exact sums of one batch: of the average person, its number of rows, and those of gradients."""
     predictions = predictor.predict_at(predictor.inputs(rows), {})
     coordinates = local.space.coordinates(rows.columns, rows.size)
-    sums = [average.sums(coordinates, predictions), [rows.size], local.gram(coordinates, predictions)]
-    return np.concatenate(sums).astype(np.int64)
+    size = np.array([rows.size], dtype=np.int64)
+    return np.concatenate([average.sums(coordinates, predictions), size, local.gram(coordinates, predictions)])
 
 
 def sensitivity(spec: Descent, neighbours: Neighbours) -> Sensitivity:

@@ -11,8 +11,8 @@ Statistic    each row belongs to the nearest of K centres. For each cell: the nu
              Besides, the sums behind the average person that contributions are counted from.
 Sensitivity  the five blocks with public weights w: sqrt(sum w^2) (add-remove), at most sqrt(2 sum w^2 - 2 min ...)
              (replace-one), times the rows of a unit. `surrogate/sketch.py` has the proof, and `surrogate/average.py`.
-Release      a twentieth of the price for the average person; histograms and moments share the rest. Gaussian noise. Local models, attributions and their
-             intervals are post-processing (`LocalSketch.explain`).
+Release      a twentieth of the price for the average person; histograms and moments share the rest. Gaussian noise.
+             Local models, attributions and their intervals are post-processing (`LocalSketch.explain`).
 References   The loss is that of "Model Explanations with Differential Privacy" (Patel, Shokri, Zick 2022), whose
              Algorithm 1 pays for every explanation anew; the sketch is ours.
 """

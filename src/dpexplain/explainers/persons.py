@@ -128,7 +128,8 @@ def check_question(question: Question, predictor: Predictor) -> None:
 def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
     """One person or several, from a mapping, a pandas Series or the lines of a DataFrame: all inside the domain.
 
-    A missing value takes the declared default, as in the table. A record is the caller's own, so unlike everywhere else errors may speak of its values.
+    A missing value takes the declared default, as in the table. A record is the caller's own, so unlike everywhere else
+    errors may speak of its values.
     """
     space = Space(domain, tuple(dict.fromkeys(needed)))
     records = [_checked(record, domain, space) for record in _records(row)]

@@ -92,7 +92,12 @@ def plot_force(attribution: Attribution, ax: Axes | None = None) -> Axes:
     _force_labels(ax, places)
     ax.plot([value, value], [-0.62, 0.7], color="black", linewidth=1.4)
     ax.annotate(
-        f"{attribution.end_name}: {_short(value)}", (value, 0.7), (0, 3), textcoords="offset points", ha="center", fontsize=8
+        f"{attribution.end_name}: {_short(value)}",
+        (value, 0.7),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=8,
     )
     ax.plot([base, base], [-0.5, 1.35], color=NOTE, linewidth=1, linestyle=":")
     ax.annotate(

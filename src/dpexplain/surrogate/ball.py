@@ -5,8 +5,8 @@ minimise  phi.A phi - 2 b.phi   over |phi| <= r,   A symmetric.
 With A = V diag(w) V', the solution is V (w + mu)^-1 V' b for the smallest mu >= 0 that makes it fit (the trust-region
 problem without its hard case: a noisy A is projected to w >= 0 first, and a ridge makes it positive).
 
-Directions in which A stands above `least` can be left out of the ball: data determine them, and a ball that is too small
-for them would hand a part of a steep column's effect to columns that move with it. The others get what they leave of it.
+Directions in which A stands above `least` can be left out of the ball: data determine them, and a ball that is too
+small for them would hand a part of a steep column's effect to columns that move with it. The others get what is left.
 """
 
 from __future__ import annotations

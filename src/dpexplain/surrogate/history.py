@@ -36,8 +36,9 @@ LABELS = ("model", "paper")
 def read(request: JsonObject, _released: JsonObject, settings: JsonObject) -> Fit:
     """The local model that earlier explanations suggest.
 
-    settings   record, anchor, notes, average (the average person of the last query), prediction; and of each earlier query: its point (coordinates), slope (coefficients in units
-               of the output), value (the model's prediction) and deviation (of its slope, in any direction)
+    settings   record, anchor, notes, average (the average person of the last query), prediction; and of each earlier
+               query: its point (coordinates), slope (coefficients in units of the output), value (the model's
+               prediction) and deviation (of its slope, in any direction)
     """
     spec = request["spec"]
     space = Space.from_json(spec["space"])

@@ -23,7 +23,8 @@ Intervals   of line.phi, phi the minimiser without noise and ridge: (A + mu0) ph
             Where A + E is above DETERMINED std sqrt(2 n), 1.5 times what noise alone reaches: with m the line times
             (A + E + mu)^-1, m.(e - E phi) has the variance std^2 (|m|^2 / s^2 + (|m|^2 |phi|^2 + (m.phi)^2) / 2), at
             most std^2 |m|^2 (1 / s^2 + r^2): the spread. ridge m.phi' is known: the pull. In all other directions only
-            the ball is known, and line.phi is within r |line| there: unknown.
+            the ball is known, and line.phi is within r |line| there: unknown. (Where coefficients are free, one and a
+            half balls: an assumption, and no consequence of anything.)
             All of it in the directions that ways between records have (`Space.basis`): A and b are zero in the others,
             so is phi, and the noise is the same in every orthonormal basis.
             Assumed: m as if it did not depend on E, the first order in E / (A + E), which is why there is a least; and
@@ -58,6 +59,7 @@ BLOCKS, MOST_STEPS = 256, 1024
 SCALES = tuple(Fraction(i, 16) for i in (8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48))  # whole numbers by 2^SHIFT
 BALL = 0.6  # of the forecast loss is left by the ball, on Adult
 DETERMINED = 1.5  # times std sqrt(2 n): an eigenvalue of A that stands above what noise alone makes
+STEEP = 1.5  # balls: how steep a line may be in directions that the rows do not determine, where it is not held in one
 RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen on Adult, IMDB and synthetic tables
 
 
@@ -167,7 +169,8 @@ class Moments:
 
         def unknown(lines: Floats) -> Floats:
             _, left = problem.determined(self._ways(lines), least)
-            off: Floats = unit * (self._reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi))
+            reach = self._reach if free == math.inf else STEEP * self._reach
+            off: Floats = unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi))
             return off
 
         drowned = np.linalg.eigvalsh(problem.A)[-1] < least
@@ -223,7 +226,8 @@ class Moments:
         moved, left = problem.determined(self._ways(lines), DETERMINED * noise * math.sqrt(2 * n))
         sizes, unknown = np.linalg.norm(moved, axis=1), np.linalg.norm(left, axis=1)
         pull = RIDGE * noise * self.radius * sizes  # of the ridge, for coefficients in an average direction
-        return unit * noise * self._most_noise * sizes, unit * (pull + self._reach * unknown)
+        reach = self._reach * (STEEP if self.local.fitted else 1)
+        return unit * noise * self._most_noise * sizes, unit * (pull + reach * unknown)
 
     def to_json(self) -> JsonObject:
         return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}

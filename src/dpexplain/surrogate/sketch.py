@@ -7,8 +7,8 @@ Row         v = x - centre and u = v / B, B the `radius`; f is the prediction on
             numbers S, y, t = levels s (1, u, f), cut toward zero, so |S|, |y| and |t| are at most levels. Its blocks
                 S^2,  S y,  y y',  S t,  t y
             are those of a row of weight s^2, and each has at most the length levels^2. Of the symmetric y y' the upper
-            triangle is kept, off its diagonal times sqrt(2), so that it has the length of the whole. (Rows that were
-            shrunk to the radius instead, their predictions as before, made slopes of rare categories 2 times too large.)
+            triangle is kept, off its diagonal times sqrt(2), so that it has the length of the whole. (Rows
+            shrunk to the radius, their predictions as before, would make slopes of rare categories twice too large.)
 Sums        exact whole numbers, by products of whole numbers in floats below 2^53. After the sum each block is
             multiplied by its public weight w, a whole number of 1/2^16, and cut to whole numbers of 1/2^20 of a row.
 Bounds      add-remove: one row's blocks together have the length at most sqrt(W), W = w0^2 + w1^2 + w2^2 + w3^2 + w4^2.
@@ -39,7 +39,7 @@ from dpexplain.core.domain import Categorical, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.surrogate.ball import Quadratic
 from dpexplain.surrogate.fit import Fit
-from dpexplain.surrogate.moments import DETERMINED
+from dpexplain.surrogate.moments import DETERMINED, STEEP
 from dpexplain.surrogate.space import ONE, Space
 from dpexplain.surrogate.weights import StepWeight
 
@@ -62,7 +62,7 @@ FULL_SWING = 2.0  # the longest phi where the value at the record is fitted: fro
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the cells are: centres, and the length beyond which rows count less, in whole numbers of 1 / GRID. Public."""
+    """Where the cells are: centres, and from where on rows count less, in whole numbers of 1 / GRID. Public."""
 
     centres: Integers  # one line for each cell
     radius: int
@@ -414,7 +414,8 @@ class Around:
     def unknown(self, lines: Floats) -> Floats:
         """How far besides, where A does not stand above its noise: all that the ball allows."""
         _, left = self._determined(lines)
-        off: Floats = self.problem.radius * np.linalg.norm(left, axis=1) + np.abs(left @ self.problem.solution)
+        reach = self.problem.radius * (STEEP if self.anchor is None and not self.cells.before else 1)
+        off: Floats = reach * np.linalg.norm(left, axis=1) + np.abs(left @ self.problem.solution)
         return off
 
     def spread(self, lines: Floats) -> Floats:
@@ -446,6 +447,8 @@ class Around:
     @property
     def notes(self) -> tuple[str, ...]:
         sure = SURE * float(self.cells.noise[0]) * self.noisy * self.largest
+        number = len(self.weights)
+        cells = f"from a sketch with {number} cell{'s' * (number != 1)}: intervals leave out how coarse that is"
         if self.near > max(FEW, sure):
-            return ()
-        return (f"few rows are near this record (their weights add up to about {max(self.near, 0):.0f})",)
+            return (cells,)
+        return (f"few rows are near this record (their weights add up to about {max(self.near, 0):.0f})", cells)

@@ -111,8 +111,8 @@ class Space:
     def read(self, record: Any) -> dict[str, Any]:
         """One record of the caller's, checked: a mapping or pandas Series by name, or a sequence in order.
 
-        A missing value takes the declared default, as in the table. The record is the caller's own, so unlike everywhere
-        else errors may speak of its values.
+        A missing value takes the declared default, as in the table. The record is the caller's own, so unlike
+        everywhere else errors may speak of its values.
         """
         if hasattr(record, "to_dict") and getattr(record, "ndim", 1) == 1:
             record = record.to_dict()

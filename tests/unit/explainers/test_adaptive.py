@@ -13,10 +13,10 @@ import dpexplain as dpx
 from dpexplain.core.budget import digits, zcdp
 from dpexplain.core.release import Door
 from dpexplain.explainers import adaptive, descent
-from dpexplain.surrogate.fit import UNSETTLED
 from dpexplain.explainers.adaptive import AdaptiveExplainer
 from dpexplain.render.text import statement_entries, statement_json
 from dpexplain.results.base import from_json
+from dpexplain.surrogate.fit import UNSETTLED
 from stubs import ZeroNoise
 
 BUDGET = dpx.Budget(50, 1e-6)
