@@ -117,7 +117,7 @@ def test_local_explanations_of_before_there_was_an_average_person_are_read_as_th
         np.testing.assert_allclose(result.explain(written.record).values, written.values, atol=1e-9)
     else:
         cells = path.stem.endswith(("fitted", "sketched"))
-        assert f"Compared with the {'mean of the cells' if cells else 'middle of the domain'}:" in result.caveat
+        assert f"Compared with the {'mean of the cells' if cells else 'middle of the domain'} (" in result.caveat
 
 
 def test_spending_goes_on_where_it_stopped(table, url, capsys):

@@ -2,8 +2,8 @@
 
 Two tables with columns of correlation 0.95, a rare category and a model that is not additive. Sketch, moments, descent,
 the adaptive explainer and the transparency report explain the same records; wherever two of them call the sign of a
-feature sure, it is the same sign. Intervals hold in 95 of 100 cases, and a sign is wrong in one of forty at most, so
-the columns of no effect are left out of the agreement and counted by themselves.
+feature sure, it is the same sign. Sure is what noise explains once in a million times: about 200 signs are looked at.
+(At the usual 95 %, 2 of 2,400 signs contradicted another one, of a column whose line is flat.)
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made,
             assert "Compared with an average person of the table" in attribution.caveat
         report = dpx.transparency_report(table, model, record, epsilon=3, outcome="score")
         assert "Compared with an average person" in report.text()
-        signs = {name: sure_signs(a.space.features, a.interval(), a.sure) for name, a in found.items()}
-        signs["report"] = sure_signs(report.features, report.interval(), report.influence.sure)
+        signs = {name: sure_signs(a.space.features, a, a.fit.settled) for name, a in found.items()}
+        signs["report"] = sure_signs(report.features, report)
         assert not signs["gradient"]  # a path may end anywhere on its way, and says so
         assert not signs["adaptive"]
         for feature in record:
@@ -105,7 +105,7 @@ def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made,
             agreed += sum(feature in sign for sign in signs.values()) > 1
             assert len(seen) <= 1, (feature, signs)
         assert not set(idle) & signs["report"].keys()
-    assert agreed >= 5  # so there was something to agree about
+    assert agreed >= 2  # so there was something to agree about
 
 
 def test_counted_from_the_middle_of_the_domain_they_would_contradict(make_table):
@@ -116,15 +116,16 @@ def test_counted_from_the_middle_of_the_domain_they_would_contradict(make_table)
     found = dpx.local_explanation(table, model, asked, epsilon=3, method="moments")
     report = dpx.transparency_report(table, model, asked, epsilon=3, outcome="score")
     middle = replace(found, ready=replace(found.fit, average=None, reference=found.space.middle))
-    signs = [sure_signs(a.space.features, a.interval(), a.sure)["age"] for a in (found, middle)]
+    signs = [sure_signs(a.space.features, a)["age"] for a in (found, middle)]
     assert signs == [True, False]
-    assert sure_signs(report.features, report.interval(), report.influence.sure)["age"]
+    assert sure_signs(report.features, report)["age"]
 
 
 def without_years(domain):
     return dpx.Domain({name: column for name, column in domain.items() if name != "years"})
 
 
-def sure_signs(features, interval, sure):
-    low, _ = interval
+def sure_signs(features, result, settled=True):
+    low, high = result.interval(1 - 1e-6)
+    sure = settled & ((low > 0) | (high < 0))
     return {name: bool(low[i] > 0) for i, name in enumerate(features) if sure[i]}

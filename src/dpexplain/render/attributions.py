@@ -48,8 +48,8 @@ def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
         ax.plot([end, end], [line + 0.31, line - 1.31 if i + 1 < len(pushes) else 0], color="#9a9a9a", linewidth=0.7)
         _number(ax, push, start, line)
     ax.plot([ends[0]] * 2, [len(pushes) + 1, len(pushes) + 0.31], color="#9a9a9a", linewidth=0.7)
-    ax.plot([ends[0], ends[-1]], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
-    for place, value in ((len(pushes) + 1, ends[0]), (0, ends[-1])):
+    ax.plot([ends[0], attribution.prediction], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
+    for place, value in ((len(pushes) + 1, ends[0]), (0, attribution.prediction)):
         ax.annotate(_short(value), (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
     names = [attribution.base_name, *(_label(push.name, 36) for push in pushes), attribution.end_name]
     ax.set_yticks(np.arange(len(names))[::-1], names, fontsize=8)
@@ -186,7 +186,7 @@ def plot_heatmap(
 def _headline(ax: Axes, attribution: Attribution, before: str = "", width: int = 104) -> None:
     """What is drawn above, the guarantee and what it leaves out below."""
     first = [text for text in (attribution.missed, attribution.compared) if text]
-    said = [line for text in first for line in textwrap.wrap(plain(text), 88)]
+    said = [line for text in first for line in textwrap.wrap(plain(text), 96)]
     ax.set_title(_label(attribution.title, 64), fontsize=11, loc="left", pad=8 + 10 * len(said))
     ax.annotate(
         "\n".join(said), (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", va="bottom",

@@ -105,11 +105,10 @@ class Attribution(Result):
     @property
     def compared(self) -> str:
         """What contributions are counted from, and where they lead, in words."""
-        end = f"{self.prediction:.3g}"
+        end = f"{self.end_name}: {self.prediction:.3g}."
         if self.fit.average is None:
-            return f"Compared with {self.base_name}: from {self.base:.3g} there to {end}."
-        who = "the model gives" if self.own is not None else "the local model gives"
-        return f"Compared with an average person of the table: {self.base:.3g} on average, and {who} this record {end}."
+            return f"Compared with {self.base_name} ({self.base:.3g}); {end}"
+        return f"Compared with an average person of the table (mean prediction {self.base:.3g}); {end}"
 
     @property
     def missed(self) -> str:

@@ -233,8 +233,8 @@ def test_few_rows_nearby_are_named(make_table, frame, model):
     far = make_table(frame.assign(age=20, sex="Female", income=0.0), budget=ZCDP, exact=True)
     found = local_sketch(far, model, epsilon=900, cells=2)
     near, away = {"age": 20, "sex": "Female", "income": 0}, {"age": 29, "sex": "Male", "income": 100}
-    assert found.explain(near, weight="gaussian", width=0.4).fit.notes == ()
-    (note,) = found.explain(away, weight="gaussian", width=0.4).fit.notes
+    assert len(found.explain(near, weight="gaussian", width=0.4).fit.notes) == 1  # how coarse the sketch is
+    note, _ = found.explain(away, weight="gaussian", width=0.4).fit.notes
     assert note.startswith("few rows are near this record")
     blind = found.explain(away, weight=lambda u: float(u < 0.1))
     assert blind.fit.notes
