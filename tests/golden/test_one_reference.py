@@ -8,13 +8,19 @@ feature sure, it is the same sign. Sure is what noise explains once in a million
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from dpexplain.render.text import plain, result_view
+from dpexplain.surrogate.moments import Moments
+
+matplotlib.use("Agg")
 
 N = 12_000
 
@@ -80,14 +86,14 @@ def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made,
     frame, domain, model, score, records, idle = made()
     table = make_table(frame, domain=domain, budget=dpx.Budget(60, 1e-6), relation=relation, rows_hint=N)
     sketch = dpx.local_sketch(table, model, epsilon=3)
-    stream = dpx.AdaptiveExplainer(table, model, epsilon=6, per_query=3, iterations=100, reuse_distance=0)
+    stream = dpx.AdaptiveExplainer(table, model, epsilon=6, per_query=3, iterations=20, reuse_distance=0)
     mean, agreed = float(score(frame).mean()), 0
     for record in records:
         own = float(score(pd.DataFrame([record]))[0])
         found = {
             "sketch": sketch.explain(record, own),
             "moments": dpx.local_explanation(table, model, record, epsilon=3, method="moments"),
-            "gradient": dpx.local_explanation(table, model, record, epsilon=3, method="gradient", iterations=100),
+            "gradient": dpx.local_explanation(table, model, record, epsilon=3, method="gradient", iterations=20),
             "adaptive": stream.explain(record),
         }
         for attribution in found.values():
@@ -129,3 +135,84 @@ def sure_signs(features, result, settled=True):
     low, high = result.interval(1 - 1e-6)
     sure = settled & ((low > 0) | (high < 0))
     return {name: bool(low[i] > 0) for i, name in enumerate(features) if sure[i]}
+
+
+# What made signs differ besides ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made", [credit, wave])
+def test_a_steep_column_hands_nothing_to_one_that_moves_with_it_nor_does_a_rare_category_grow(make_table, made):
+    """Without noise: in the ball that coefficients were held in before, the idle column gets a part of the effect."""
+    frame, domain, model, _, records, (idle,) = made()
+    table = make_table(frame, exact=True, domain=domain, budget=dpx.Budget(10**6, 1e-6))
+    sketch = dpx.local_sketch(table, model, epsilon=10**5, cells=4)
+    place = list(domain).index(idle)
+    for record in records:
+        near = dpx.local_explanation(table, model, record, epsilon=10**5, method="moments")
+        for found in (near, sketch.explain(record)):
+            assert abs(found.values[place]) < 0.02 * model.output.width
+            assert abs(found.values[-2:] - near.values[-2:]).max() < 0.02 * model.output.width  # the categories
+    near = dpx.local_explanation(table, model, records[0], epsilon=10**5, method="moments")
+    spec, part = near.receipt.request["spec"], near.released["parts"]["moments"]
+    held = replace(Moments.from_json(spec), before=True).fit(part["values"], 1e-3)
+    contributions = near.space.by_feature((near.space.locate(near.record) - near.fit.reference) * held.coefficients)
+    assert abs(contributions[place]) > 0.02 * model.output.width
+
+
+# What a reader is told ------------------------------------------------------------------------------------------------
+
+
+def test_text_picture_and_page_say_what_is_compared_with_what(make_table):
+    frame, domain, model, score, (record, _), _ = credit()
+    table = make_table(frame, domain=domain, budget=dpx.Budget(20, 1e-6), relation="add-remove", rows_hint=N)
+    found = dpx.local_explanation(table, model, record, epsilon=1, method="moments")
+    own = float(score(pd.DataFrame([record]))[0])
+    words = f"Compared with an average person of the table (mean prediction {found.base:.3g}); this record: {own:.3g}."
+    assert found.undetermined == ["age", "years"]
+    doubt = "Not determined at this price (few such rows, or columns that move together): age, years."
+    ax = found.plot()
+    drawn = " ".join(text.get_text() for text in ax.texts).replace("\n", " ")
+    page = found._repr_html_()
+    printed = " ".join(plain(result_view(found)).split())
+    for shown in (drawn, page, printed):
+        assert words in shown
+        assert doubt in shown
+    assert ax.get_yticklabels()[0].get_text() == "an average person"
+    again = dpx.from_json(found.to_json())
+    assert (again.own, again.base, again.caveat) == (found.own, found.base, found.caveat)
+
+
+def test_a_line_that_misses_the_models_own_answer_says_so_first(make_table):
+    """A step: no line leads from the mean to its height."""
+    frame = pd.DataFrame({"a": np.random.default_rng(0).random(N)})
+    table = make_table(frame, domain=dpx.Domain({"a": dpx.Numeric(0, 1)}), budget=dpx.Budget(20, 1e-6))
+    step = dpx.Model(lambda rows: (rows["a"].to_numpy() > 0.9).astype(float), output=(0, 1), name="step", version="1")
+    found = dpx.local_explanation(table, step, {"a": 0.95}, epsilon=1, method="moments")
+    assert found.prediction == 1.0
+    assert found.caveat.startswith("A straight line does not explain this prediction: it leads to 0.")
+    assert found.left_out is not None
+    assert found.base + found.values.sum() + found.remainder.value == pytest.approx(1.0)
+    assert "what a line leaves out" in plain(result_view(found))
+
+
+def test_a_prediction_outside_of_the_range_in_a_file_is_refused(make_table):
+    frame = pd.DataFrame({"a": np.random.default_rng(0).random(500)})
+    table = make_table(frame, domain=dpx.Domain({"a": dpx.Numeric(0, 1)}), budget=dpx.Budget(20, 1e-6))
+    flat = dpx.Model(lambda rows: rows["a"].to_numpy(), output=(0, 1), name="flat", version="1")
+    text = json.loads(dpx.local_explanation(table, flat, {"a": 0.5}, epsilon=1).to_json())
+    text["view"]["prediction"] = 1.5
+    with pytest.raises(dpx.InputError):
+        dpx.from_json(json.dumps(text))
+
+
+def test_no_rows_have_no_average_person(make_table):
+    """Nothing stands above the noise then: counted from the middle of the domain, and the notes say so."""
+    domain = dpx.Domain({"a": dpx.Numeric(0, 1), "c": dpx.Categorical(["x", "y"])})
+    empty = pd.DataFrame({"a": np.empty(0), "c": np.empty(0, dtype=str)})
+    table = make_table(empty, domain=domain, budget=dpx.Budget(20, 1e-6), relation="add-remove", rows_hint=100)
+    flat = dpx.Model(lambda rows: rows["a"].to_numpy(), output=(0, 1), name="flat", version="1")
+    found = dpx.local_explanation(table, flat, {"a": 0.9, "c": "y"}, epsilon=1, method="moments")
+    assert not found.fit.average.known
+    assert "The rows do not stand above the noise: counted from the middle of the domain." in found.caveat
+    assert not found.sure.any()
+    assert dpx.from_json(found.to_json()).caveat == found.caveat
