@@ -136,7 +136,7 @@ class Bench:
 
         table.map_sum = remembered  # type: ignore[method-assign]
         options = {"epsilon": ENDLESS.epsilon, "per_query": epsilon, "iterations": T}
-        return dpx.AdaptiveExplainer(table, self.model, enhanced=variant == ENHANCED, **options)
+        return dpx.AdaptiveExplainer(table, self.model, enhanced=variant == ENHANCED, anchor="middle", **options)
 
     def sketch(self, epsilon: float, points: Iterable[int], seed: int) -> float:
         """The mean loss over these points of one sketch that costs epsilon in all."""

@@ -60,7 +60,7 @@ def made(
         "explainer": "made",
         "table": {"name": "people"},
         "model": {"name": "risk"},
-        "spec": {"space": space.to_json()},
+        "spec": {"space": space.to_json(), "output": {"low": 0.0, "high": 1.0, "levels": 2**20}},
         "public": ["the record", "the model", "the declared domain"],
     }
     released = door.release("a made explanation", identity, cost, body)

@@ -101,23 +101,26 @@ def test_a_report_for_a_person(project, capsys):
     told = answer(capsys, "transparency", *ROW, "--epsilon", "1")
     assert told["spent_now"] is True
     assert "the record of the person" in told["guarantee"]
-    page = Path("explanations/transparency.html").read_text()
+    page = Path("explanations/transparency-person-1.html").read_text()
     assert "<html" in page
     assert answer(capsys, "transparency", *ROW, "--epsilon", "1")["spent_now"] is False
     assert answer(capsys, "verify", told["results"][0]["json"])
 
 
 def test_later_persons_are_free(project, capsys):
-    pd.DataFrame({"age": [21, 29], "sex": ["Female", "Male"]}).to_csv("people.csv", index=False)
+    pd.DataFrame({"age": [21, None], "sex": ["Female", "Male"]}).to_csv("people.csv", index=False)
     assert answer(capsys, "transparency", *ROW, "--epsilon", "1")["spent_now"] is True
     told = answer(capsys, "transparency", "--rows", "people.csv", "--epsilon", "1")
     assert told["spent_now"] is False
     assert len(told["results"]) == 2
+    pages = [Path(f"explanations/transparency-person-{n}.html").read_text() for n in (1, 2)]
+    assert ["missing, taken as" in page for page in pages] == [False, True]
+    assert ["<b>Female</b>" in page for page in pages] == [True, False]
 
 
 def test_the_words_say_what_is_not_protected(project, capsys):
     assert run(["transparency", *ROW, "--epsilon", "1"]) == 0
-    assert "transparency.html" in capsys.readouterr().out
+    assert "one page for each person: transparency-person-1.html" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

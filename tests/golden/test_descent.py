@@ -81,7 +81,9 @@ def test_the_path_is_algorithm_1(make_table, frame, model):
 
 
 def explainer_of(table, model, **options):
-    return AdaptiveExplainer(table, model, **{"rho": 50, "per_query": 10, "iterations": 40, **options})
+    return AdaptiveExplainer(
+        table, model, **{"rho": 50, "per_query": 10, "iterations": 40, "anchor": "middle", **options}
+    )
 
 
 def test_algorithm_3_begins_where_the_gradient_is_shortest_and_reuses_within_its_distance(make_table, frame, model):

@@ -89,9 +89,11 @@ def test_equals_the_minimiser_of_the_papers_loss(make_table, rows, protection):
     phi, z = best_on_the_ball(rows, curved, 0.0)
     np.testing.assert_allclose(found.fit.coefficients, phi, atol=5e-3)
     assert found.fit.value == 0.0
-    middle = np.array([0.5, 0.5, *[np.sqrt(0.5) / 3] * 3])
-    way = (z - middle) * phi
+    way = (z - coordinates(rows).mean(axis=0)) * phi
     np.testing.assert_allclose(found.values, [way[0], way[1], way[2:].sum()], atol=5e-3)
+    assert found.base == pytest.approx(np.clip(curved(rows), -2, 2).mean(), abs=1e-3)
+    assert found.prediction == pytest.approx(float(curved(pd.DataFrame([RECORD]))[0]))
+    assert found.remainder.value == pytest.approx(found.prediction - found.base - found.values.sum())
 
 
 @pytest.mark.parametrize("radius", [0.1, 1.0])
@@ -102,7 +104,7 @@ def test_a_local_model_through_the_prediction_for_the_record(make_table, rows, r
     found = local_explanation(table, model, RECORD, epsilon=10**5, **options)
     anchor = float(curved(pd.DataFrame([RECORD]))[0])
     assert found.fit.value == pytest.approx(anchor)
-    assert found.base + found.values.sum() == pytest.approx(anchor)
+    assert found.prediction == pytest.approx(anchor)
     phi, _ = best_on_the_ball(rows, curved, anchor, radius)
     np.testing.assert_allclose(found.fit.coefficients, phi, atol=5e-3)
 
@@ -120,7 +122,7 @@ def test_by_default_the_value_at_the_record_is_fitted(make_table, rows):
     lines = np.column_stack([x - z, np.ones(len(x))]) * root[:, None]
     best = np.linalg.lstsq(lines, np.clip(bent(rows), -2, 2) * root, rcond=None)[0]
     assert found.fit.value == pytest.approx(best[-1], abs=2e-3)
-    assert found.values[0] == pytest.approx(best[0] * (z[0] - 0.5), abs=2e-3)
+    assert found.values[0] == pytest.approx(best[0] * (z[0] - x[:, 0].mean()), abs=2e-3)
     through = local_explanation(table, dpx.Model(bent, **MODEL), RECORD, epsilon=10**5, radius=10, anchor="prediction")
     assert abs(found.values[2]) < 0.03 < abs(through.values[2])  # what forcing the value does to the categories
 
@@ -128,8 +130,15 @@ def test_by_default_the_value_at_the_record_is_fitted(make_table, rows):
 def test_a_linear_model_is_found_again_and_a_feature_it_ignores_gets_nothing(make_table, rows):
     table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET)
     found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=10**5, method="moments")
-    # against the middle: 4 instead of 5 years of a; nothing for b; y instead of a third of each category
-    np.testing.assert_allclose(found.values, [0.05 * (4 - 5), 0.0, 0.0 - (0.2 + 0.0 - 0.1) / 3], atol=2e-4)
+    np.testing.assert_allclose(found.values, against_the_average(rows), atol=2e-4)
+    assert found.left_out is None
+    assert found.missed == ""
+
+
+def against_the_average(rows):
+    """Of `line`: 4 years of a instead of the mean; nothing for b; y, which counts 0, instead of the share of each."""
+    shares = (rows["c"] == "x").mean(), (rows["c"] == "z").mean()
+    return np.array([0.05 * (4 - rows["a"].mean()), 0.0, 0.0 - (0.2 * shares[0] - 0.1 * shares[1])])
 
 
 def test_intervals_cover_the_one_feature_that_matters(make_table):
@@ -159,7 +168,7 @@ def test_an_ignored_feature_stays_near_zero_under_noise(make_table, rows):
     table = make_table(pd.concat([rows] * 20), domain=DOMAIN, budget=dpx.Budget(10, 1e-6), relation="add-remove")
     found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=2, method="moments")
     low, high = found.interval(1 - 1e-7)
-    exact = np.array([-0.05, 0.0, -0.1 / 3])
+    exact = against_the_average(rows)
     assert ((low <= exact) & (exact <= high)).all()
     assert abs(found.values[1]) < 0.03
 
@@ -189,7 +198,7 @@ def test_both_methods_go_to_the_same_place(make_table, rows):
 def test_a_constant_column_is_no_problem(make_table, rows):
     table = make_table(rows.assign(b=0.5), exact=True, domain=DOMAIN, budget=BUDGET)
     found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=10**5, method="moments")
-    np.testing.assert_allclose(found.values, [-0.05, 0.0, -0.1 / 3], atol=2e-4)
+    np.testing.assert_allclose(found.values, against_the_average(rows), atol=2e-4)
 
 
 def test_fewer_features_than_the_model_has(make_table, rows):
@@ -199,7 +208,7 @@ def test_fewer_features_than_the_model_has(make_table, rows):
     centred = coordinates(rows)[:, 0] - 0.4
     a, g = stable(abs(centred)), line(rows) - 0.2
     slope = float((a * g * centred).sum() / (a * centred**2).sum())
-    np.testing.assert_allclose(found.values, [slope * (0.4 - 0.5)], atol=1e-3)
+    np.testing.assert_allclose(found.values, [slope * (0.4 - coordinates(rows)[:, 0].mean())], atol=1e-3)
     assert list(found.space.features) == ["a"]
 
 
@@ -239,7 +248,7 @@ def released(made, epsilon, anchor):
     lines = np.zeros((len(space.features), space.size))
     for one, where in zip(lines, space.slices.values(), strict=True):
         one[where] = (local.centre - space.middle)[where]
-    phi = Quadratic(*moments.unpack(exact), radius=moments._reach).solution
+    phi = Quadratic(*moments.unpack(exact), radius=moments._reach if anchor is not None else np.inf).solution
     return moments, exact, std, lines, local.unit * lines @ phi[: space.size]
 
 
@@ -248,7 +257,7 @@ def first_order(moments, values, std, lines):
     A, b = moments.unpack(values)
     ridge = RIDGE * std * np.sqrt(len(b))
     problem = Quadratic(A, b, ridge, moments._reach)
-    phi, moved = problem.solution, problem.solve(moments._padded(lines).T)
+    phi, moved = problem.solution, problem.solve(np.pad(lines, ((0, 0), (0, len(b) - lines.shape[1]))).T)
     level = std**2 * (1 / float(moments.scale) ** 2 + phi @ phi / 2) + (ridge * moments._reach) ** 2 / len(b)
     variance = level * (moved**2).sum(axis=0) + (std**2 / 2 + ridge**2) * (phi @ moved) ** 2
     return 1.96 * moments.local.unit * np.sqrt(variance)
@@ -262,7 +271,7 @@ def coverage(made, epsilon, anchor=None):
         values = np.rint(exact + draw.normal(0, std, len(exact))).astype(np.int64)
         fit = moments.fit(values, std)
         away = abs(lines @ fit.coefficients - truth)
-        half = 1.96 * fit.spread(lines) + fit.pull(lines)
+        half = 1.96 * fit.spread(lines) + fit.pull(lines) + fit.unknown(lines)
         hits.append((away <= half + 1e-12, away <= first_order(moments, values, std, lines) + 1e-12))
     return np.mean(hits, axis=0)
 

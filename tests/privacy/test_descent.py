@@ -8,6 +8,8 @@ worst that the bound allows for), and the proven bound lies 8 of its standard de
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,18 +52,18 @@ def captured(part, relation, rows, point):
     start, predictor = np.rint(np.array(point) * FINE).astype(np.int64), MODEL.checked(DOMAIN)
 
     def gradient(table):
-        cost = zcdp(RHO * STEPS)
+        cost = zcdp(RHO * STEPS) * Fraction(20, 19)
         spec = descent.resolve(LOCAL, table.neighbours, table.budget, cost, 2, iterations=STEPS)
         table.door.release(
             "audit", {}, cost, lambda gate: descent.send(table, gate, predictor, spec, cost, start=start)
         )
 
     def beta(table):
-        cost = zcdp(RHO * (STEPS + adaptive.OVERHEAD))
+        cost = zcdp(RHO * (STEPS + adaptive.OVERHEAD)) * Fraction(20, 19)
         spec = adaptive.resolve(LOCAL, 2, iterations=STEPS, radius=1.0, enhanced=False, candidates=[start])
         table.door.release("audit", {}, cost, lambda gate: adaptive.send(table, gate, predictor, spec, cost))
 
-    call = calls(table, gradient if part == "gradient" else beta)[0]
+    call = calls(table, gradient if part == "gradient" else beta)[1]  # after the average person
     assert len(call[0]) == (2 if part == "gradient" else 1)
     assert call[3] == zcdp(RHO)
     return call

@@ -36,7 +36,7 @@ PREDICTOR = dpx.models.Predictor(wild, list("abc"), DOMAIN, as_array=False)
 
 def sums(rows, protection, local):
     table = private(rows, protection)
-    found, count = descent.collect(table, Gate(table.door, pure(1)), PREDICTOR, local, label="", parallel=False)
+    found, count = descent.sums_of(table, Gate(table.door, pure(1)), PREDICTOR, local, label="", parallel=False)[1:]
     table.ledger.close()
     return found, count, table.neighbours
 

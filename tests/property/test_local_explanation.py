@@ -19,6 +19,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
+from dpexplain.explainers import descent
 from dpexplain.explainers import local_explanation as local
 from dpexplain.explainers.local_explanation import LocalExplanation
 from dpexplain.surrogate import Space, StepWeight
@@ -39,11 +40,15 @@ def spec_of(record, weight, anchor, relation) -> Moments:
 def sums(rows, protection, spec, model=wild):
     table = private(rows, protection)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
-    kernel = partial(local.statistic, predictor=predictor, local=spec.local)
-    n = spec.local.size
-    gram = table.map_sum(Gate(table.door, pure(1)), kernel, list("abc"), size=n * (n + 1), label="", parallel=False)
+    average = descent.average_of(spec.local, table.neighbours)
+    kernel = partial(local.statistic, predictor=predictor, local=spec.local, average=average)
+    n, first = spec.local.size, average.size
+    gram = table.map_sum(
+        Gate(table.door, pure(1)), kernel, list("abc"), size=first + n * (n + 1), label="", parallel=False
+    )
     table.ledger.close()
-    return np.array(spec.pack(gram), dtype=object), table.neighbours
+    person = np.array(gram[:first].tolist(), dtype=object)
+    return np.array(spec.pack(gram[first:]), dtype=object), person, average, table.neighbours
 
 
 @settings(max_examples=100, deadline=None)
@@ -51,9 +56,10 @@ def sums(rows, protection, spec, model=wild):
 def test_one_unit_moves_the_moments_at_most_as_far_as_the_bound(pair, record, weight, anchor):
     protection, rows, other = pair
     spec = spec_of(record, weight, anchor, Relation(protection["relation"]))
-    left, relation = sums(rows, protection, spec)
-    right, _ = sums(other, protection, spec)
+    left, one, average, relation = sums(rows, protection, spec)
+    right, two, _, _ = sums(other, protection, spec)
     assert within(norms(left - right), local.sensitivity(spec, relation))
+    assert within(norms(one - two), average.sensitivity(relation))
 
 
 def extreme(rows):
@@ -77,8 +83,8 @@ FAR, ABOVE, BELOW = (3, 1.0, "y"), (0, -0.270, "x"), (0, -0.272, "x")
 def test_the_real_path_comes_near_the_bound(relation, unit, left, right):
     protection = {"relation": relation} | ({} if unit is None else {"unit": dpx.Unit("id", unit)})
     spec = spec_of((0, -1.0, "x"), "stable", 0.0, Relation(relation))
-    one, relation = sums(left, protection, spec, extreme)
-    two, _ = sums(right, protection, spec, extreme)
+    one, *_, relation = sums(left, protection, spec, extreme)
+    two, *_ = sums(right, protection, spec, extreme)
     moved, bound = norms(one - two)[1], local.sensitivity(spec, relation).l2_squared
     assert 0.99**2 * bound <= moved <= bound
 

@@ -59,7 +59,7 @@ class TestSpace:
             ([30, "m"], "has 2 values; 3 are needed"),
             ({"age": 30}, "no value for 'sex', 'code'"),
             ([61, "m", 1], "age=61 lies outside the declared range 20 to 60"),
-            ([math.nan, "m", 1], "age=nan is not a finite number"),
+            ([math.inf, "m", 1], "age=inf is not a finite number"),
             (["30", "m", 1], "not a finite number"),
             ([True, "m", 1], "not a finite number"),
             ([30, "x", 1], "sex='x' is not a declared category"),

@@ -170,6 +170,8 @@ def transparency(
         return Task(request, explain, "Transparency report", lead)
 
     found = free(call, ask) if known is not None and not price.given else release(call, price, ask, n=n)
-    page = TransparencyReports([r for r in found if isinstance(r, TransparencyReport)])
-    page.to_html(call.out / "transparency.html")
-    call.reporter.show(f"To hand over: {text(call.out)}/transparency.html.")
+    pages = TransparencyReports([r for r in found if isinstance(r, TransparencyReport)]).to_html(call.out)
+    names = ", ".join(page.name for page in pages[:3]) + (f" and {len(pages) - 3} more" if len(pages) > 3 else "")
+    call.reporter.show(f"To hand over, one page for each person: {text(names)} in {text(call.out)}.")
+    if len(pages) > 1:
+        call.reporter.show("index.html shows all of them: it is for whoever may see them all.")

@@ -52,7 +52,7 @@ def local(
     row: Row = None,
     rows: Annotated[Path | None, option("--rows", "FILE", "Several records: CSV or Parquet. With --sketch.")] = None,
     prediction: Annotated[
-        float | None, option("--prediction", "X", "The model's answer for the record, if known. With --sketch.")
+        float | None, option("--prediction", "X", "The model's own answer, to show beside it. With --sketch.")
     ] = None,
     price: Price,
     method: Annotated[str, option("--method", "NAME", "Without a sketch: auto, moments or gradient.")] = "auto",
@@ -111,7 +111,13 @@ def _from_sketch(
             "guarantee": found.receipt.guarantee,
             "entry": found.receipt.entry.sequence,
             "results": [
-                {"json": str(path), "png": str(path.with_suffix(".png")), "base": a.base, "table": records(a)}
+                {
+                    "json": str(path),
+                    "png": str(path.with_suffix(".png")),
+                    "base": a.base,
+                    "prediction": a.prediction,
+                    "table": records(a),
+                }
                 for a, path in zip(answers, files, strict=True)
             ],
         }

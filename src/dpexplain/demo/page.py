@@ -103,8 +103,8 @@ def _most_for(who: str, attribution: Result) -> str:
     assert isinstance(attribution, Attribution)
     most = attribution.top(1).iloc[0]
     return (
-        f"For {who} it predicts {attribution.prediction:.1f} visits; an average row has {attribution.base:.1f}. What "
-        f"counts most is {most['feature']}: {most['contribution']:+.1f}."
+        f"For {who} it predicts {attribution.prediction:.1f} visits; an average person has {attribution.base:.1f}. "
+        f"What counts most is {most['feature']}: {most['contribution']:+.1f}."
     )
 
 

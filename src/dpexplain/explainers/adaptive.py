@@ -8,10 +8,11 @@ Statistic    for a record z and the explanations p_j of earlier records: |gradie
              that is chosen, the same length beta again; then the gradients of `descent`, from p_j on.
 Sensitivity  D = `Slope.bound` for each gradient, and for the length of each: see `surrogate/descent.py`. So scores
              change in a range of [-D, D], and beta by at most D.
-Release      of one query, priced in steps: where the number of rows is private and not guessed, the count (one step);
-             the choice among the candidates (one step, noisy maximum of -|gradient|); beta with noise (one step); then
-             T' steps with noise sigma, both from the *released* beta. The worst case, T + 2 steps (T + 3), is
-             reserved before rows are read; what the loop of gradients does not use is given back.
+Release      of one query: the average person for a twentieth of the price. The rest, priced in steps: where the number
+             of rows is private and not guessed, the count (one step); the choice among the candidates (one step, noisy
+             maximum of -|gradient|); beta with noise (one step); then T' steps with noise sigma, both from the
+             *released* beta. The worst case, T + 2 steps (T + 3), is reserved before rows are read; what the loop of
+             gradients does not use is given back.
 Departures   the paper takes T' and sigma from the exact beta, which is neither noised nor charged. Its exponential
              mechanism has no sensitivity in its exponent. Candidates are the computed explanations nearest to z, at
              most 32. It stops when the budget *is* overdrawn; here a query that may not fit is not begun.
@@ -46,6 +47,7 @@ from dpexplain.results.attribution import READERS, Attribution
 from dpexplain.results.base import Receipt, receipt_for
 from dpexplain.surrogate import Local, Space, StepWeight, Weight, history
 from dpexplain.surrogate import descent as paths
+from dpexplain.surrogate.average import REST, SHARE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +90,7 @@ def resolve(
     candidates: Sequence[Integers] = (),
 ) -> Adaptive:
     """All steps of the worst case cost the same, whether they are taken or not."""
-    step = Fraction(1, iterations + OVERHEAD + (1 if rows is None else 0))
+    step = REST / (iterations + OVERHEAD + (1 if rows is None else 0))
     path = Descent(local, iterations, radius, "zcdp", rows, step, step if rows is None else Fraction(0))
     return Adaptive(path, enhanced, tuple(candidates))
 
@@ -129,7 +131,7 @@ def send(
 ) -> None:
     """Everything inside the body of one query's release."""
     path, slope = spec.path, spec.path.slope
-    sums, count = descent.collect(table, gate, predictor, path.local, label=LABEL, parallel=parallel)
+    sums, count = descent.collect(table, gate, predictor, path.local, cost, label=LABEL, parallel=parallel)
     each, gradients = cost * path.step, descent.sensitivity(path, gate.neighbours)
     rows = descent.size(gate, path, count, cost)
     start, steps, share = slope.start(), path.iterations, Fraction(1)
@@ -159,6 +161,7 @@ def diagram() -> DataFlow:
         "table": "private rows",
         "sums": "weighted products of coordinates and predictions",
         "count": "the number of rows, where it is private and not guessed",
+        "average": "sums of coordinates and predictions",
         "choice": "the earlier explanation with the shortest gradient",
         "beta": "the length of that gradient",
         "gradient": "the gradient at each point of the path",
@@ -166,6 +169,8 @@ def diagram() -> DataFlow:
     }
     edges = [
         ("table", "count"),
+        ("table", "average"),
+        ("average", "path"),
         ("table", "sums"),
         ("sums", "choice"),
         ("sums", "beta"),
@@ -175,7 +180,7 @@ def diagram() -> DataFlow:
         ("beta", "path"),
         ("gradient", "path"),
     ]
-    noised = ["count", "choice", "beta", "gradient"]
+    noised = ["count", "average", "choice", "beta", "gradient"]
     return DataFlow(stages, edges, name="Adaptive explanations", noised=noised)
 
 
@@ -213,7 +218,8 @@ class AdaptiveExplainer:
     weight, width   how much a row counts by its distance: "stable", "exponential", "gaussian" or a function
     reuse_distance  a record at most this far from a computed one gets the same explanation, free (default: log T /
                     sqrt T; 0: only the same record again)
-    anchor          "middle" of the output range (the paper's loss), a number, or the model's own "prediction"
+    anchor          what the local model says at the record: the model's own "prediction", the "middle" of the output
+                    range (the paper's loss, whose slopes have to make up for it), or a number
     radius          of the ball of coefficients
 
     Features are the model's inputs. When what is left does not cover a query's worst case, answers come from the
@@ -234,7 +240,7 @@ class AdaptiveExplainer:
         weight: Weight = "stable",
         width: float = 1.0,
         reuse_distance: float | None = None,
-        anchor: float | str = "middle",
+        anchor: float | str = "prediction",
         radius: float = 1.0,
     ) -> None:
         descent.require_zcdp(table.budget)
@@ -287,7 +293,8 @@ class AdaptiveExplainer:
         with self._alone:  # what is left is looked at and spent by one thread at a time
             self._predictor = self.table.predictor(self.model)
             local, prediction = self.look(record, self._predictor)
-            query = self._reuse(local, prediction) or self._compute(local, prediction) or self._recall(local)
+            query = self._reuse(local, prediction) or self._compute(local, prediction)
+            query = query or self._recall(local, prediction)
             self._queries.append(query)
         return query.attribution
 
@@ -339,6 +346,7 @@ class AdaptiveExplainer:
             **source.attribution.settings,
             "record": dict(local.record),
             "value": local.passes,
+            "prediction": prediction,
             "notes": [note],
         }
         return replace(
@@ -386,7 +394,7 @@ class AdaptiveExplainer:
             "explainer": NAME,
             "table": table.identity,
             "model": self.model.identity,
-            "spec": spec.to_json(),
+            "spec": {**spec.to_json(), "average": str(SHARE)},
             "public": self._public(),
             "outside": ["the record that is explained"],
         }
@@ -402,7 +410,7 @@ class AdaptiveExplainer:
     def _entered(self, released: Released, spec: Adaptive, near: list[Query], local: Local, prediction: float) -> Query:
         """The query as the history keeps it."""
         parts = released.payload["parts"]
-        settings: JsonObject = {"record": dict(local.record)}
+        settings: JsonObject = {"record": dict(local.record), "prediction": prediction}
         source = distance = beta = None
         if near:
             first = near[parts["choice"]["values"][0] if len(near) > 1 else 0]
@@ -427,14 +435,14 @@ class AdaptiveExplainer:
             prediction=prediction,
         )
 
-    def _recall(self, local: Local) -> Query:
+    def _recall(self, local: Local, prediction: float) -> Query:
         """Algorithm 4."""
         if not self._computed():
             raise BudgetError(
                 "the budget does not cover a single query of this explainer, and its history is empty.",
                 hint=f"one query may cost {self.per_query}; use a smaller per_query",
             )
-        attribution = self.non_interactive().answer(local, "the budget of this explainer is exhausted")
+        attribution = self.non_interactive().answer(local, prediction, "the budget of this explainer is exhausted")
         return Query(len(self._queries) + 1, FROM_HISTORY, attribution, self.total * 0)
 
     def _public(self) -> list[str]:
@@ -463,15 +471,18 @@ class HistoryExplainer:
         """The attribution of one record, free."""
         model, table = self._explainer.model, self._explainer.table
         now = model.checked(table.domain, rows=table.rows_hint, exact=table.size is not None)
-        return self.answer(self._explainer.look(record, now)[0])
+        return self.answer(*self._explainer.look(record, now))
 
-    def answer(self, local: Local, *notes: str) -> Attribution:
+    def answer(self, local: Local, prediction: float, *notes: str) -> Attribution:
         """The same for a record that `AdaptiveExplainer.look` has seen, with more notes."""
         away = [float(np.linalg.norm(query.centre - local.centre)) for query in self._known]
         near = [self._known[i] for i in np.argsort(away, kind="stable")[:MOST_POINTS]]
         note = f"from {len(near)} earlier explanations, without new data and without new cost"
+        average = self._known[-1].attribution.fit.average
         settings: JsonObject = {
             "record": dict(local.record),
+            "prediction": prediction,
+            "average": None if average is None else average.to_json(),
             "anchor": local.passes,
             "points": [query.centre.tolist() for query in near],
             "slopes": [query.attribution.fit.coefficients.tolist() for query in near],

@@ -5,10 +5,10 @@ Guarantee    rho-zCDP, for one unit replaced or added or removed. Public: the ex
              record that is explained is not protected: its explanation tells about it.
 Statistic    in each of T steps the gradient of the local loss at a public point, exact whole numbers rounded once
              (`surrogate/descent.py`), from sums that one pass over the rows gives. Where the number of rows is private
-             and no guess of it was declared, their number, for the learning rate.
+             and no guess of it was declared, their number, for the learning rate. First, the average person's sums.
 Sensitivity  `Slope.bound`: c for a row that comes or goes, c + max q for one that is replaced.
-Release      discrete Gaussian noise on every gradient. All steps cost the same, and the count costs one step. The path
-             is post-processing of the released gradients.
+Release      a twentieth of the price for the average person; the rest for discrete Gaussian noise on every gradient.
+             All steps cost the same, and the count costs one step. The path is post-processing of the gradients.
              accounting="paper" draws noise of the size that Algorithm 1 prescribes, sigma = D sqrt(16 T log(e + sqrt(T)
              epsilon / delta) log(T / delta)) / epsilon with D the bound (1/m in the paper) and epsilon that of the
              price. That is more noise than the price needs. The account is charged for the noise that is really drawn:
@@ -36,8 +36,10 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers import averages
 from dpexplain.models import Predictor
 from dpexplain.surrogate import Local
+from dpexplain.surrogate.average import REST, Average
 from dpexplain.surrogate.descent import LARGEST_RADIUS, Slope, Sums
 
 MOST_ITERATIONS = 10_000
@@ -74,11 +76,12 @@ class Descent:
         }
 
 
-def statistic(rows: Rows, predictor: Predictor, local: Local) -> NDArray[np.int64]:
-    """The exact sums of one batch, and its number of rows."""
+def statistic(rows: Rows, predictor: Predictor, local: Local, average: Average) -> NDArray[np.int64]:
+    """The exact sums of one batch: of the average person, its number of rows, and those of gradients."""
     predictions = predictor.predict_at(predictor.inputs(rows), {})
-    gram = local.gram(local.space.coordinates(rows.columns, rows.size), predictions)
-    return np.append(gram, rows.size)
+    coordinates = local.space.coordinates(rows.columns, rows.size)
+    size = np.array([rows.size], dtype=np.int64)
+    return np.concatenate([average.sums(coordinates, predictions), size, local.gram(coordinates, predictions)])
 
 
 def sensitivity(spec: Descent, neighbours: Neighbours) -> Sensitivity:
@@ -125,7 +128,7 @@ def resolve(
     radius = check_radius(radius)
 
     def spec(steps: int) -> Descent:
-        share = Fraction(1, steps + (1 if rows is None else 0))
+        share = REST / (steps + (1 if rows is None else 0))
         step = _paper_step(steps, budget, cost, share) if accounting == "paper" else share
         return Descent(local, steps, radius, accounting, rows, step, share if rows is None else Fraction(0))
 
@@ -152,7 +155,7 @@ def forecast(spec: Descent, neighbours: Neighbours, cost: Cost) -> dict[str, Noi
     laws = {"gradient": best(sensitivity(spec, neighbours), spec.local.space.size, cost * spec.step, GAUSSIAN)}
     if spec.rows is None:
         laws["count"] = best(Sensitivity.of_counts(neighbours), 1, cost * spec.count, GAUSSIAN)
-    return laws
+    return laws | averages.forecast(average_of(spec.local, neighbours), neighbours, cost)
 
 
 def forecast_loss(spec: Descent, neighbours: Neighbours, cost: Cost, rows: int) -> float:
@@ -179,7 +182,7 @@ def send(
     parallel: bool = True,
 ) -> None:
     """Everything inside the body of a release: one pass over the rows, then T noisy gradients from a public start."""
-    sums, count = collect(table, gate, predictor, spec.local, label=label, parallel=parallel)
+    sums, count = collect(table, gate, predictor, spec.local, cost, label=label, parallel=parallel)
     rows = size(gate, spec, count, cost)
     loop, each = gate.query_loop("gradient", gate.left), cost * spec.step
     begin = spec.slope.start() if start is None else start
@@ -187,14 +190,28 @@ def send(
 
 
 def collect(
-    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, *, label: str, parallel: bool
+    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, cost: Cost, *, label: str, parallel: bool
 ) -> tuple[Sums, int]:
-    """The exact sums of all rows, and their number."""
-    n = local.space.size
+    """The exact sums of all rows, and their number. The average person of the same pass is released."""
+    person, sums, count = sums_of(table, gate, predictor, local, label=label, parallel=parallel)
+    averages.send(gate, average_of(local, gate.neighbours), person, cost)
+    return sums, count
+
+
+def sums_of(
+    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, *, label: str, parallel: bool
+) -> tuple[NDArray[np.int64], Sums, int]:
+    """What one pass over the rows gives: of the average person, of gradients, and the number of rows."""
+    n, average = local.space.size, average_of(local, gate.neighbours)
     columns = list(dict.fromkeys([*predictor.features, *local.space.features]))
-    kernel = partial(statistic, predictor=predictor, local=local)
-    total = table.map_sum(gate, kernel, columns, size=n * (n + 1) + 1, label=label, parallel=parallel)
-    return Sums(total[:-1], n), int(total[-1])
+    kernel = partial(statistic, predictor=predictor, local=local, average=average)
+    size = average.size + 1 + n * (n + 1)
+    total = table.map_sum(gate, kernel, columns, size=size, label=label, parallel=parallel)
+    return total[: average.size], Sums(total[average.size + 1 :], n), int(total[average.size])
+
+
+def average_of(local: Local, neighbours: Neighbours) -> Average:
+    return averages.average_for(local.space, local.output, neighbours)
 
 
 def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:
@@ -230,6 +247,7 @@ def diagram() -> DataFlow:
         "sums": "weighted products of coordinates and predictions",
         "gradient": "the gradient at each point of the path",
         "count": "the number of rows, where it is private and not guessed",
+        "average": "sums of coordinates and predictions",
         "path": "steps in the ball; attributions",
     }
     edges = [
@@ -238,5 +256,7 @@ def diagram() -> DataFlow:
         ("sums", "gradient"),
         ("gradient", "path"),
         ("count", "path"),
+        ("table", "average"),
+        ("average", "path"),
     ]
-    return DataFlow(stages, edges, name="Noisy gradient descent", noised=["gradient", "count"])
+    return DataFlow(stages, edges, name="Noisy gradient descent", noised=["gradient", "count", "average"])

@@ -7,10 +7,13 @@ Guarantee    rho-zCDP for one unit replaced (its number of rows public) or added
 Statistic    method="moments": A = sum y y' and b = sum t y, whole numbers for sqrt(weight) (x - z) and
              sqrt(weight) (f(x) - anchor) of every row x; all that the quadratic loss around z depends on.
              method="gradient": gradients of that loss along a path, see `descent`.
+             Besides, with either: the sums behind the average person that contributions are counted from.
 Sensitivity  `surrogate.moments` has the proof, from what one row can be at every distance: for the stable weight, 13
-             columns and a given anchor 0.41 (add-remove) or 0.73 (replace-one) of one squared level.
-Release      one vector with discrete Gaussian noise. The exact minimiser on a ball, its attributions and intervals are
-             post-processing. "auto" takes the method with the smaller forecast loss, from public numbers only.
+             columns and a given anchor 0.41 (add-remove) or 0.73 (replace-one) of one squared level. Of the average:
+             `surrogate.average`.
+Release      both with discrete Gaussian noise, a twentieth of the price for the average person. The exact minimiser on
+             a ball, its attributions and intervals are post-processing. "auto" takes the method with the smaller
+             forecast loss, from public numbers only.
 References   "Model Explanations with Differential Privacy" (loss, weights, Algorithm 1); Ribeiro et al. 2016.
 """
 
@@ -38,7 +41,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError, VerificationError
-from dpexplain.explainers import descent
+from dpexplain.explainers import averages, descent
 from dpexplain.explainers.descent import Descent, check_radius, require_zcdp
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
@@ -46,6 +49,7 @@ from dpexplain.results.attribution import READERS, Attribution
 from dpexplain.results.base import receipt_for
 from dpexplain.surrogate import Fit, Local, Space, StepWeight, Weight, moments
 from dpexplain.surrogate import descent as paths
+from dpexplain.surrogate.average import REST, SHARE, Average
 from dpexplain.surrogate.moments import Moments
 
 Floats = NDArray[np.float64]
@@ -102,10 +106,11 @@ class LocalExplanation:
         return LABEL
 
 
-def statistic(rows: Rows, predictor: Predictor, local: Local) -> NDArray[np.int64]:
-    """The exact sums of one batch: no noise, no budget, no randomness."""
+def statistic(rows: Rows, predictor: Predictor, local: Local, average: Average) -> NDArray[np.int64]:
+    """The exact sums of one batch, those of the average person first: no noise, no budget, no randomness."""
     predictions = predictor.predict_at(predictor.inputs(rows), {})
-    return local.gram(local.space.coordinates(rows.columns, rows.size), predictions)
+    coordinates = local.space.coordinates(rows.columns, rows.size)
+    return np.concatenate([average.sums(coordinates, predictions), local.gram(coordinates, predictions)])
 
 
 def sensitivity(spec: Moments, neighbours: Neighbours) -> Sensitivity:
@@ -166,7 +171,10 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     """The noise of each part at this price. Costs nothing, touches no data."""
     if isinstance(spec, Descent):
         return descent.forecast(spec, neighbours, cost)
-    return {"moments": best(sensitivity(spec, neighbours), spec.size, cost, Law.GAUSSIAN.value)}
+    return {
+        "moments": best(sensitivity(spec, neighbours), spec.size, cost * REST, Law.GAUSSIAN.value),
+        **averages.forecast(descent.average_of(spec.local, neighbours), neighbours, cost),
+    }
 
 
 def _even_moments(local: Local) -> Floats:
@@ -214,11 +222,13 @@ def diagram() -> DataFlow:
     stages = {
         "table": "private rows",
         "moments": "weighted sums of products of coordinates and predictions, around a public record",
+        "average": "sums of coordinates and predictions",
         "solve": "the exact minimiser of the loss on a ball",
         "attributions": "contributions of features, intervals",
     }
     edges = [("table", "moments"), ("moments", "solve"), ("solve", "attributions")]
-    return DataFlow(stages, edges, name="Local explanation", noised=["moments"])
+    edges += [("table", "average"), ("average", "attributions")]
+    return DataFlow(stages, edges, name="Local explanation", noised=["moments", "average"])
 
 
 def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cost: Cost) -> Attribution:
@@ -240,23 +250,38 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
             descent.send(table, gate, predictor, spec, cost, label=request.label, parallel=model.thread_safe)
             return
         columns = list(dict.fromkeys([*predictor.features, *local.space.features]))
-        n, kernel = spec.local.size, partial(statistic, predictor=predictor, local=spec.local)
-        gram = table.map_sum(gate, kernel, columns, size=n * (n + 1), label=request.label, parallel=model.thread_safe)
+        n, average = spec.local.size, descent.average_of(spec.local, gate.neighbours)
+        kernel = partial(statistic, predictor=predictor, local=spec.local, average=average)
+        size = average.size + n * (n + 1)
+        sums = table.map_sum(gate, kernel, columns, size=size, label=request.label, parallel=model.thread_safe)
+        averages.send(gate, average, sums[: average.size], cost)
         bound = sensitivity(spec, gate.neighbours)
-        gate.noisy_sum("moments", spec.pack(gram), bound, cost, mechanism=Law.GAUSSIAN.value)
+        gate.noisy_sum("moments", spec.pack(sums[average.size :]), bound, cost * REST, mechanism=Law.GAUSSIAN.value)
 
     public = ["the explained record", "the model", "the weights", domain.describe(), *table.neighbours.public]
     identity = {
         "explainer": NAME,
         "table": table.identity,
         "model": model.identity,
-        "spec": {"method": method_of(spec), **spec.to_json()},
+        "spec": {"method": method_of(spec), **spec.to_json(), "average": str(SHARE)},
         "public": public,
         "outside": ["the record that is explained"],
     }
     released = table.door.release(request.label, identity, cost, body)
     receipt = receipt_for(table.budget, table.neighbours, released)
-    return Attribution(receipt, released.payload, {"record": dict(local.record)})
+    own = own_prediction(request, predictor, domain, output)
+    settings = {"record": dict(local.record)} | ({} if own is None else {"prediction": own})
+    return Attribution(receipt, released.payload, settings)
+
+
+def own_prediction(
+    request: LocalExplanation, predictor: Predictor, domain: Domain, output: PublicRange
+) -> float | None:
+    """What the model itself says about the record; None where it fails on it, or where the record lacks an input."""
+    try:
+        return anchor_of(replace(request, anchor="prediction"), predictor, domain, output)
+    except (InputError, ModelError):
+        return None
 
 
 def _space(request: LocalExplanation, domain: Domain, inputs: Sequence[str]) -> Space:
@@ -303,7 +328,7 @@ def _one_row(request: LocalExplanation, inputs: Sequence[str], domain: Domain) -
 
 def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
     """The local model of a release by either method; of the record that it was released for, and no other."""
-    if settings != {"record": request["spec"]["record"]}:
+    if settings.get("record") != request["spec"]["record"] or set(settings) - {"record", "prediction"}:
         raise VerificationError("this attribution was released for another record.")
     reader: dict[str, Callable[..., Fit]] = {"moments": moments.read, "gradient": paths.read}
     return reader[request["spec"]["method"]](request, released, settings)

@@ -5,13 +5,14 @@ Guarantee    rho-zCDP at the price paid, for one unit replaced or added or remov
              cells where they are given, and the number of rows under replace-one without units. Nothing is promised
              about the data the model was trained on, nor about the records that are explained with the sketch later.
 Statistic    each row belongs to the nearest of K centres. For each cell: the number of rows, sum v, sum v v', sum f and
-             sum f v, where v is the way from the centre in the coordinates of `Space`, shrunk to a length of at most B,
-             and f the prediction on the scale of -1 to 1. The centres are drawn from noisy histograms of the features,
+             sum f v, where v is the way from the centre in the coordinates of `Space` and f the prediction on the scale
+             of -1 to 1; rows more than B away count less. The centres are drawn from noisy histograms of the features,
              which a part of the price is for, unless they are given, or drawn from the domain or from known marginals.
+             Besides, the sums behind the average person that contributions are counted from.
 Sensitivity  the five blocks with public weights w: sqrt(sum w^2) (add-remove), at most sqrt(2 sum w^2 - 2 min ...)
-             (replace-one), times the rows of a unit. `surrogate/sketch.py` has the proof.
-Release      histograms and moments share one price, Gaussian noise for both. Local models, attributions and their
-             intervals are post-processing (`LocalSketch.explain`).
+             (replace-one), times the rows of a unit. `surrogate/sketch.py` has the proof, and `surrogate/average.py`.
+Release      a twentieth of the price for the average person; histograms and moments share the rest. Gaussian noise.
+             Local models, attributions and their intervals are post-processing (`LocalSketch.explain`).
 References   The loss is that of "Model Explanations with Differential Privacy" (Patel, Shokri, Zick 2022), whose
              Algorithm 1 pays for every explanation anew; the sketch is ours.
 """
@@ -40,6 +41,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
+from dpexplain.explainers import averages
 from dpexplain.explainers.marginals import builds_on, known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
@@ -48,6 +50,8 @@ from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.sketch import LocalSketch, layout_from
 from dpexplain.surrogate import Space
+from dpexplain.surrogate.average import REST, Average
+from dpexplain.surrogate.average import SHARE as AVERAGE
 from dpexplain.surrogate.sketch import (
     GRID,
     POINTS,
@@ -86,7 +90,7 @@ class LocalSketchRequest:
     cells     their number (default: by forecast)
     centres   "marginals": where the rows are, by histograms that a tenth of the price is for. "domain": spread evenly
               over the declared domain. Or a list of records, public ones, one for each cell.
-    radius    the length in coordinates that a row's way from its centre is shrunk to (default: by the centres)
+    radius    the distance from its centre, in coordinates, beyond which a row counts less (default: by the centres)
     seed      another one gives other centres
     """
 
@@ -159,6 +163,7 @@ class Spec:
             "reach": fraction_text(self.reach),
             "radius": self.radius,
             "seed": self.seed,
+            "average": fraction_text(AVERAGE),
         }
 
 
@@ -167,10 +172,12 @@ def histogram_statistic(rows: Rows, spec: Spec) -> Integers:
     return np.concatenate([p.counts(rows[p.feature]) for p in spec.partitions])
 
 
-def statistic(rows: Rows, predictor: Predictor, spec: Spec, layout: Layout) -> Integers:
-    """Exact integer sums of one batch, before weights: no noise, no budget, no randomness."""
+def statistic(rows: Rows, predictor: Predictor, spec: Spec, layout: Layout, average: Average) -> Integers:
+    """Exact integer sums of one batch, before weights, after those of the average person: no noise, no randomness."""
     predictions = predictor.predict_at(predictor.inputs(rows), {})
-    return raw_sums(layout, spec.space.coordinates(rows.columns, rows.size), predictions, spec.output)
+    coordinates = spec.space.coordinates(rows.columns, rows.size)
+    moments = raw_sums(layout, coordinates, predictions, spec.output)
+    return np.concatenate([average.sums(coordinates, predictions), moments])
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
@@ -262,8 +269,9 @@ def _number_of_cells(noise: float | None, space: Space) -> int:
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
     """The noise of each part at this price. Costs nothing, touches no data."""
     require_delta(cost)
-    first, second = split(cost, spec.share)
+    first, second = split(cost * REST, spec.share)
     parts = {"moments": best(sensitivity(spec, neighbours), spec.size, second, GAUSSIAN)}
+    parts |= averages.forecast(averages.average_for(spec.space, spec.output, neighbours), neighbours, cost)
     if spec.partitions:
         bound = Sensitivity.of_counts(neighbours, len(spec.partitions))
         parts["marginals"] = best(bound, spec.histogram_size, first, GAUSSIAN)
@@ -294,14 +302,15 @@ def diagram() -> DataFlow:
         "marginals": "rows in each public cell of each feature",
         "cells": "centres drawn from the histograms",
         "moments": "counts and moments of rows and predictions in each cell",
+        "average": "sums of coordinates and predictions",
         "sketch": "local linear models around any record",
     }
     edges = [("table", "marginals"), ("marginals", "cells"), ("cells", "moments"), ("table", "moments")]
     return DataFlow(
         stages,
-        [*edges, ("cells", "sketch"), ("moments", "sketch")],
+        [*edges, ("cells", "sketch"), ("moments", "sketch"), ("table", "average"), ("average", "sketch")],
         name="Local sketch",
-        noised=["marginals", "moments"],
+        noised=["marginals", "moments", "average"],
     )
 
 
@@ -330,16 +339,19 @@ def explain(
     columns, coordinates = list(dict.fromkeys([*predictor.features, *spec.space.features])), spec.space.size
 
     def body(gate: Gate) -> None:
-        first, second = split(cost, spec.share)
+        first, second = split(cost * REST, spec.share)
         counts: list[int] = []
         if spec.partitions:
             kernel = partial(histogram_statistic, spec=spec)
             exact = table.map_sum(gate, kernel, spec.space.features, size=spec.histogram_size, label=request.label)
             counts = gate.noisy_counts("marginals", exact, first, partitions=len(spec.partitions), mechanism=GAUSSIAN)
         layout = layout_from(spec.to_json(), counts, noise["marginals"].std if spec.partitions else 0.0)
-        kernel = partial(statistic, predictor=predictor, spec=spec, layout=layout)
-        sums = table.map_sum(gate, kernel, columns, size=spec.size, label=request.label, parallel=model.thread_safe)
-        moments = spec.blocks.cut(sums, coordinates)
+        average = averages.average_for(spec.space, spec.output, gate.neighbours)
+        kernel = partial(statistic, predictor=predictor, spec=spec, layout=layout, average=average)
+        size = average.size + spec.size
+        sums = table.map_sum(gate, kernel, columns, size=size, label=request.label, parallel=model.thread_safe)
+        averages.send(gate, average, sums[: average.size], cost)
+        moments = spec.blocks.cut(sums[average.size :], coordinates)
         gate.noisy_sum("moments", moments, sensitivity(spec, gate.neighbours), second, mechanism=GAUSSIAN)
 
     elsewhere = [] if marginals is None or ours else ["marginals of another table"]

@@ -46,6 +46,7 @@ from dpexplain.results.influence import MOST_OUTCOMES
 from dpexplain.results.person import PersonInfluence, coefficient_norm, runs_of
 from dpexplain.results.tails import combined_halfwidth
 from dpexplain.surrogate import Space
+from dpexplain.surrogate.space import is_missing
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -127,7 +128,8 @@ def check_question(question: Question, predictor: Predictor) -> None:
 def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
     """One person or several, from a mapping, a pandas Series or the lines of a DataFrame: all inside the domain.
 
-    A record is the caller's own, so unlike everywhere else errors may speak of its values.
+    A missing value takes the declared default, as in the table. A record is the caller's own, so unlike everywhere else
+    errors may speak of its values.
     """
     space = Space(domain, tuple(dict.fromkeys(needed)))
     records = [_checked(record, domain, space) for record in _records(row)]
@@ -139,6 +141,12 @@ def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
         else:
             columns[name] = np.array(values, dtype=np.float64)
     return Rows(domain, columns, len(records))
+
+
+def missing_values(row: Any, needed: Sequence[str]) -> list[list[str]]:
+    """For each person, the columns whose value is missing, so that the declared default stands in for it."""
+    names = list(dict.fromkeys(needed))
+    return [[name for name in names if is_missing(record[name])] for record in _records(row)]
 
 
 def _records(row: Any) -> list[Mapping[Any, Any]]:
@@ -412,7 +420,12 @@ def _groups(shares: Floats, cell: Integers) -> Integers:
 
 
 def answers(
-    question: Question, model: Model, predictor: Predictor, persons: Rows, marginals: Marginals
+    question: Question,
+    model: Model,
+    predictor: Predictor,
+    persons: Rows,
+    marginals: Marginals,
+    missing: Sequence[list[str]],
 ) -> list[JsonObject]:
     """For each person, all that a `PersonInfluence` has to know besides the marginals: public, enough to rebuild it."""
     scores = checked_scores(predictor, persons)
@@ -426,6 +439,7 @@ def answers(
             "question": question.to_json(),
             "model": {**model.identity, "features": list(predictor.features)},
             "record": record_of(persons, i),
+            "missing": missing[i],
             "score": float(np.clip(scores[i], model.output.low, model.output.high)),
             "outcome": float(outcomes[i]),
             "lines": [_line(line, i, marginals, outcome.range.width) for line in found],
@@ -508,7 +522,8 @@ def person_influence(
     question = question_of(request, table.domain, model.output, model.label, model.features(table.domain))
     predictor = table.predictor(model)
     check_question(question, predictor)
-    persons = read_persons(request.row, table.domain, [*predictor.features, *question.names])
+    needed = [*predictor.features, *question.names]
+    persons = read_persons(request.row, table.domain, needed)
     if persons.size != 1:
         raise InputError("one person at a time.", hint="dpx.transparency_report takes several, for one price")
     checked_scores(predictor, persons)
@@ -519,5 +534,5 @@ def person_influence(
         spec = histograms.Spec(cells_of(question.names, table.domain, request.cells or CELLS), request.mechanism)
         label = f"marginals of {', '.join(question.names)}"
         known = histograms.release_cells(table, spec, label, cost)
-    (view,) = answers(question, model, predictor, persons, known)
+    (view,) = answers(question, model, predictor, persons, known, missing_values(request.row, needed))
     return PersonInfluence(known.receipt, known.released, view)

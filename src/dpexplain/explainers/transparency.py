@@ -46,6 +46,7 @@ from dpexplain.explainers.persons import (
     answers,
     check_question,
     checked_scores,
+    missing_values,
     read_persons,
 )
 from dpexplain.games import Asker, Outcome
@@ -275,7 +276,8 @@ def explain(
     )
     predictor = table.predictor(model)
     check_question(question, predictor)
-    persons = read_persons(row, table.domain, [*predictor.features, *features])
+    needed = [*predictor.features, *features]
+    persons = read_persons(row, table.domain, needed)
     checked_scores(predictor, persons)
     if marginals is not None:
         known_marginals(table, marginals, features)
@@ -290,7 +292,7 @@ def explain(
         )
     known = Marginals(receipt, payload) if marginals is None else marginals
     earlier = None if known.receipt is receipt else known
-    views = answers(question, model, predictor, persons, known)
+    views = answers(question, model, predictor, persons, known, missing_values(row, needed))
     return TransparencyReports([TransparencyReport(receipt, payload, view, earlier) for view in views])
 
 

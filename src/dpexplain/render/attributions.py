@@ -7,8 +7,10 @@ it too. A contribution whose noise interval contains zero is drawn faint.
 from __future__ import annotations
 
 import io
+import textwrap
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,42 +22,44 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
-from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes
+from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
 from dpexplain.results.attribution import Attribution, Push
 
 RAISES, LOWERS, FAINT = "#c55a11", INK, 0.3
 DIVERGING = LinearSegmentedColormap.from_list("lowers-raises", ["#123a5e", "#4f8fc4", "#f7f7f7", "#e08a4a", "#8f3a05"])
 INTERVAL = f"{LEVEL:.0%} noise interval of each"
-DOUBT = "faint: the noise could explain it"
+LEFT_OUT: dict[str, Any] = {"facecolor": "white", "edgecolor": NOTE, "hatch": "////", "linewidth": 0.8}
 FORCE_LABELS = 8
 
 
 def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
     """From the base, at the top, to the value at the record, a bar for each of the largest contributions."""
     ax = new_axes(ax)
-    pushes = attribution.pushes()
+    pushes, left_out = attribution.pushes(), attribution.left_out
+    pushes += [left_out] if left_out else []
     ends = attribution.base + np.cumsum([0.0, *(push.value for push in pushes)])
     for i, (push, start, end) in enumerate(zip(pushes, ends[:-1], ends[1:], strict=True)):
         line = len(pushes) - i
-        ax.barh(line, push.value, left=start, height=0.62, color=_colour(push), alpha=1 if push.sure else FAINT)
+        look = LEFT_OUT if push is left_out else {"color": _colour(push), "alpha": 1 if push.sure else FAINT}
+        ax.barh(line, push.value, left=start, height=0.62, **look)
         for width, colour in [(2.4, "white"), (1.1, "black")] if push.sure else [(1.1, NOTE)]:  # also on dark bars
             reach = [start + push.low, start + push.high]
             ax.plot(reach, [line, line], "|-", color=colour, linewidth=width, markersize=5, markeredgewidth=width)
         ax.plot([end, end], [line + 0.31, line - 1.31 if i + 1 < len(pushes) else 0], color="#9a9a9a", linewidth=0.7)
         _number(ax, push, start, line)
     ax.plot([ends[0]] * 2, [len(pushes) + 1, len(pushes) + 0.31], color="#9a9a9a", linewidth=0.7)
-    ax.plot([ends[0], ends[-1]], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
-    for place, value in ((len(pushes) + 1, ends[0]), (0, ends[-1])):
+    ax.plot([ends[0], attribution.prediction], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
+    for place, value in ((len(pushes) + 1, ends[0]), (0, attribution.prediction)):
         ax.annotate(_short(value), (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
-    names = ["base", *(_label(push.name, 36) for push in pushes), "this record"]
+    names = [attribution.base_name, *(_label(push.name, 36) for push in pushes), attribution.end_name]
     ax.set_yticks(np.arange(len(names))[::-1], names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.use_sticky_edges = False  # room for the numbers beside bars that end at the edge
     ax.margins(x=0.19)
-    ax.set_xlabel("prediction of the local model")
+    ax.set_xlabel("prediction")
     ax.grid(axis="x", alpha=0.25)
     ax.set_axisbelow(True)
-    _legend(ax, pushes, interval=True)
+    _legend(ax, attribution, pushes, interval=True)
     _headline(ax, attribution, width=84)
     return ax
 
@@ -73,7 +77,8 @@ def _number(ax: Axes, push: Push, start: float, line: float) -> None:
 def plot_force(attribution: Attribution, ax: Axes | None = None) -> Axes:
     """One line: what raises the prediction pushes from the left, what lowers it from the right; they meet at it."""
     ax = new_axes(ax)
-    pushes = attribution.pushes(FORCE_LABELS)
+    pushes, left_out = attribution.pushes(FORCE_LABELS), attribution.left_out
+    pushes += [left_out] if left_out else []
     value, base = attribution.prediction, attribution.base
     span = max(sum(abs(push.value) for push in pushes), 1e-12)
     places: list[tuple[Push, float]] = []
@@ -81,36 +86,41 @@ def plot_force(attribution: Attribution, ax: Axes | None = None) -> Axes:
         end = value
         for push in (p for p in pushes if np.sign(p.value) == sign):
             start = end - push.value
-            _arrow(ax, push, start, end, tip=min(0.012 * span, abs(push.value) / 2))
+            _arrow(ax, push, start, end, tip=min(0.012 * span, abs(push.value) / 2), outlined=push is left_out)
             places.append((push, (start + end) / 2))
             end = start
     _force_labels(ax, places)
     ax.plot([value, value], [-0.62, 0.7], color="black", linewidth=1.4)
     ax.annotate(
-        f"this record: {_short(value)}", (value, 0.7), (0, 3), textcoords="offset points", ha="center", fontsize=8
+        f"{attribution.end_name}: {_short(value)}",
+        (value, 0.7),
+        (0, 3),
+        textcoords="offset points",
+        ha="center",
+        fontsize=8,
     )
     ax.plot([base, base], [-0.5, 1.35], color=NOTE, linewidth=1, linestyle=":")
     ax.annotate(
-        f"base: {_short(base)}", (base, 1.35), (0, 3), textcoords="offset points", ha="center", fontsize=8, color=NOTE
-    )
+        f"{attribution.base_name}: {_short(base)}", (base, 1.35), (0, 3), textcoords="offset points", ha="center",
+        fontsize=8, color=NOTE,
+    )  # fmt: skip
     ax.set_ylim(-4.2, 2.2)
     ax.set_yticks([])
     ax.margins(x=0.06)
-    ax.set_xlabel("prediction of the local model")
+    ax.set_xlabel("prediction")
     for side in ("left", "right", "top"):
         ax.spines[side].set_visible(False)
-    _legend(ax, pushes, corner=True)
+    _legend(ax, attribution, pushes, corner=True)
     _headline(ax, attribution, f"Behind ±: half of the {INTERVAL}. ")
     return ax
 
 
-def _arrow(ax: Axes, push: Push, start: float, end: float, tip: float) -> None:
+def _arrow(ax: Axes, push: Push, start: float, end: float, tip: float, outlined: bool) -> None:
     """A bar from `start` to `end` with a point at its end and a notch at its start."""
     tip = np.copysign(tip, push.value)
     corners = [(start, 0.5), (end - tip, 0.5), (end, 0), (end - tip, -0.5), (start, -0.5), (start + tip, 0)]
-    ax.add_patch(
-        Polygon(corners, facecolor=_colour(push), edgecolor="white", linewidth=0.8, alpha=1 if push.sure else FAINT)
-    )
+    filled = {"facecolor": _colour(push), "edgecolor": "white", "linewidth": 0.8, "alpha": 1 if push.sure else FAINT}
+    ax.add_patch(Polygon(corners, **(LEFT_OUT if outlined else filled)))
     ax.update_datalim(corners)
     ax.autoscale_view()
 
@@ -175,14 +185,22 @@ def plot_heatmap(
 
 def _headline(ax: Axes, attribution: Attribution, before: str = "", width: int = 104) -> None:
     """What is drawn above, the guarantee and what it leaves out below."""
-    ax.set_title(_label(attribution.title, 64), fontsize=11, loc="left")
-    _note(ax, attribution, f"{before}{attribution.caveat} ", width)
+    first = [text for text in (attribution.missed, attribution.compared) if text]
+    said = [line for text in first for line in textwrap.wrap(plain(text), 96)]
+    ax.set_title(_label(attribution.title, 64), fontsize=11, loc="left", pad=8 + 10 * len(said))
+    ax.annotate(
+        "\n".join(said), (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", va="bottom",
+        fontsize=7.5, annotation_clip=False,
+    )  # fmt: skip
+    _note(ax, attribution, f"{before}{attribution.notes} ", width)
 
 
-def _legend(ax: Axes, pushes: list[Push], *, interval: bool = False, corner: bool = False) -> None:
+def _legend(
+    ax: Axes, attribution: Attribution, pushes: list[Push], *, interval: bool = False, corner: bool = False
+) -> None:
     entries: list[Patch | Line2D] = [Patch(color=RAISES, label="raises"), Patch(color=LOWERS, label="lowers")]
     if not all(push.sure for push in pushes):
-        entries.append(Patch(color=NOTE, alpha=FAINT, label=DOUBT))
+        entries.append(Patch(color=NOTE, alpha=FAINT, label=f"faint: {attribution.doubt}"))
     if interval:
         entries.append(Line2D([], [], color=NOTE, marker="|", markersize=5, linewidth=1.1, label=INTERVAL))
     ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower right" if corner else "best")

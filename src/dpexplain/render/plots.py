@@ -160,7 +160,7 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
     if isinstance(result, Marginals):
         size = (size[0], 1.6 + 0.5 * len(result.features))
     if isinstance(result, Attribution):
-        size = (1.15 * size[0], 2.2 + 0.24 * len(result.pushes()))
+        size = (1.15 * size[0], 2.6 + 0.24 * (len(result.pushes()) + (result.left_out is not None)))
     if isinstance(result, Influence | TransparencyReport):
         bars = result.items if isinstance(result, Influence) else result.features
         size = (1.15 * size[0], 2.0 + 0.26 * min(25, len(bars)))

@@ -237,15 +237,17 @@ def ranking_view(ranking: Ranking) -> RenderableType:
 
 
 def attribution_view(attribution: Attribution) -> RenderableType:
-    """The largest contributions, from the base to the record, and which of them noise could explain."""
+    """The largest contributions, from the average person to the record, and which of them noise could explain."""
     table = _table("", attribution.quantity, "95 % noise interval", "")
-    table.add_row("base", _number(attribution.base), "", "")
-    for push in attribution.pushes(LINES):
+    table.add_row(attribution.base_name, _number(attribution.base), "", "")
+    left_out = attribution.left_out
+    for push in [*attribution.pushes(LINES), *([left_out] if left_out else [])]:
         interval = f"{_signed(push.low)} to {_signed(push.high)}"
-        doubt = "" if push.sure else "the noise could explain it"
+        doubt = "" if push.sure else attribution.doubt
         table.add_row(escape(push.name), _signed(push.value), interval, doubt)
-    table.add_row("this record", _number(attribution.prediction), "", "")
-    return Group(f"[bold]{escape(attribution.title)}[/bold]", table, escape(attribution.caveat))
+    table.add_row(attribution.end_name, _number(attribution.prediction), "", "")
+    first = [escape(text) for text in (attribution.missed, attribution.compared) if text]
+    return Group(f"[bold]{escape(attribution.title)}[/bold]", *first, table, escape(attribution.notes))
 
 
 def result_view(result: Result) -> RenderableType:

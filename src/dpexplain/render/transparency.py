@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from html import escape
 
 import numpy as np
@@ -12,7 +11,7 @@ from matplotlib.axes import Axes
 from dpexplain.render.html import STYLE, Section, page, table
 from dpexplain.render.influence import BARS, plot_influence
 from dpexplain.render.plots import LEVEL, _label, svg_of
-from dpexplain.results.person import PersonInfluence, shown_value, span
+from dpexplain.results.person import PersonInfluence, span
 from dpexplain.results.transparency import MEASURES, Association, Estimate, TransparencyReport
 
 WIDTH = 100
@@ -37,23 +36,15 @@ table.fares td, table.fares th { font-size: .88rem; }
 # Pages ----------------------------------------------------------------------------------------------------------------
 
 
-def report_page(reports: Sequence[TransparencyReport]) -> str:
-    """A page of its own: one person, or several one after the other."""
+def report_page(report: TransparencyReport) -> str:
+    """A page of its own for one person, to hand over."""
     lead = (
         "What the model decided about one person, which of the person's values counted, "
         "and which only go along with such decisions."
     )
-    sections = []
-    for number, report in enumerate(reports, 1):
-        before = "" if len(reports) == 1 else f"Person {number}: "
-        sections += _sections(report, before)
-    sections.append(_promise(reports[0]))
-    receipt = reports[0].receipt
-    name = reports[0].settings["model"]["name"]
-    title = "Transparency report" if len(reports) == 1 else f"Transparency reports on {len(reports)} people"
-    return page(
-        title, lead, sections, f'Model "{name}". {receipt.short_guarantee}. Made with dpexplain {receipt.software}.'
-    )
+    receipt, name = report.receipt, report.settings["model"]["name"]
+    foot = f'Model "{name}". {receipt.short_guarantee}. Made with dpexplain {receipt.software}.'
+    return page("Transparency report", lead, [*_sections(report), _promise(report)], foot)
 
 
 def report_card(report: TransparencyReport) -> str:
@@ -67,14 +58,13 @@ def report_card(report: TransparencyReport) -> str:
     )
 
 
-def _sections(report: TransparencyReport, before: str) -> list[Section]:
-    chips = "".join(
-        f"<li>{escape(str(name))} <b>{escape(shown_value(value))}</b></li>" for name, value in report.record.items()
-    )
+def _sections(report: TransparencyReport) -> list[Section]:
+    facts = report.influence.facts
+    chips = "".join(f"<li>{escape(str(name))} <b>{escape(value)}</b></li>" for name, value in facts)
     answer = f'<style>{LOOK}</style><p class="answer">{escape(report.headline)}</p><ul class="person">{chips}</ul>'
     said, picture = f"{_said(report)}{_scale(report)}", svg_of(report)
     counted = f'<div class="two"><div class="card">{said}</div><div class="card">{picture}</div></div>'
-    sections = [Section(f"{before}the decision" if before else "The decision", html=answer)]
+    sections = [Section("The decision", html=answer)]
     sections.append(Section("What counted", html=counted))
     sections += [Section(title, html="".join(map(_aside, words))) for title, words in _findings(report)]
     if report.associations:
@@ -179,9 +169,12 @@ def start_words(report: TransparencyReport) -> str:
         return ""
     words = report.influence.words
     if words.threshold is None:
-        return f"All influences together lead from {start:.3g}, the mean score with all values replaced, to this score."
+        low, high = report.influence.output.low, report.influence.output.high
+        mean = f"{min(max(start, low), high):.3g}, the mean score with all values replaced by other people's,"
+        return f"Compared with an average person: all influences together lead from {mean} to this score."
     often = f"{100 * min(max(start, 0.0), 1.0):.0f} of 100 cases"
-    return f"With all values replaced by those of other people, the model would decide for it in about {often}."
+    how = f"with all values replaced by those of other people, the model would decide for it in about {often}"
+    return f"Compared with an average person: {how}."
 
 
 def promise_words(report: TransparencyReport) -> list[tuple[str, str]]:
@@ -209,7 +202,7 @@ def report_text(report: TransparencyReport) -> str:
     def paragraph(text: str, mark: str = "") -> str:
         return textwrap.fill(text, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
 
-    person = ", ".join(f"{name} {shown_value(value)}" for name, value in report.record.items())
+    person = ", ".join(f"{name} {value}" for name, value in report.influence.facts)
     parts = [report.title.upper(), paragraph(report.headline), paragraph(f"The person: {person}."), ""]
     parts += ["What counted", *(paragraph(sentence, "  - ") for sentence in report.sentences())]
     parts += [paragraph(words, "    ") for words in (start_words(report), how_words(report.influence)) if words]
@@ -236,4 +229,5 @@ def plot_person(influence: PersonInfluence, ax: Axes | None = None) -> Axes:
     ax = plot_influence(influence, ax)
     names = [_label(influence.names[i], 36) for i in reversed(influence.order[:BARS])]
     ax.set_yticks(ax.get_yticks(), names, fontsize=8)
+    ax.set_xlabel(f"{ax.get_xlabel()}, compared with an average person")
     return ax

@@ -1,10 +1,12 @@
 """Attributions: what moved the model's prediction for one record, from a released local linear model.
 
-    contribution of a feature = coefficients . (record - reference), summed over the feature's coordinates
-    base                      = the local model's value at the reference point
+    contribution of a feature = coefficients . (record - average person), summed over the feature's coordinates
+    base                      = the mean prediction of the table
+    prediction                = the model's own for the record
+    remainder                 = prediction - base - all contributions: what no line explains
 
-so base + all contributions = the value at the record. The record is the caller's: an attribution protects the rows of
-the table it was computed from, not the record that it explains.
+The average person and the mean prediction are released with the local model. The record is the caller's: an attribution
+protects the rows of the table it was computed from, not the record that it explains.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, Numeric
+from dpexplain.core.domain import Categorical, Numeric, PublicRange
 from dpexplain.core.noise import checked_level
 from dpexplain.errors import InputError
 from dpexplain.results.base import Floats, Receipt, Result
@@ -41,6 +43,9 @@ Reader = Callable[[JsonObject, JsonObject, JsonObject], Fit]  # (request, releas
 READERS: dict[str, Reader] = {}
 
 ABOUT = "Explains one record; the record itself is not protected by the guarantee."
+NEAR = 0.01  # of the output range: a line that ends so near the model's own answer leads to it
+WIDE = 0.05  # of the output range: half of an interval that says little
+REMAINDER = "what a line leaves out"
 BARS = 12  # of a picture; what is smaller stands together as one
 LARGEST = 1e150  # of what is read from a file
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -54,19 +59,20 @@ class Push:
     value: float
     low: float
     high: float
+    settled: bool = True  # see `Fit`
 
     @property
     def sure(self) -> bool:
-        """False if noise alone could explain it: the interval contains zero."""
-        return self.low > 0 or self.high < 0
+        """False if noise alone could explain it (the interval contains zero), or if nobody knows how far it is off."""
+        return self.settled and (self.low > 0 or self.high < 0)
 
 
 @dataclass(frozen=True)
 class Attribution(Result):
     """The contributions of features to the prediction for one record, in units of the model's output.
 
-    Intervals cover what the same local model says without noise, for the (cleaned) table. They do not say how well a
-    linear model describes the model nearby.
+    Intervals cover what the same local model says without noise, for the (cleaned) table and its exact average person.
+    They do not say how well a linear model describes the model nearby: the remainder does.
     """
 
     settings: JsonObject  # public: {"record": {feature: value}, ...}, and what else the reader needs
@@ -97,9 +103,62 @@ class Attribution(Result):
         return "Local explanation of one record" + (f", model {model['name']}" if model else "")
 
     @property
+    def compared(self) -> str:
+        """What contributions are counted from, and where they lead, in words."""
+        end = f"{self.end_name}: {self.prediction:.3g}."
+        if self.fit.average is None:
+            return f"Compared with {self.base_name} ({self.base:.3g}); {end}"
+        return f"Compared with an average person of the table (mean prediction {self.base:.3g}); {end}"
+
+    @property
+    def missed(self) -> str:
+        """Words for a local model that does not lead to the model's own answer, by more than its interval; or none."""
+        rest = self.remainder
+        if self.own is None or self.left_out is None or not rest.sure:
+            return ""
+        line, low, high = (self.own - number for number in (rest.value, rest.high, rest.low))
+        return (
+            f"A straight line does not explain this prediction: it leads to {line:.3g} ({low:.3g} to {high:.3g}), "
+            f"and the model says {self.own:.3g}."
+        )
+
+    @property
     def caveat(self) -> str:
-        """What a reader has to know besides: of this fit, and of every attribution."""
-        return " ".join([*self.fit.notes, ABOUT])
+        """All that a reader has to know besides the numbers."""
+        return " ".join(text for text in (self.missed, self.compared, self.notes) if text)
+
+    @property
+    def notes(self) -> str:
+        """What was not determined, what is special about this fit, and what holds for every attribution."""
+        own = [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in self.fit.notes]
+        return " ".join([*([self._doubt] if self._doubt else []), *own, ABOUT])
+
+    @property
+    def doubt(self) -> str:
+        """Why a contribution is not sure."""
+        return "the noise could explain it" if self.fit.settled else "the steps may not have reached the best line"
+
+    @property
+    def base_name(self) -> str:
+        """What stands at the beginning of a picture."""
+        if self.fit.average is not None:
+            return "an average person"
+        middle = np.array_equal(self.fit.reference, self.space.middle)
+        return "the middle of the domain" if middle else "the mean of the cells"
+
+    @property
+    def end_name(self) -> str:
+        """What stands at its end."""
+        return "this record" if self.own is not None else "this record, by the local model"
+
+    @property
+    def _doubt(self) -> str:
+        """Which effects the rows do not determine."""
+        names = self.undetermined
+        if not names:
+            return ""
+        listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        return f"Not determined at this price (few such rows, or columns that move together): {listed}."
 
     # Contributions --------------------------------------------------------------------------------------------------
 
@@ -123,30 +182,77 @@ class Attribution(Result):
 
     @property
     def base(self) -> float:
-        """The local model's value at the reference point."""
-        return self.fit.value - float(self.values.sum())
+        """The mean prediction of the table; in files of before it was released, the local model's at the reference."""
+        average = self.fit.average
+        return self.fit.value - float(self.values.sum()) if average is None else average.prediction
+
+    @cached_property
+    def own(self) -> float | None:
+        """The model's own prediction for the record, where it is known."""
+        own = self.settings.get("prediction")
+        return None if own is None else float(own)
 
     @property
     def prediction(self) -> float:
-        """The local model's value at the record: fitted, or the anchor that was asked for."""
-        return self.fit.value
+        """The model's own prediction for the record; where it is not known, the local model's value there."""
+        return self.fit.value if self.own is None else self.own
+
+    @cached_property
+    def output(self) -> PublicRange:
+        """The range of the model's predictions."""
+        return PublicRange.from_json(self.receipt.request["spec"]["output"])
+
+    @cached_property
+    def remainder(self) -> Push:
+        """What is left between the base with all contributions and the prediction."""
+        value = self.prediction - self.base - float(self.values.sum())
+        low, high = self._around(self._way[None])
+        average = self.fit.average
+        half = float(high[0] - low[0]) / 2 + (0.0 if average is None else 1.96 * average.prediction_spread)
+        return Push(REMAINDER, value, value - half, value + half, self.fit.settled)
+
+    @property
+    def left_out(self) -> Push | None:
+        """The remainder, where it is worth speaking of."""
+        return self.remainder if abs(self.remainder.value) >= NEAR * self.output.width else None
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         return self._around(self._steps, level)
 
     def _around(self, lines: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around coefficients . line for each line."""
+        """(low, high) around coefficients . line for each line; each begins at the reference, whose noise counts too,
+        in all features that it moves in.
+        """
         fit, middle = self.fit, lines @ self.fit.coefficients
-        half = -float(ndtri((1 - checked_level(level)) / 2)) * fit.spread(lines)
-        if fit.pull is not None:
-            half = half + fit.pull(lines)
+        sure = -float(ndtri((1 - checked_level(level)) / 2))
+        start = np.zeros(len(lines)) if fit.average is None else fit.average.spread(self._moving(lines))
+        half = sure * np.hypot(fit.spread(lines), start)
+        for known in (fit.pull, fit.unknown):
+            half = half + (0.0 if known is None else known(lines))
         return middle - half, middle + half
+
+    def _moving(self, lines: Floats) -> Floats:
+        """The coefficients of the features that each line moves in."""
+        moves = self.space.by_feature(np.abs(lines)) > 0
+        widths = [where.stop - where.start for where in self.space.slices.values()]
+        coefficients: Floats = np.repeat(moves, widths, axis=1) * self.fit.coefficients
+        return coefficients
+
+    @cached_property
+    def undetermined(self) -> list[str]:
+        """Features whose interval is wide mostly because the rows do not determine their effect at this price."""
+        if self.fit.unknown is None:
+            return []
+        low, high = self.interval()
+        wide, unknown = (high - low) / 2, self.fit.unknown(self._steps)
+        found = (unknown > wide / 2) & (wide > WIDE * self.output.width)
+        return [name for name, open_ in zip(self.space.features, found, strict=True) if open_]
 
     @cached_property
     def sure(self) -> NDArray[np.bool_]:
         """For each feature, whether its interval excludes zero; otherwise the noise could explain its contribution."""
         low, high = self.interval()
-        return (low > 0) | (high < 0)
+        return ((low > 0) | (high < 0)) & self.fit.settled
 
     # Tables ---------------------------------------------------------------------------------------------------------
 
@@ -241,7 +347,7 @@ class Attribution(Result):
             lines, names = np.vstack([lines, self._steps[rest].sum(axis=0)]), [*names, f"other {len(rest)} features"]
         low, high = self._around(lines)
         numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
-        return [Push(name, *three) for name, three in zip(names, numbers, strict=True)]
+        return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """A waterfall from the base to the record. Faint bars: the noise could explain them."""
@@ -326,7 +432,7 @@ class Attribution(Result):
         position = {name: i for i, name in enumerate(self.space.features)}
         low, high = self.interval()
         return {
-            word.lower(): Push(word, float(self.values[i]), float(low[i]), float(high[i]))
+            word.lower(): Push(word, float(self.values[i]), float(low[i]), float(high[i]), self.fit.settled)
             for word, i in ((word, position[name]) for word, name in features.items())
             if word and self._has(self.space.features[i])
         }
@@ -336,7 +442,9 @@ class Attribution(Result):
         return bool(value != (column.low if isinstance(column, Numeric) else column.categories[0]))
 
     def to_shap(self) -> Any:
-        """The same as a `shap.Explanation`, for SHAP's own plots. These show no noise and no guarantee."""
+        """The same as a `shap.Explanation`, for SHAP's own plots. These show no noise, no guarantee, and no remainder:
+        they end where the line leads.
+        """
         try:
             with warnings.catch_warnings():  # shap warns about its own dependencies while it is imported
                 warnings.simplefilter("ignore")
@@ -363,9 +471,11 @@ class Attribution(Result):
         model = np.concatenate([fit.coefficients, fit.reference, [fit.value]])
         if model.shape != (2 * size + 1,) or fit.coefficients.shape != (size,) or not _sane(model):
             raise ValueError("no local model of these features")
-        ends = np.concatenate([*found.interval(), [found.base]])  # what can be read can be shown
+        ends = np.concatenate([*found.interval(), [found.base, found.prediction]])  # what can be read can be shown
         if not _sane(ends) or not found.title or not found.caveat:
             raise ValueError("no attribution of ours")
+        if found.own is not None and not found.output.low <= found.own <= found.output.high:
+            raise ValueError("this value is no prediction of the model")
         return found
 
 

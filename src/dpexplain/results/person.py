@@ -214,6 +214,13 @@ class PersonInfluence(Influence):
         return record
 
     @property
+    def facts(self) -> list[tuple[str, str]]:
+        """The person's values as people write them, and which of them are declared defaults of missing ones."""
+        missing = self.settings.get("missing", ())
+        taken = {name: "missing, taken as " if name in missing else "" for name in self.record}
+        return [(name, taken[name] + shown_value(value)) for name, value in self.record.items()]
+
+    @property
     def outcome(self) -> float:
         """Of a class: one if the model decides for it, zero if not; of a score: the score."""
         return float(self.settings["outcome"])

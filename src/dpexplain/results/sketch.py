@@ -24,6 +24,8 @@ from dpexplain.grids import Partition
 from dpexplain.results.attribution import READERS, Attribution
 from dpexplain.results.base import Floats, Receipt, Result, from_json
 from dpexplain.surrogate import Fit, Space, StepWeight, Weight
+from dpexplain.surrogate.average import AveragePerson, average_of
+from dpexplain.surrogate.fit import counted_from
 from dpexplain.surrogate.sketch import ROW, WEIGHT_ONE, Blocks, Cells, Histogram, Layout, cell_size, drawn, middles
 
 if TYPE_CHECKING:
@@ -46,6 +48,11 @@ class LocalSketch(Result):
     def cells(self) -> Cells:
         return cells_of(self.receipt.request, self.released, self.space)
 
+    @cached_property
+    def average(self) -> AveragePerson | None:
+        """The average person that contributions are counted from; None in files of before it was released."""
+        return average_of(self.released, self.receipt.request["table"], self.space, self.cells.output)
+
     def explain(
         self,
         record: Any,
@@ -58,16 +65,17 @@ class LocalSketch(Result):
         """What moves the model's prediction for one record, from the sketch alone: free, as often as you like.
 
         record      a mapping or pandas Series by name, or a sequence in the order of `space.features`
-        prediction  the model's output for it, if you know it: the local model then passes through it
-        anchor      the same, or "middle" for the middle of the output range (the loss of the paper). Without either,
-                    the value at the record is fitted too.
+        prediction  the model's own output for it, if you know it: shown beside what the local model says
+        anchor      a number that the local model is made to pass through, or "middle" for the middle of the output
+                    range (the loss of the paper). Without it, the value at the record is fitted too.
         weight      how much rows count by their distance: "stable", "exponential", "gaussian" or a function
         """
         point = self.space.read(record)
         steps = self._weight(weight, width)
-        fixed = _anchor(prediction, anchor, self.cells.output)
-        fit = self.cells.answer(self.space.locate(point), steps, fixed)
+        fixed, own = (_number(asked, self.cells.output) for asked in (anchor, prediction))
+        fit = counted_from(self.cells.answer(self.space.locate(point), steps, fixed), self.average)
         settings = {"record": point, "anchor": fixed, "weight": steps.to_json()}
+        settings |= {} if own is None else {"prediction": min(max(own, self.cells.output.low), self.cells.output.high)}
         answer = Attribution(self.receipt, self.released, settings, fit)
         vars(answer).update(space=self.space, record=point)  # known already: no need to read them again
         return answer
@@ -97,7 +105,7 @@ class LocalSketch(Result):
 
     @property
     def counts(self) -> Floats:
-        """The noisy number of rows of each cell; it may be below zero."""
+        """The noisy number of rows of each cell, those beyond its radius counted less; it may be below zero."""
         return self.cells.numbers[0]
 
     @cached_property
@@ -253,7 +261,8 @@ def cells_of(request: JsonObject, released: JsonObject, space: Space) -> Cells:
     values = np.array(numbers, dtype=np.int64)
     if values.shape != (len(layout.centres) * cell_size(space.size),) or values.shape != (noise.size,):
         raise ValueError("the numbers do not fit the cells")
-    return Cells(space, layout, Blocks.of(spec["weights"]), PublicRange.from_json(spec["output"]), values, noise.std)
+    blocks, output = Blocks.of(spec["weights"]), PublicRange.from_json(spec["output"])
+    return Cells(space, layout, blocks, output, values, noise.std, before="average" not in spec)
 
 
 def _lines(records: Any) -> list[Any]:
@@ -263,11 +272,8 @@ def _lines(records: Any) -> list[Any]:
     return list(records.to_dict("records") if hasattr(records, "to_dict") else records)
 
 
-def _anchor(prediction: float | None, anchor: str | float | None, output: PublicRange) -> float | None:
-    """The value that the local model has at the record, in units of the output; None where it is fitted."""
-    if prediction is not None and anchor is not None:
-        raise InputError("give a prediction or an anchor, not both.", spent="")
-    asked = anchor if prediction is None else prediction
+def _number(asked: str | float | None, output: PublicRange) -> float | None:
+    """A value at the record, in units of the output."""
     if asked is None:
         return None
     if asked == "middle":
@@ -285,7 +291,8 @@ def read_attribution(request: JsonObject, released: JsonObject, settings: JsonOb
     space = Space.from_json(request["spec"]["space"])
     place = space.locate(space.read(settings["record"]))
     cells = cells_of(request, released, space)
-    return cells.answer(place, StepWeight.from_json(settings["weight"]), settings["anchor"])
+    found = cells.answer(place, StepWeight.from_json(settings["weight"]), settings["anchor"])
+    return counted_from(found, average_of(released, request["table"], space, cells.output))
 
 
 READERS[LocalSketch.kind] = read_attribution

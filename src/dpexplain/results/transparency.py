@@ -325,7 +325,7 @@ class TransparencyReport(Result):
         """One self-contained page, also written to `path` if one is given."""
         from dpexplain.render.transparency import report_page
 
-        page = report_page([self])
+        page = report_page(self)
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page
@@ -398,14 +398,13 @@ class TransparencyReports(Sequence[TransparencyReport]):
 
         return write_results(list(self._reports), Path(folder), pictures=False)
 
-    def to_html(self, path: str | Path | None = None) -> str:
-        """One page with all reports, for whoever may see them all; single ones have pages of their own."""
-        from dpexplain.render.transparency import report_page
-
-        page = report_page(self._reports)
-        if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
-        return page
+    def to_html(self, folder: str | Path) -> list[Path]:
+        """One page for each person, with nobody else on it, to hand over."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        paths = [Path(folder) / f"transparency-person-{number}.html" for number in range(1, len(self) + 1)]
+        for report, path in zip(self._reports, paths, strict=True):
+            report.to_html(path)
+        return paths
 
     def __repr__(self) -> str:
         return f"TransparencyReports({len(self)} persons)"

@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.noise import Noise
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.surrogate.fit import Fit
+from dpexplain.surrogate.average import average_of
+from dpexplain.surrogate.fit import UNSETTLED, Fit, counted_from
 from dpexplain.surrogate.local import Local
 from dpexplain.surrogate.weights import SLACK
 
@@ -185,7 +186,7 @@ def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit
     """The local model of a released path.
 
     settings   record; start (where an adaptive path began, whole numbers of 1 / F); value (at the record, where it is
-               not the anchor of the request); notes
+               not the anchor of the request); notes; prediction (the model's own)
     """
     local = Local.from_json(request["spec"])
     point, deviation = replay(request, released, settings.get("start"))
@@ -201,10 +202,12 @@ def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit
         lengths: Floats = np.sqrt(np.einsum("...i,...i->...", lines, lines))
         return lengths * (deviation * local.unit)
 
-    return Fit(
+    found = Fit(
         coefficients=point.astype(np.float64) * (local.unit / FINE),
         value=value,
         spread=spread,
         reference=local.space.middle,
-        notes=tuple(notes),
+        notes=(*notes, UNSETTLED),
+        settled=False,
     )
+    return counted_from(found, average_of(released, request["table"], local.space, local.output))

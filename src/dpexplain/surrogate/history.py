@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
+from dpexplain.surrogate.average import AveragePerson
 from dpexplain.surrogate.ball import Quadratic
-from dpexplain.surrogate.fit import Fit
+from dpexplain.surrogate.fit import UNSETTLED, Fit, counted_from
 from dpexplain.surrogate.local import Local
 from dpexplain.surrogate.space import Space
 from dpexplain.surrogate.weights import StepWeight
@@ -35,8 +36,9 @@ LABELS = ("model", "paper")
 def read(request: JsonObject, _released: JsonObject, settings: JsonObject) -> Fit:
     """The local model that earlier explanations suggest.
 
-    settings   record, anchor, notes; and of each earlier query: its point (coordinates), slope (coefficients in units
-               of the output), value (the model's prediction) and deviation (of its slope, in any direction)
+    settings   record, anchor, notes, average (the average person of the last query), prediction; and of each earlier
+               query: its point (coordinates), slope (coefficients in units of the output), value (the model's
+               prediction) and deviation (of its slope, in any direction)
     """
     spec = request["spec"]
     space = Space.from_json(spec["space"])
@@ -63,13 +65,16 @@ def read(request: JsonObject, _released: JsonObject, settings: JsonObject) -> Fi
         lengths: Floats = np.sqrt(np.einsum("...i,...i->...", moved, moved))
         return lengths
 
-    return Fit(
+    found = Fit(
         coefficients=problem.solution * local.unit,
         value=local.passes,
         spread=spread,
         reference=space.middle,
-        notes=tuple(str(note) for note in settings.get("notes", ())),
+        notes=(*(str(note) for note in settings.get("notes", ())), UNSETTLED),
+        settled=False,
     )
+    average = settings.get("average")
+    return counted_from(found, None if average is None else AveragePerson.from_json(average, space, output))
 
 
 def _matrix(lines: Sequence[Sequence[float]], size: int) -> Floats:

@@ -14,14 +14,19 @@ Bound       of one row, u = (y y', s t y): |u|^2 = |y|^4 + s^2 t^2 |y|^2 <= N^2 
 Rounding    the triangle with sqrt(2) has at most the Frobenius norm of A (the numerator is rounded down). The floors of
             two numbers differ by less than 1 more than the numbers: sqrt(size) on top of the distance, once.
 Solve       minimise phi.A phi - 2 b.phi on the ball: A without its negative eigenvalues, plus a ridge as large as
-            its noise. The number of rows is not needed.
-Intervals   of line.phi, phi the minimiser without noise and ridge: (A + mu0) phi = b, |phi| <= r. With A + E and b + e
+            its noise. The number of rows is not needed. Where the value at the record is fitted, the ball is for the
+            directions that the rows do not determine, and the others are free.
+Intervals   of line.phi, phi the minimiser without noise and ridge: (A + mu0) phi = b, |phi| <= r (or larger, and mu0 =
+            0, where coefficients are free; the released ones then tell how large). With A + E and b + e
             released and phi' solved by (A + E + ridge + mu) phi' = b + e, in every eigendirection of A + E that is not
             negative, exactly      (A + E + mu) (phi' - phi) = e - E phi - ridge phi' + (mu0 - mu) phi.
             Where A + E is above DETERMINED std sqrt(2 n), 1.5 times what noise alone reaches: with m the line times
             (A + E + mu)^-1, m.(e - E phi) has the variance std^2 (|m|^2 / s^2 + (|m|^2 |phi|^2 + (m.phi)^2) / 2), at
             most std^2 |m|^2 (1 / s^2 + r^2): the spread. ridge m.phi' is known: the pull. In all other directions only
-            the ball is known, line.phi is within r |line| there, and that is pull too.
+            the ball is known, and line.phi is within r |line| there: unknown. (Where coefficients are free, one and a
+            half balls: an assumption, and no consequence of anything.)
+            All of it in the directions that ways between records have (`Space.basis`): A and b are zero in the others,
+            so is phi, and the noise is the same in every orthonormal basis.
             Assumed: m as if it did not depend on E, the first order in E / (A + E), which is why there is a least; and
             mu = mu0, which is so inside the ball: on its edge the multiplier is held.
 """
@@ -36,12 +41,14 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
 from dpexplain.core.noise import Noise
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.surrogate.average import average_of
 from dpexplain.surrogate.ball import Quadratic
-from dpexplain.surrogate.fit import Fit
+from dpexplain.surrogate.fit import Fit, counted_from
 from dpexplain.surrogate.local import CONSTANT, Local
 
 Floats = NDArray[np.float64]
@@ -52,6 +59,7 @@ BLOCKS, MOST_STEPS = 256, 1024
 SCALES = tuple(Fraction(i, 16) for i in (8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48))  # whole numbers by 2^SHIFT
 BALL = 0.6  # of the forecast loss is left by the ball, on Adult
 DETERMINED = 1.5  # times std sqrt(2 n): an eigenvalue of A that stands above what noise alone makes
+STEEP = 1.5  # balls: how steep a line may be in directions that the rows do not determine, where it is not held in one
 RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen on Adult, IMDB and synthetic tables
 
 
@@ -62,6 +70,7 @@ class Moments:
     local: Local
     scale: Fraction  # of b
     radius: float
+    before: bool = False  # released before there was an average person: read as it was, all coordinates in the ball
 
     @classmethod
     def of(cls, local: Local, relation: Relation, radius: float) -> Moments:
@@ -140,30 +149,47 @@ class Moments:
     def fit(self, values: Sequence[int], std: float) -> Fit:
         """The local model that follows from released values whose noise has this standard deviation."""
         A, b = self.unpack(np.array(values, dtype=np.int64))
-        n, unit, ridge = len(b), self.local.unit, RIDGE * std * math.sqrt(len(b))
-        problem = Quadratic(A, b, ridge, self._reach)
+        Q, unit, size = self._basis, self.local.unit, self.local.space.size
+        ridge = RIDGE * std * math.sqrt(Q.shape[1])
+        least = DETERMINED * std * math.sqrt(2 * Q.shape[1])
+        free = least if self.local.fitted and not self.before else math.inf  # with an anchor, the loss of the paper
+        problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, self._reach, free)
         phi = problem.solution
-        least = DETERMINED * std * math.sqrt(2 * n)
+        most = math.hypot(1 / float(self.scale), max(self._reach, float(np.linalg.norm(phi))))
 
         def spread(lines: Floats) -> Floats:
-            moved, _ = problem.determined(self._padded(np.atleast_2d(lines)), least)
-            deviation: Floats = unit * std * self._most_noise * np.linalg.norm(moved, axis=1)
+            moved, _ = problem.determined(self._ways(lines), least)
+            deviation: Floats = unit * std * most * np.linalg.norm(moved, axis=1)
             return deviation
 
         def pull(lines: Floats) -> Floats:
-            moved, left = problem.determined(self._padded(np.atleast_2d(lines)), least)
-            off: Floats = np.abs(ridge * moved @ phi) + self._reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi)
-            return unit * off
+            moved, _ = problem.determined(self._ways(lines), least)
+            off: Floats = unit * np.abs(ridge * moved @ phi)
+            return off
 
-        drowned = np.linalg.eigvalsh(A)[-1] < least
+        def unknown(lines: Floats) -> Floats:
+            _, left = problem.determined(self._ways(lines), least)
+            reach = self._reach if free == math.inf else STEEP * self._reach
+            off: Floats = unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi))
+            return off
+
+        drowned = np.linalg.eigvalsh(problem.A)[-1] < least
         notes = (
             ("the noise is as large as what the rows say: use a larger epsilon or a wider weight",) if drowned else ()
         )
-        value = self.local.anchor
+        found, value = Q @ phi, self.local.anchor
         if value is None:
-            found, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(phi[-1])
-            value = min(max(value, found.low), found.high)
-        return Fit(unit * phi[: self.local.space.size], value, spread, self.local.space.middle, notes, pull)
+            output, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(found[-1])
+            value = min(max(value, output.low), output.high)
+        return Fit(unit * found[:size], value, spread, self.local.space.middle, notes, pull, unknown)
+
+    @cached_property
+    def _basis(self) -> Floats:
+        """The directions of coefficients that count, and the fitted value's own."""
+        if self.before:
+            return np.eye(self.local.size)
+        basis: Floats = block_diag(self.local.space.basis, np.eye(int(self.local.fitted)))
+        return basis
 
     @property
     def _most_noise(self) -> float:
@@ -175,9 +201,10 @@ class Moments:
         """The ball of coefficients; with a fitted value large enough for every value of the output."""
         return math.hypot(self.radius, 1 / CONSTANT) if self.local.fitted else self.radius
 
-    def _padded(self, lines: Floats) -> Floats:
-        """Directions of coefficients, which leave the fitted value alone."""
-        return np.pad(lines, ((0, 0), (0, self.local.size - lines.shape[1])))
+    def _ways(self, lines: Floats) -> Floats:
+        """Directions of coefficients, which leave the fitted value alone, in the basis."""
+        lines = np.atleast_2d(lines)
+        return np.pad(lines, ((0, 0), (0, self.local.size - lines.shape[1]))) @ self._basis
 
     def forecast_loss(self, A: Floats, std: float, rows: int) -> float:
         """The excess of the mean loss to be expected for rows with the mean moments A, on the scale of the target.
@@ -193,11 +220,14 @@ class Moments:
 
     def forecast_spread(self, A: Floats, std: float, rows: int, lines: Floats) -> tuple[Floats, Floats]:
         """The spread and the pull (see `Fit`) to be expected for such rows, in units of the output."""
-        n, unit, noise = len(A), self.local.unit, std / (rows * self.local.levels**2)
-        moved, left = Quadratic(A, np.zeros(n)).determined(self._padded(lines), DETERMINED * noise * math.sqrt(2 * n))
+        Q, unit, noise = self._basis, self.local.unit, std / (rows * self.local.levels**2)
+        n = Q.shape[1]
+        problem = Quadratic(Q.T @ A @ Q, np.zeros(n))
+        moved, left = problem.determined(self._ways(lines), DETERMINED * noise * math.sqrt(2 * n))
         sizes, unknown = np.linalg.norm(moved, axis=1), np.linalg.norm(left, axis=1)
         pull = RIDGE * noise * self.radius * sizes  # of the ridge, for coefficients in an average direction
-        return unit * noise * self._most_noise * sizes, unit * (pull + self._reach * unknown)
+        reach = self._reach * (STEEP if self.local.fitted else 1)
+        return unit * noise * self._most_noise * sizes, unit * (pull + reach * unknown)
 
     def to_json(self) -> JsonObject:
         return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}
@@ -207,7 +237,7 @@ class Moments:
         scale, radius = parse_fraction(value["scale"]), float(value["radius"])
         if scale not in SCALES or not 0 < radius < math.inf:
             raise ValueError("no moments of ours")
-        return cls(Local.from_json(value), scale, radius)
+        return cls(Local.from_json(value), scale, radius, before="average" not in value)
 
 
 def read(request: JsonObject, released: JsonObject, _settings: JsonObject) -> Fit:
@@ -216,4 +246,6 @@ def read(request: JsonObject, released: JsonObject, _settings: JsonObject) -> Fi
     moments, noise = Moments.from_json(request["spec"]), Noise.from_json(part["noise"])
     if len(part["values"]) != moments.size or noise.size != moments.size:
         raise ValueError("the moments have another size than the space")
-    return moments.fit(part["values"], noise.std)
+    local = moments.local
+    average = average_of(released, request["table"], local.space, local.output)
+    return counted_from(moments.fit(part["values"], noise.std), average)

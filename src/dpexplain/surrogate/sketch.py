@@ -2,20 +2,24 @@
 
 Cells       K public centres; a row belongs to the nearest one (the first of several). Coordinates are whole numbers of
             1/GRID, so distances are exact: the same row is in the same cell whatever rows are computed beside it.
-Row         v = x - centre, shrunk to the length B (`radius`) if it is longer; u = v / B and the prediction f on the
-            scale of -1 to 1 become y = levels u (rounded toward zero, so |y| <= levels) and t = levels f. A row on
-            which the model fails has f = 0. Its blocks, in units of levels^2, are
-                levels^2,  levels y,  y y',  levels t,  t y
-            and each has at most the length levels^2. Of the symmetric y y' the upper triangle is kept, off its diagonal
-            times sqrt(2), so that it has the length of the whole.
+Row         v = x - centre and u = v / B, B the `radius`; f is the prediction on the scale of -1 to 1, 0 where the model
+            fails. A row beyond the radius counts less: with s = min(1, 1 / |u|) the row (1, u, f) becomes the whole
+            numbers S, y, t = levels s (1, u, f), cut toward zero, so |S|, |y| and |t| are at most levels. Its blocks
+                S^2,  S y,  y y',  S t,  t y
+            are those of a row of weight s^2, and each has at most the length levels^2. Of the symmetric y y' the upper
+            triangle is kept, off its diagonal times sqrt(2), so that it has the length of the whole. (Rows
+            shrunk to the radius, their predictions as before, would make slopes of rare categories twice too large.)
 Sums        exact whole numbers, by products of whole numbers in floats below 2^53. After the sum each block is
             multiplied by its public weight w, a whole number of 1/2^16, and cut to whole numbers of 1/2^20 of a row.
 Bounds      add-remove: one row's blocks together have the length at most sqrt(W), W = w0^2 + w1^2 + w2^2 + w3^2 + w4^2.
             replace-one, a row that leaves a cell and one that comes into another: sqrt(2 W), because they share no
-            coordinate. In the same cell: with t = u.u' and p = f f' the product of their blocks is
-                w0^2 + w1^2 t + w2^2 t^2 + w3^2 p + w4^2 p t,      t and p in [-1, 1],
-            so the squared distance is at most 2 W - 2 min of that; it is linear in p, so the least is at p = -1 or 1,
-            and there a parabola in t. With all weights 1: sqrt(5) and sqrt(10).
+            coordinate. In the same cell: with t = y.y', q = S S' and p = f f' the product of their blocks is
+                (w0^2 + w3^2 p) q^2 + (w1^2 + w4^2 p) q t + w2^2 t^2,      t, p in [-1, 1], q in [0, 1],
+            so the squared distance is at most 2 W - 2 min of that. It is linear in p, so the least is at p = -1 or 1;
+            with a, b, c for what stands in front, it is q^2 (a - b^2 / 4c) where t is inside, least at q = 0 or at the
+            end, and c - |b| q + a q^2 where t is at its end, least at q = 1 or at q = |b| / 2a. So it is the least of
+            0, of the least over t at q = 1, and of c - b^2 / 4a if that q is below 1. With all weights 1: sqrt(5) and
+            sqrt(10).
             k rows of a unit: k times as much. Cutting moves each coordinate of a changed cell by less than 1 more.
 """
 
@@ -35,7 +39,7 @@ from dpexplain.core.domain import Categorical, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.surrogate.ball import Quadratic
 from dpexplain.surrogate.fit import Fit
-from dpexplain.surrogate.moments import DETERMINED
+from dpexplain.surrogate.moments import DETERMINED, STEEP
 from dpexplain.surrogate.space import ONE, Space
 from dpexplain.surrogate.weights import StepWeight
 
@@ -58,7 +62,7 @@ FULL_SWING = 2.0  # the longest phi where the value at the record is fitted: fro
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the cells are: centres and the length that rows are shrunk to, in whole numbers of 1 / GRID. Public."""
+    """Where the cells are: centres, and from where on rows count less, in whole numbers of 1 / GRID. Public."""
 
     centres: Integers  # one line for each cell
     radius: int
@@ -203,9 +207,13 @@ def _root_above(squares: Sequence[int], relation: Relation) -> int:
 
 
 def _least(a: int, b: int, c: int) -> Fraction:
-    """The least value of a + b t + c t^2 for t in [-1, 1]."""
-    ends = Fraction(min(a + b + c, a - b + c))
-    return min(ends, a - Fraction(b * b, 4 * c)) if abs(b) < 2 * c else ends
+    """A number not above a q^2 + b q t + c t^2 for t in [-1, 1] and q in [0, 1]."""
+    ends = [Fraction(0), Fraction(a + b + c), Fraction(a - b + c)]
+    if abs(b) < 2 * c:
+        ends.append(a - Fraction(b * b, 4 * c))
+    if a > 0 and abs(b) < 2 * a:
+        ends.append(c - Fraction(b * b, 4 * a))
+    return min(ends)
 
 
 def _isqrt_above(value: int) -> int:
@@ -230,30 +238,26 @@ def raw_sums(layout: Layout, coordinates: Floats, predictions: Floats, output: P
             own = lines[ends[k - 1] if k else 0 : ends[k]]
             exact[k] += (own.T @ own).astype(np.int64)
     across, down = np.triu_indices(n)
-    parts = [
-        exact[:, :1, 0] * LEVELS**2,
-        exact[:, 0, 1:-1] * LEVELS,
-        exact[:, 1:-1, 1:-1][:, across, down],
-        exact[:, :1, -1] * LEVELS,
-        exact[:, -1, 1:-1],
-    ]
+    square = exact[:, 1:-1, 1:-1][:, across, down]
+    parts = [exact[:, :1, 0], exact[:, 0, 1:-1], square, exact[:, :1, -1], exact[:, -1, 1:-1]]
     return np.concatenate(parts, axis=1).ravel()
 
 
 def _quantised(
     layout: Layout, coordinates: Floats, predictions: Floats, output: PublicRange
 ) -> tuple[Integers, Floats]:
-    """The cell of each row, and 1, y, t for each row."""
+    """The cell of each row, and S, y, t for each row."""
     places = np.rint(coordinates * GRID)
     cell = layout.cell(places)
     away = places - layout.centres[cell]
     length = np.sqrt((away * away).sum(axis=1))  # of whole numbers below 2^53: exact in any order
-    scale = LEVELS / np.maximum(length, layout.radius) * (1 - INEXACT)
+    counts = LEVELS / np.maximum(length / layout.radius, 1.0)
     scaled = np.clip(2 * (predictions - output.low) / output.width - 1, -1, 1)
-    lines = np.ones((len(cell), coordinates.shape[1] + 2))
-    lines[:, 1:-1] = np.trunc(away * scale[:, None])
-    lines[:, -1] = np.rint(np.nan_to_num(scaled, nan=0.0) * LEVELS)
-    return cell, lines
+    lines = np.empty((len(cell), coordinates.shape[1] + 2))
+    lines[:, 0] = counts
+    lines[:, 1:-1] = away * (counts / layout.radius * (1 - INEXACT))[:, None]
+    lines[:, -1] = np.nan_to_num(scaled, nan=0.0) * counts
+    return cell, np.trunc(lines)
 
 
 @dataclass(frozen=True)
@@ -266,6 +270,7 @@ class Cells:
     output: PublicRange
     released: Integers  # all cells, one after the other
     std: float  # of the noise of each of these numbers
+    before: bool = False  # released before there was an average person: read as it was, all coordinates in the ball
 
     @cached_property
     def radius(self) -> float:
@@ -347,6 +352,7 @@ class Cells:
             reference=self.mean,
             notes=local.notes,
             pull=lambda lines: half * local.pull(lines),
+            unknown=lambda lines: half * local.unknown(lines),
         )
 
 
@@ -355,6 +361,7 @@ class Around:
 
     def __init__(self, cells: Cells, z: Floats, weight: StepWeight, anchor: float | None) -> None:
         self.cells, self.z, self.anchor = cells, z, anchor
+        self.basis = Q = np.eye(len(z)) if cells.before else cells.space.basis
         n = len(z)
         means, around = cells._middles
         away = means - z
@@ -375,12 +382,15 @@ class Around:
         else:
             b, reach = b - anchor * self.first, 1 + abs(anchor)
         self.noisy = float(np.sqrt(self.weights @ self.weights))
-        ridge = RIDGE * math.sqrt(n) * float(cells.noise[2]) * self.noisy / rows
-        self.problem = Quadratic(A, b, ridge, reach)
+        ridge = RIDGE * math.sqrt(Q.shape[1]) * float(cells.noise[2]) * self.noisy / rows
+        self.least = DETERMINED * math.sqrt(2 * Q.shape[1]) * float(cells.noise[2]) * self.noisy / rows
+        free = self.least if anchor is None and not cells.before else math.inf
+        self.problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, reach, free)
 
-    @property
+    @cached_property
     def phi(self) -> Floats:
-        return self.problem.solution
+        phi: Floats = self.basis @ self.problem.solution
+        return phi
 
     @property
     def value(self) -> float:
@@ -390,19 +400,22 @@ class Around:
 
     def _determined(self, lines: Floats) -> tuple[Floats, Floats]:
         """`Quadratic.determined` above 1.5 times what the noise of v v' alone reaches in A; nothing without cells."""
-        lines = np.atleast_2d(lines)
+        lines = np.atleast_2d(lines) @ self.basis
         if not self.largest:
             return np.zeros_like(lines), lines
-        noise = float(self.cells.noise[2]) * self.noisy / self.rows
-        return self.problem.determined(lines, DETERMINED * noise * math.sqrt(2 * len(self.z)))
+        return self.problem.determined(lines, self.least)
 
     def pull(self, lines: Floats) -> Floats:
-        """How far phi.line may be off for other reasons than noise: the ridge, and where A does not stand above its
-        noise all that the ball allows (`surrogate/moments.py` has the proof).
-        """
-        moved, left = self._determined(lines)
-        unknown = self.problem.radius * np.linalg.norm(left, axis=1) + np.abs(left @ self.phi)
-        off: Floats = np.abs(self.problem.ridge * moved @ self.phi) + unknown
+        """How far phi.line may be off because of the ridge (`surrogate/moments.py` has the proof)."""
+        moved, _ = self._determined(lines)
+        off: Floats = np.abs(self.problem.ridge * moved @ self.problem.solution)
+        return off
+
+    def unknown(self, lines: Floats) -> Floats:
+        """How far besides, where A does not stand above its noise: all that the ball allows."""
+        _, left = self._determined(lines)
+        reach = self.problem.radius * (STEEP if self.anchor is None and not self.cells.before else 1)
+        off: Floats = reach * np.linalg.norm(left, axis=1) + np.abs(left @ self.problem.solution)
         return off
 
     def spread(self, lines: Floats) -> Floats:
@@ -415,7 +428,7 @@ class Around:
         and h.e_M phi has the variance (|h|^2 |phi|^2 + (h.phi)^2) / 2, half of it off the diagonal.
         """
         cells, phi = self.cells, self.phi
-        h = self._determined(lines)[0] / (self.rows or 1.0)
+        h = self._determined(lines)[0] @ self.basis.T / (self.rows or 1.0)
         U = cells._centres - self.z
         h0 = -(h @ self.first) if self.anchor is None else np.zeros(len(h))
         p, g = h @ U.T + h0[:, None], self.value + U @ phi  # a line for each direction, a column for each cell
@@ -434,6 +447,8 @@ class Around:
     @property
     def notes(self) -> tuple[str, ...]:
         sure = SURE * float(self.cells.noise[0]) * self.noisy * self.largest
+        number = len(self.weights)
+        cells = f"from a sketch with {number} cell{'s' * (number != 1)}: intervals leave out how coarse that is"
         if self.near > max(FEW, sure):
-            return ()
-        return (f"few rows are near this record (their weights add up to about {max(self.near, 0):.0f})",)
+            return (cells,)
+        return (f"few rows are near this record (their weights add up to about {max(self.near, 0):.0f})", cells)

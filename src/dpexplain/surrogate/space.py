@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -82,6 +83,20 @@ class Space:
                 point[where] = ONE / len(column.categories)
         return point
 
+    @cached_property
+    def basis(self) -> Floats:
+        """Directions, one in each column, that the way from one record to another can have: the coordinates of a
+        category add up to the same for all records, so its ways have one direction less than coordinates.
+        """
+        blocks: list[Floats] = []
+        for name in self.features:
+            column = self.domain[name]
+            count = len(column.categories) if isinstance(column, Categorical) else 0
+            even = np.full((count, 1), 1.0)
+            blocks.append(np.linalg.qr(np.hstack([even, np.eye(count)[:, 1:]]))[0][:, 1:] if count else np.eye(1))
+        basis: Floats = block_diag(*blocks)
+        return basis if basis.shape[1] else np.eye(self.size)  # of single categories: there is no way at all
+
     def coordinates(self, columns: Columns, size: int) -> Floats:
         """Clean columns of `size` rows as a matrix, one line for each row."""
         matrix = np.zeros((size, self.size))
@@ -96,7 +111,8 @@ class Space:
     def read(self, record: Any) -> dict[str, Any]:
         """One record of the caller's, checked: a mapping or pandas Series by name, or a sequence in order.
 
-        The record is the caller's own, so unlike everywhere else errors may speak of its values.
+        A missing value takes the declared default, as in the table. The record is the caller's own, so unlike
+        everywhere else errors may speak of its values.
         """
         if hasattr(record, "to_dict") and getattr(record, "ndim", 1) == 1:
             record = record.to_dict()
@@ -138,6 +154,8 @@ class Space:
 
     def _value(self, name: str, value: Any) -> Any:
         column = self.domain[name]
+        if is_missing(value):
+            return column.missing
         value = value.item() if isinstance(value, np.generic) else value
         if isinstance(column, Categorical):
             for category in column.categories:
@@ -163,3 +181,10 @@ class Space:
     @classmethod
     def from_json(cls, value: JsonObject) -> Space:
         return cls(Domain.from_json(value["columns"]), tuple(value["features"]))
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, and what pandas puts in their place."""
+    if isinstance(value, float | np.floating):
+        return math.isnan(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")

@@ -34,7 +34,7 @@ def spent(table):
     [
         ([25, "Male"], {}, "has 2 values; 3 are needed"),
         ([19, "Male", 40], {}, "age=19 lies outside the declared range"),
-        ([25, "Male", math.nan], {}, "income=nan is not a finite number"),
+        ([25, "Male", math.inf], {}, "income=inf is not a finite number"),
         ([25, "male", 40], {}, "sex='male' is not a declared category"),
         ({"age": 25}, {}, "no value for 'sex', 'income'"),
         (None, {}, "a record is a mapping"),

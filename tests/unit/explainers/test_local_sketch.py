@@ -104,7 +104,7 @@ def test_the_whole_price_is_paid_once_and_a_second_time_is_free(make_table, fram
     assert two.receipt.replayed
     assert two.released == one.released
     assert table.ledger.statement(table.name).spent == table.cost(epsilon=1) == one.receipt.cost
-    assert set(one.released["parts"]) == module.diagram().noised == {"marginals", "moments"}
+    assert set(one.released["parts"]) == module.diagram().noised == {"average", "marginals", "moments"}
     assert module.diagram().noised in module.diagram().privacy_enabling_sets()
     assert "how cells are drawn" in one.receipt.guarantee
 
@@ -130,7 +130,8 @@ def test_many_records_at_once_are_explained_as_one_by_one(sketch, frame):
         assert [a.settings["record"] for a in many] == [a.settings["record"] for a in single]
     listed = sketch.explain_many([tuple(row) for row in rows.itertuples(index=False)], anchor="middle")
     assert listed.to_frame().columns.tolist() == ["base", "age", "sex", "income"]
-    assert listed.to_frame().sum(axis=1).to_numpy() == pytest.approx([a.fit.value for a in listed])
+    ends = [a.prediction - a.remainder.value for a in listed]
+    assert listed.to_frame().sum(axis=1).to_numpy() == pytest.approx(ends)
     assert sketch.explain_many([]) == []
     assert sketch.explain_many([]).to_frame().empty
     with pytest.raises(dpx.InputError, match="8 records and 1 predictions"):
@@ -142,7 +143,7 @@ def test_many_records_at_once_are_explained_as_one_by_one(sketch, frame):
     [
         ([23, "Male"], {}, "2 values; 3 are needed"),
         ({"age": 23}, {}, "no value for"),
-        ({**RECORD, "age": float("nan")}, {}, "not a finite number"),
+        ({**RECORD, "age": float("inf")}, {}, "not a finite number"),
         ({**RECORD, "age": 99}, {}, "outside the declared range"),
         ({**RECORD, "sex": "x"}, {}, "not a declared category"),
         (RECORD, {"weight": "square"}, "unknown weight"),
@@ -150,7 +151,6 @@ def test_many_records_at_once_are_explained_as_one_by_one(sketch, frame):
         (RECORD, {"weight": lambda u: -1.0}, "between 0 and 1"),
         (RECORD, {"prediction": float("inf")}, "finite number"),
         (RECORD, {"anchor": "top"}, "finite number"),
-        (RECORD, {"prediction": 0.5, "anchor": "middle"}, "not both"),
     ],
 )
 def test_bad_questions(sketch, record, options, message):
@@ -233,8 +233,8 @@ def test_few_rows_nearby_are_named(make_table, frame, model):
     far = make_table(frame.assign(age=20, sex="Female", income=0.0), budget=ZCDP, exact=True)
     found = local_sketch(far, model, epsilon=900, cells=2)
     near, away = {"age": 20, "sex": "Female", "income": 0}, {"age": 29, "sex": "Male", "income": 100}
-    assert found.explain(near, weight="gaussian", width=0.4).fit.notes == ()
-    (note,) = found.explain(away, weight="gaussian", width=0.4).fit.notes
+    assert len(found.explain(near, weight="gaussian", width=0.4).fit.notes) == 1  # how coarse the sketch is
+    note, _ = found.explain(away, weight="gaussian", width=0.4).fit.notes
     assert note.startswith("few rows are near this record")
     blind = found.explain(away, weight=lambda u: float(u < 0.1))
     assert blind.fit.notes

@@ -37,7 +37,7 @@ def spent(table):
         ({**ROW, "sex": "other"}, "not a declared category"),
         ({**ROW, "age": 30}, "outside the declared range 20 to 29"),
         ({**ROW, "age": 25.5}, "not a whole number"),
-        ({**ROW, "income": float("nan")}, "not a finite number"),
+        ({**ROW, "income": float("inf")}, "not a finite number"),
         ("somebody", "who is explained"),
         (pd.DataFrame(columns=list(ROW)), "who is explained"),
         (pd.DataFrame([ROW, ROW]), "one person at a time"),

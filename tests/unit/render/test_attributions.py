@@ -70,9 +70,9 @@ def test_a_waterfall_has_twelve_bars_and_the_rest_as_one():
     found.plot(ax)
     assert len(ax.patches) == 13
     names = [label.get_text() for label in ax.get_yticklabels()]
-    assert names[0] == "base"
+    assert names[0] == "the middle of the domain"
     assert names[1] == "education_years = 13"
-    assert names[-2:] == ["other 3 features", "this record"]
+    assert names[-2:] == ["other 3 features", "this record, by the local model"]
     starts = [bar.get_x() for bar in ax.patches]  # each begins where the last one ended
     ends = [bar.get_x() + bar.get_width() for bar in ax.patches]
     np.testing.assert_allclose(starts, [found.base, *ends[:-1]], atol=1e-12)
@@ -180,11 +180,11 @@ def test_cards_hold_picture_numbers_and_the_warning():
 
 def test_the_terminal_says_the_same():
     text = plain(result_view(adult(std=0.1)))
-    assert re.search(r"^base +0\.6435$", text, re.MULTILINE)
+    assert re.search(r"^the middle of the domain +0\.6435$", text, re.MULTILINE)
     assert re.search(r"^education_years = 13 +\+0\.24 +\+0\.\d+ to \+0\.\d+$", text, re.MULTILINE)
     assert re.search(r"^race = White .*the noise could explain it$", text, re.MULTILINE)
     assert re.search(r"^other 3 features", text, re.MULTILINE)
-    assert re.search(r"^this record +0\.281$", text, re.MULTILINE)
+    assert re.search(r"^this record, by the local model +0\.281$", text, re.MULTILINE)
     assert ABOUT in text
 
 

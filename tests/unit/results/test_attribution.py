@@ -134,7 +134,8 @@ def test_round_trip_through_text_and_file(tmp_path):
     np.testing.assert_array_equal(again.interval(0.9), found.interval(0.9))
     assert again.base == found.base
     assert again.caveat == found.caveat
-    assert again.caveat.startswith("few rows are near this record. Explains one record")
+    assert again.notes.startswith("Few rows are near this record. Explains one record")
+    assert again.caveat == f"{again.compared} {again.notes}"
 
 
 def test_what_was_computed_already_is_not_read_again(monkeypatch):

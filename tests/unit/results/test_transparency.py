@@ -198,10 +198,34 @@ def test_reports_on_several_people(table, model, tmp_path):
     paths = reports.to_json(tmp_path)
     assert len(paths) == 3
     assert dpx.from_json(paths[2]).record["job"] == "clerk"
-    page = reports.to_html(tmp_path / "all.html")
-    assert page.count("What counted") == 3
-    assert page.count("whom it protects") == 1
     assert reports._repr_html_().count("<svg") == 3
+
+
+def test_each_person_has_a_page_with_nobody_else_on_it(table, model, tmp_path):
+    people = pd.DataFrame([ROW, {**ROW, "gain": 123}, {**ROW, "job": "clerk"}])
+    pages = [p.read_text(encoding="utf-8") for p in asked(table, model, people).to_html(tmp_path / "pages")]
+    assert [page.count("What counted") for page in pages] == [1, 1, 1]
+    assert ["123" in page for page in pages] == [False, True, False]
+    assert ["<b>clerk</b>" in page for page in pages] == [False, False, True]
+    assert all("whom it protects" in page for page in pages)
+
+
+def test_a_missing_value_takes_the_declared_default_and_the_page_says_so(table, model):
+    missing = asked(table, model, pd.DataFrame([{**ROW, "gain": None, "job": None}, ROW]))[0]
+    column = table.domain
+    assert missing.record["gain"] == column["gain"].missing
+    assert missing.record["job"] == column["job"].missing
+    told = asked(table, model, {**ROW, "gain": column["gain"].missing, "job": column["job"].missing})
+    assert missing.values.tolist() == told.values.tolist()
+    words = f"missing, taken as {shown_value(missing.record['gain'])}"
+    assert words in " ".join(missing.text().split())
+    assert words in missing.to_html()
+    assert "missing" not in told.to_html().replace("missing values", "")
+    assert dpx.from_json(missing.to_json()).text() == missing.text()
+
+
+def asked(table, model, row):
+    return transparency_report(table, model, row, epsilon=5, aggregate="unary")
 
 
 def test_actual_influences_are_changes_without_a_direction(table, model):

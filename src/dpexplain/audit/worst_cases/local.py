@@ -46,11 +46,16 @@ def _moments() -> list[Case]:
         "add-remove": ([far, far], [far, far, far]),
         "replace-one": ([far, far, above], [far, far, below]),
     }
-    return cases_of("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95}, definitions=ZCDP_ONLY)
+    found = cases_of("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95}, definitions=ZCDP_ONLY)
+    corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
+    return found + cases_of(
+        "local_explanation", "moments", run, SQUARE, corners, {"average": 0.99}, definitions=ZCDP_ONLY
+    )
 
 
 PLANE = Domain({"x": Numeric(0, 1), "y": Numeric(0, 1)})
 # a row, rows that pull the other way, and the pair of gradients that a search found farthest apart
+ONES, ZEROS = (1.0, 1.0), (0.0, 0.0)
 FAR, OTHER, BEHIND, BESIDE = (0.8, 0.8), (0.7588, 0.7588), (0.71351345, 0.79729884), (0.5048, 0.866)
 TO_FAR, BETWEEN = (-0.70710678, -0.70710678), (-0.94985428, 0.31269289)  # coefficients that are most wrong about them
 STEPS, PUSH = 3, 2**40  # a released gradient of this length leads to the edge of the ball, wherever the path was
@@ -83,7 +88,7 @@ def _gradients() -> list[Case]:
     turns: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
     found = cases_of(name, form, run, PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY)
     for pairs, point, least in ((joins, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
-        settings: dict[str, Any] = {"answers": {0: _to(point)}, "options": options, "definitions": ZCDP_ONLY}
+        settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options, "definitions": ZCDP_ONLY}
         found += cases_of(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
     return found
 
@@ -107,22 +112,26 @@ def of_adaptive() -> list[Case]:
         "add-remove": ([FAR, OTHER], [FAR, OTHER, OTHER]),
         "replace-one": ([FAR, OTHER, FAR], [FAR, OTHER, OTHER]),
     }
-    there = {number: _to(TO_FAR) for number in range(STEPS)}
-    between = {number: _to(BETWEEN) for number in range(STEPS)} | {STEPS: [0]}  # and a beta of 0: full steps
-    both = there | {STEPS: [0]} | {number: _to([-x for x in TO_FAR]) for number in range(STEPS + 1, STEPS + 3)}
+    corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
+    steps, beta = range(1, STEPS + 1), STEPS + 2  # every query asks for the average person first
+    there = {number: _to(TO_FAR) for number in steps}
+    between = {number: _to(BETWEEN) for number in steps} | {beta: [0]}  # and a beta of 0: full steps
+    both = there | {beta: [0]} | {number: _to([-x for x in TO_FAR]) for number in range(beta + 1, beta + 3)}
     settings: dict[str, Any] = {"definitions": ZCDP_ONLY, "options": {"rows_hint": 2}}
     name, two, three = "adaptive", partial(run, asked=2), partial(run, asked=3)
+    one = partial(run, asked=1)
     return [
-        *cases_of(name, "first", partial(run, asked=1), PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY),
+        *cases_of(name, "first", one, PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY),
+        *cases_of(name, "first", one, PLANE, corners, {"average": 0.99}, definitions=ZCDP_ONLY),
         *cases_of(name, "second", two, PLANE, joins | turns, {"2:beta": 0.7}, answers=there, **settings),
-        *cases_of(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {STEPS: [0]}, **settings),
+        *cases_of(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {beta: [0]}, **settings),
         *cases_of(name, "second", two, PLANE, parts, {"2:gradient-1": 0.79}, answers=between, **settings),
         *cases_of(name, "third", three, PLANE, first, {"3:choice": 0.49}, answers=both, **settings),
     ]
 
 
 def of_local_sketch() -> list[Case]:
-    """One cell with its centre in the middle, and rows beyond its radius: they are shrunk to it."""
+    """One cell with its centre in the middle, and rows at its radius."""
     domain = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1), "f": Numeric(-1, 1)})
     model = Model(lambda rows: rows["f"].to_numpy(), output=(-1, 1), name="f", version="1")
 
@@ -131,7 +140,7 @@ def of_local_sketch() -> list[Case]:
         return local_sketch.explain(table, model, request, cost=cost)
 
     def at(angle: float, f: float) -> Row:
-        return 0.5 + 0.45 * math.cos(angle), 0.5 + 0.45 * math.sin(angle), f
+        return 0.5 + 0.2999 * math.cos(angle), 0.5 + 0.2999 * math.sin(angle), f
 
     turn = math.acos((1.4**2 - 0.7**2) / 2)  # between two rows of one cell that are as far apart as there can be
     middle = (0.5, 0.5, 0.0)
@@ -141,5 +150,10 @@ def of_local_sketch() -> list[Case]:
     }
     given = partial(run, centres=[(0.5, 0.5)], radius=0.3)
     found = cases_of("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9}, definitions=ZCDP_ONLY)
+    ends: dict[str, Pair] = {
+        "add-remove": ([(1.0, 1.0, 1.0)], [(1.0, 1.0, 1.0)] * 2),
+        "replace-one": ([(1.0, 1.0, 1.0)] * 2, [(1.0, 1.0, 1.0), (0.0, 0.0, -1.0)]),
+    }
+    found += cases_of("local_sketch", "given centres", given, domain, ends, {"average": 0.99}, definitions=ZCDP_ONLY)
     drawn = partial(run, cells=2)
     return found + cases_of("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99}, definitions=ZCDP_ONLY)
