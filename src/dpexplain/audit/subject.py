@@ -13,6 +13,7 @@ Secrets  rows that a release deals to parts by secret numbers, or gives other va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -312,7 +313,8 @@ def _values(column: Numeric | Categorical) -> list[Any]:
     """Declared values to choose from."""
     if isinstance(column, Categorical):
         return list(column.categories)
-    return [float(value) for value in np.unique(column.clean(np.linspace(column.low, column.high, 5)))]
+    values = [float(value) for value in np.unique(column.clean(np.linspace(column.low, column.high, 5)))]
+    return [*values, math.nan] if column.keeps_missing else values
 
 
 def _shown(value: Any) -> str:

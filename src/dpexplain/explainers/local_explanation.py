@@ -255,7 +255,7 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
         "outside": ["the record that is explained"],
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
     return Attribution(receipt, released.payload, {"record": dict(local.record)})
 
 

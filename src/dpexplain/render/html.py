@@ -12,6 +12,7 @@ import pandas as pd
 from dpexplain.render.plots import svg_of
 from dpexplain.results import Influence, Ranking, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
+from dpexplain.results.cleaning import in_brief
 
 STYLE = """
 :root { color-scheme: light; }
@@ -76,6 +77,7 @@ def card(result: Result) -> str:
                 f"account {receipt.entry.account}, entry {receipt.entry.sequence}, {receipt.entry.committed_at}",
             ],
             ["released values", f"SHA-256 {receipt.entry.payload_hash[:16]}…"],
+            *([["cleaning", in_brief(cleaning)]] if (cleaning := receipt.cleaning()) else []),
         ],
     )
     numbers = table([str(c) for c in rows.columns], [[_cell(v) for v in line] for line in rows.to_numpy().tolist()])

@@ -17,6 +17,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
 from dpexplain.results import ClusterExplanation, Curve, Influence, Ranking, Receipt, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
+from dpexplain.results.cleaning import in_brief
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
@@ -281,11 +282,13 @@ def receipt_view(receipt: Receipt) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     entry = receipt.entry
     when = entry.committed_at[:16].replace("T", " ")
+    cleaning = receipt.cleaning()
     for name, value in (
         ("request", receipt.label),
         ("price", receipt.price),
         ("ledger", f'account "{entry.account}", entry {entry.sequence}, {when} UTC'),
         ("guarantee", receipt.guarantee),
+        *([("cleaning", in_brief(cleaning))] if cleaning else []),
     ):
         facts.add_row(escape(name), escape(value))
     return facts
@@ -299,6 +302,8 @@ def _table(*head: str) -> Table:
 
 
 def _point(value: Any) -> str:
+    if value is None or value != value:
+        return "missing"
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
