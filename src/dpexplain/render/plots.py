@@ -64,14 +64,16 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
 def _missing_point(ax: Axes, curve: Curve, x: Any, low: float, high: float) -> None:
     """The point of missing values, apart from the line: to the right of the upper bound, with their share of rows."""
     span = float(x[-1] - x[0])
-    place = float(x[-1]) + 0.09 * span
+    place = float(x[-1]) + 0.12 * span
     ax.vlines(place, low, high, color=BAND, linewidth=6, alpha=0.6)
     ax.plot([place], curve.values[-1:], "o", color=INK, markersize=5)
-    ax.axvline(float(x[-1]) + 0.03 * span, color=NOTE, linewidth=0.6, linestyle=":")
-    ticks = [tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1] - 0.03 * span]
-    share = f"\n({curve.rug[0].shares[-1]:.0%})" if curve.rug and curve.rug[0].partition.missing else ""
-    ax.set_xticks([*ticks, place], [*(f"{tick:g}" for tick in ticks), f"missing{share}"])
-    ax.set_xlim(x[0], place + 0.06 * span)
+    ax.axvline(float(x[-1]) + 0.05 * span, color=NOTE, linewidth=0.6, linestyle=":")
+    ticks = [tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]]
+    ax.set_xticks([*ticks, place], [*(f"{tick:g}" for tick in ticks), "missing"])
+    ax.set_xlim(x[0], place + 0.07 * span)
+    if curve.rug and curve.rug[0].partition.missing:
+        share = f"{curve.rug[0].shares[-1]:.0%}\nof rows"
+        ax.text(place, 0.02, share, transform=ax.get_xaxis_transform(), ha="center", fontsize=7, color=NOTE)
 
 
 def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
@@ -273,8 +275,8 @@ def _draw_rug(ax: Axes, rug: Rug) -> None:
 def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     """The guarantee under the plot, in words."""
     if isinstance(result, Curve):
-        before += " ".join([result.caveat.strip(), *result.receipt.cleaning([axis.feature for axis in result.axes])])
-        before = f"{before.strip()} " if before.strip() else ""
+        parts = [before, result.caveat, *result.receipt.cleaning([axis.feature for axis in result.axes])]
+        before = "".join(f"{part.strip()} " for part in parts if part.strip())
     if isinstance(result, Curve) and result.marginals is not None:
         paid = result.marginals.receipt
         before += f"Rug: an earlier release with {paid.budget.describe(paid.cost)}. "

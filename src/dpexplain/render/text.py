@@ -222,7 +222,8 @@ def curve_view(curve: Curve) -> RenderableType:
         line = frame.iloc[i]
         where = [_point(line[axis.feature]) for axis in curve.axes]
         table.add_row(*map(escape, where), _number(line["value"]), f"{_number(line['low'])} to {_number(line['high'])}")
-    return Group(f"[bold]{escape(title)}[/bold]", table)
+    caveat = [escape(curve.caveat.strip())] if curve.caveat else []
+    return Group(f"[bold]{escape(title)}[/bold]", table, *caveat)
 
 
 def ranking_view(ranking: Ranking) -> RenderableType:
