@@ -36,6 +36,7 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
 from dpexplain.errors import InputError, TableError
+from dpexplain.grids import keeps_missing
 from dpexplain.models import Model, Predictor
 from dpexplain.surrogate import Space
 
@@ -234,7 +235,9 @@ def candidates(subject: Subject, seed: int = 1) -> list[int]:
     """Units with the lowest and the highest predictions, far from the middle of all rows, and some at random."""
     rows = subject.clean(subject.frame.iloc[:ATTACKED_ROWS])
     predictions = np.nan_to_num(subject.predictor.predict_at(subject.predictor.inputs(rows), {}))
-    places = Space(subject.domain, tuple(subject.domain)).coordinates(rows.columns, rows.size)
+    numbers = {name: replace(c, missing=None) if keeps_missing(c) else c for name, c in subject.domain.items()}
+    columns = {name: column.clean(rows[name]) for name, column in numbers.items()}  # missing ones in the middle
+    places = Space(Domain(numbers), tuple(numbers)).coordinates(columns, rows.size)
     far = ((places - places.mean(axis=0)) ** 2).sum(axis=1)
     orders = [predictions, -predictions, -far, PublicRandom(seed).generator.permutation(rows.size)]
     picked = [int(row) for order in orders for row in np.argsort(order, kind="stable")[:CANDIDATES]]
