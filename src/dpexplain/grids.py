@@ -75,11 +75,7 @@ def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, re
 
 def with_missing(axis: Axis, column: Column) -> Axis:
     """The axis, and after its numbers one more point where the column keeps missing values."""
-    return replace(axis, points=(*axis.points, None)) if keeps_missing(column) else axis
-
-
-def keeps_missing(column: Column) -> bool:
-    return isinstance(column, Numeric) and column.keeps_missing
+    return replace(axis, points=(*axis.points, None)) if column.keeps_missing else axis
 
 
 def _points(column: Numeric, asked: int | None, resolution: int) -> tuple[float, ...]:

@@ -36,7 +36,6 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
 from dpexplain.errors import InputError, TableError
-from dpexplain.grids import keeps_missing
 from dpexplain.models import Model, Predictor
 from dpexplain.surrogate import Space
 
@@ -235,7 +234,10 @@ def candidates(subject: Subject, seed: int = 1) -> list[int]:
     """Units with the lowest and the highest predictions, far from the middle of all rows, and some at random."""
     rows = subject.clean(subject.frame.iloc[:ATTACKED_ROWS])
     predictions = np.nan_to_num(subject.predictor.predict_at(subject.predictor.inputs(rows), {}))
-    numbers = {name: replace(c, missing=None) if keeps_missing(c) else c for name, c in subject.domain.items()}
+    numbers = {
+        name: replace(c, missing=None) if isinstance(c, Numeric) and c.keeps_missing else c
+        for name, c in subject.domain.items()
+    }
     columns = {name: column.clean(rows[name]) for name, column in numbers.items()}  # missing ones in the middle
     places = Space(Domain(numbers), tuple(numbers)).coordinates(columns, rows.size)
     far = ((places - places.mean(axis=0)) ** 2).sum(axis=1)
@@ -321,7 +323,7 @@ def _values(column: Numeric | Categorical) -> list[Any]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return "missing" if value != value else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def record_of(rows: Rows, i: int, features: Sequence[str]) -> Mapping[str, Any]:

@@ -18,7 +18,6 @@ from dpexplain.clusters import Clustering
 from dpexplain.clusters.kmeans import KMeansRequest
 from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
-from dpexplain.grids import keeps_missing
 
 
 def audit(
@@ -81,7 +80,7 @@ def audit(
         epsilons=[number for one in epsilon or [] for number in _numbers(one)],
         trials=trials,
         workers=min(2, os.cpu_count() or 1) if workers is None else workers,
-        keep_missing=[name for name in model.features(domain) if keeps_missing(domain[name])],
+        keep_missing=[name for name in model.features(domain) if domain[name].keeps_missing],
     )
     model.checked(domain)
     if found.target is not None:

@@ -118,6 +118,7 @@ class Categorical:
 
     categories: tuple[Any, ...]
     missing: Any = None
+    keeps_missing = False  # a category can be declared for what is missing
 
     def __init__(self, categories: Sequence[Any], missing: Any = None) -> None:
         array = hasattr(categories, "dtype")  # an array, a Series or an Index

@@ -116,7 +116,7 @@ class Check:
     @property
     def _missing_hint(self) -> str:
         """What else may be wrong where the model is handed missing values."""
-        kept = [name for name, column in self.domain.items() if isinstance(column, Numeric) and column.keeps_missing]
+        kept = [name for name, column in self.domain.items() if column.keeps_missing]
         return f'; missing values are handed over as NaN (missing="nan"): {", ".join(kept)}' if kept else ""
 
     def _in_blocks(self, predictor: Predictor, told: Floats) -> Iterator[tuple[str, Floats, Floats]]:

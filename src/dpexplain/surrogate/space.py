@@ -48,7 +48,7 @@ class Space:
         slices, start = {}, 0
         for name in self.features:
             column = self.domain[name]
-            if isinstance(column, Numeric) and column.keeps_missing:
+            if column.keeps_missing:
                 raise InputError(
                     f"{name!r} keeps missing values, which have no distance from a number.",
                     hint=f"declare the number that a missing {name} becomes (missing=...), or leave the column out "

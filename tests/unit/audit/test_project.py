@@ -419,7 +419,7 @@ def test_a_project_whose_model_takes_missing_values_is_attacked_by_what_it_can_r
     mine = audits.read(table, model, "sick")
     assert subject.candidates(mine)
     pair = subject.hidden_pair(mine, subject.candidates(mine)[0])
-    assert "nan" in pair.values
+    assert "missing" in pair.values
     plan = plan_of(mine, keep_missing=["age"], trials=None)
     assert "sketch" not in plan.explainers
     assert "reconstruction" not in plan.attacks
