@@ -115,11 +115,6 @@ class Partition:
         """Whether the last cell is that of missing values."""
         return self.edges is not None and self.labels[-1] is None
 
-    @property
-    def middles(self) -> NDArray[np.float64]:
-        """The middles of the cells of numbers."""
-        return np.array(self.labels[: self.size - self.missing], dtype=np.float64)
-
     def place(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """The cell of each clean value."""
         if self.edges is None:

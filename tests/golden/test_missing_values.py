@@ -107,6 +107,8 @@ def test_marginals_and_what_is_drawn_from_them(make_table, people):
     lines = found.to_frame().query("feature == 'age'")
     assert lines["cell"].isna().tolist() == [False] * 10 + [True]
     assert lines["count"].iloc[-1] == people["age"].isna().sum()
+    assert "missing" in str(found)
+    assert "<td>missing</td>" in found._repr_html_()
     reference = found.reference("age", DOMAIN)
     assert np.array_equal(reference.points, [*range(20, 30), np.nan], equal_nan=True)
     share = people["age"].isna().mean()
@@ -234,6 +236,7 @@ def test_results_say_what_cleaning_does(make_table, people, model):
     assert from_json(curve.to_json()).receipt.cleaning() == said
     for text in (" ".join(str(curve).split()), curve._repr_html_()):
         assert text.count("stays missing, as the model sees it. sex:") == 1
+    assert "<td>missing</td>" in curve._repr_html_()
     other = dpx.partial_dependence(make_table(people, domain=DEFAULT), model, "age", epsilon=1)
     assert "a missing one becomes 24." in " ".join(str(other).split())
 

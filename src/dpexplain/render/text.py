@@ -15,7 +15,16 @@ from rich.table import Table
 from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
-from dpexplain.results import ClusterExplanation, Curve, Influence, Ranking, Receipt, Result, TransparencyReport
+from dpexplain.results import (
+    ClusterExplanation,
+    Curve,
+    Influence,
+    Marginals,
+    Ranking,
+    Receipt,
+    Result,
+    TransparencyReport,
+)
 from dpexplain.results.attribution import Attribution
 from dpexplain.results.cleaning import in_brief
 
@@ -273,9 +282,15 @@ def frame_view(result: Result, most: int = 16) -> RenderableType:
     frame = result.to_frame()
     lines = _table(*map(str, frame.columns))
     for _, line in frame.head(most).iterrows():
-        lines.add_row(*(escape(_number(v) if isinstance(v, float | np.floating) else str(v)) for v in line))
+        lines.add_row(*(escape(_cell(v, result)) for v in line))
     more = [f"and {len(frame) - most} more lines"] if len(frame) > most else []
     return Group(escape(result.receipt.label), lines, *more)
+
+
+def _cell(value: Any, result: Result) -> str:
+    if isinstance(result, Marginals) and (value is None or value != value):
+        return "missing"
+    return _number(value) if isinstance(value, float | np.floating) else str(value)
 
 
 def receipt_view(receipt: Receipt) -> RenderableType:
