@@ -127,7 +127,7 @@ class Exact:
 
         identity = {"table": {"rows": self.size}, "spec": spec.to_json(), "public": []}
         released = self.door.release("importance", identity, cost, body)
-        return Importance(receipt_for(dpx.Budget(100), NEIGHBOURS, released), released.payload)
+        return Importance(receipt_for(dpx.Budget(100), NEIGHBOURS, released, None), released.payload)
 
     def ranked(self, form: str, seed: int, epsilon: float) -> float:
         """The concordance of one private ranking."""

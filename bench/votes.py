@@ -63,7 +63,7 @@ class Ballots:
 
         identity = {"table": self.table.identity, "spec": spec.to_json(NEIGHBOURS), "public": []}
         released = self.table.door.release("votes", identity, cost, body)
-        return Votes(receipt_for(self.table.budget, NEIGHBOURS, released), released.payload)
+        return Votes(receipt_for(self.table.budget, NEIGHBOURS, released, self.table.domain), released.payload)
 
 
 def run(options: Namespace) -> None:

@@ -58,13 +58,13 @@ def made(
 
     identity = {
         "explainer": "made",
-        "table": {"name": "people"},
+        "table": {"name": "people", "domain": space.domain.digest},
         "model": {"name": "risk"},
         "spec": {"space": space.to_json(), "output": {"low": 0.0, "high": 1.0, "levels": 2**20}},
         "public": ["the record", "the model", "the declared domain"],
     }
     released = door.release("a made explanation", identity, cost, body)
-    receipt = receipt_for(door.account.budget, door.account.neighbours, released)
+    receipt = receipt_for(door.account.budget, door.account.neighbours, released, space.domain)
     settings = {"record": space.read(record), "value": value, "notes": list(notes)}
     return Attribution(receipt, released.payload, settings)
 

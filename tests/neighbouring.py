@@ -34,9 +34,9 @@ def frame(rows) -> pd.DataFrame:
     return pd.DataFrame({**data, "id": pd.Series([unit for _, unit in rows], dtype="int64")})
 
 
-def private(rows, protection: dict) -> dpx.PrivateTable:
+def private(rows, protection: dict, domain: dpx.Domain = DOMAIN) -> dpx.PrivateTable:
     return dpx.PrivateTable(
-        frame(rows), domain=DOMAIN, budget=dpx.Budget(1), ledger="sqlite:///:memory:", name="t", **protection
+        frame(rows), domain=domain, budget=dpx.Budget(1), ledger="sqlite:///:memory:", name="t", **protection
     )
 
 

@@ -44,6 +44,7 @@ class Steps:
     cells: Partition
     points: tuple[Any, ...]
     ordered: bool
+    missing: bool = False  # whether there are rows without a value: they have no neighbours, so they are left out
 
     @property
     def feature(self) -> str:
@@ -64,13 +65,26 @@ class Steps:
         """To how many steps one row can add: its own; for categories, those to both neighbours."""
         return 1 if self.ordered else min(2, self.size)
 
+    def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of some clean values are there."""
+        return ~np.isnan(values) if self.missing else np.ones(len(values), dtype=bool)
+
+    def counts(self, values: NDArray[Any]) -> Integers:
+        """How many clean values lie in each cell; missing ones lie in none."""
+        return self.cells.counts(values[self.present(values)])
+
     def to_json(self) -> JsonObject:
-        return {"cells": self.cells.to_json(), "points": list(self.points), "ordered": self.ordered}
+        left_out = {"missing": True} if self.missing else {}
+        return {"cells": self.cells.to_json(), "points": list(self.points), "ordered": self.ordered, **left_out}
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Steps:
-        steps = cls(Partition.from_json(value["cells"]), tuple(value["points"]), value["ordered"])
+        steps = cls(
+            Partition.from_json(value["cells"]), tuple(value["points"]), value["ordered"], value.get("missing", False)
+        )
         if steps.ordered is not True and steps.ordered is not False:
+            raise ValueError("no steps of ours")
+        if steps.cells.missing or not isinstance(steps.missing, bool) or (steps.missing and not steps.ordered):
             raise ValueError("no steps of ours")
         if steps.ordered and not (
             2 <= len(steps.points) <= WHOLE_NUMBERS + 1
@@ -86,12 +100,13 @@ def steps_of(feature: str, column: Column) -> Steps:
     if not isinstance(column, Numeric):
         return Steps(partition_of(feature, column, CELLS), column.categories, ordered=False)
     few = column.integer and column.values <= WHOLE_NUMBERS
-    cells = partition_of(feature, column, WHOLE_NUMBERS if few else CELLS)
+    numbers = Numeric(column.low, column.high, column.integer)  # no cell for missing values
+    cells = partition_of(feature, numbers, WHOLE_NUMBERS if few else CELLS)
     uppers = np.asarray(cells.edges)[1:]
     if column.integer:
         uppers = np.floor(uppers)  # the largest whole number of each cell
     points = [column.low, *(float(x) for x in np.unique(uppers) if x > column.low)]
-    return Steps(cells, tuple(points), ordered=True)
+    return Steps(cells, tuple(points), ordered=True, missing=column.keeps_missing)
 
 
 def equal_mass(counts: Floats, bins: int) -> Integers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,20 @@ class Axis:
     """The public points of one feature at which something is evaluated."""
 
     feature: str
-    points: tuple[Any, ...]  # numbers, or declared categories
+    points: tuple[Any, ...]  # numbers (and None, the last one, where missing values are kept), or declared categories
     ordered: bool
 
     @property
+    def numbers(self) -> NDArray[np.float64]:
+        """The points of an ordered feature that have an order: all but the missing one."""
+        return np.array([point for point in self.points if point is not None], dtype=np.float64)
+
+    @property
     def settings(self) -> list[Any]:
-        """What a model's column is set to: numbers, or codes of categories."""
-        return list(self.points) if self.ordered else list(range(len(self.points)))
+        """What a model's column is set to: numbers (NaN for the missing one), or codes of categories."""
+        if not self.ordered:
+            return list(range(len(self.points)))
+        return [math.nan if point is None else point for point in self.points]
 
     def to_json(self) -> JsonObject:
         return {"feature": self.feature, "points": list(self.points), "ordered": self.ordered}
@@ -44,7 +51,7 @@ class Axis:
 def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, resolution: int) -> Axis:
     """The grid of one feature: every category; every whole number of a small integer column; else `resolution`
     equally spaced points (whole ones for an integer column). `grid` overrides it with a number of points or with the
-    points themselves.
+    points themselves. No point for missing values: see `with_missing`.
     """
     column = domain.column(feature)
     if isinstance(column, Categorical):
@@ -66,6 +73,11 @@ def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, re
     return Axis(feature, points, ordered=True)
 
 
+def with_missing(axis: Axis, column: Column) -> Axis:
+    """The axis, and after its numbers one more point where the column keeps missing values."""
+    return replace(axis, points=(*axis.points, None)) if column.keeps_missing else axis
+
+
 def _points(column: Numeric, asked: int | None, resolution: int) -> tuple[float, ...]:
     if asked is not None and (isinstance(asked, bool) or asked < 2):
         raise InputError(f"a grid needs at least 2 points; got {asked!r}.")
@@ -81,26 +93,34 @@ def is_complete(axis: Axis, column: Column) -> bool:
     """Whether the grid has every value that the feature can take, so that nothing is interpolated."""
     if isinstance(column, Categorical):
         return True
-    return column.integer and len(axis.points) == column.values
+    return column.integer and len(axis.numbers) == column.values
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Public cells of one feature: its categories, its whole numbers, or equal intervals between `edges`."""
+    """Public cells of one feature: its categories, its whole numbers, or equal intervals between `edges`; and a last
+    cell for missing values where the column keeps them.
+    """
 
     feature: str
-    labels: tuple[Any, ...]  # categories, or the middles of the cells
-    edges: tuple[float, ...] | None  # one more than cells; None for a categorical feature
+    labels: tuple[Any, ...]  # categories; or the middles of the cells, and None for missing values
+    edges: tuple[float, ...] | None  # one more than cells of numbers; None for a categorical feature
 
     @property
     def size(self) -> int:
         return len(self.labels)
 
+    @property
+    def missing(self) -> bool:
+        """Whether the last cell is that of missing values."""
+        return self.edges is not None and self.labels[-1] is None
+
     def place(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """The cell of each clean value."""
         if self.edges is None:
             return values.astype(np.int64)
-        return np.searchsorted(np.asarray(self.edges[1:-1]), values, side="right").astype(np.int64)
+        cells = np.searchsorted(np.asarray(self.edges[1:-1]), values, side="right").astype(np.int64)
+        return np.where(np.isnan(values), self.size - 1, cells) if self.missing else cells
 
     def counts(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """How many clean values lie in each cell."""
@@ -122,8 +142,10 @@ class Partition:
             return cls(feature, tuple(labels), None)
         if not isinstance(edges, list) or any(isinstance(number, str) for number in [*labels, *edges]):
             raise ValueError("no partition of ours")
-        found = cls(feature, tuple(map(float, labels)), tuple(map(float, edges)))
-        if len(edges) != found.size + 1 or not all(a < b for a, b in itertools.pairwise(found.edges or ())):
+        numbers = labels[:-1] if labels[-1] is None else labels
+        found = cls(feature, (*map(float, numbers), *labels[len(numbers) :]), tuple(map(float, edges)))
+        rising = all(a < b for a, b in itertools.pairwise(found.edges or ()))
+        if not numbers or len(edges) != len(numbers) + 1 or not rising:
             raise ValueError("no partition of ours")
         return found
 
@@ -137,7 +159,7 @@ def partition_of(feature: str, column: Column, cells: int) -> Partition:
         edges = np.append(np.arange(column.low, column.high + 1, width), column.high + 1) - 0.5
     else:
         edges = np.linspace(column.low, column.high, cells + 1)
-    return _between(feature, edges)
+    return _between(feature, edges, column)
 
 
 def cells_of(
@@ -162,10 +184,11 @@ def _graded(name: str, column: Column, cells: int, most_whole: int) -> Partition
     edges = column.low + np.unique(np.rint(parts) if column.integer else parts)
     edges[-1] = column.high + 1 if column.integer else column.high
     edges = np.unique(edges - 0.5 if column.integer else edges)
-    return _between(name, edges)
+    return _between(name, edges, column)
 
 
-def _between(feature: str, edges: NDArray[Any]) -> Partition:
-    """Cells between these edges."""
+def _between(feature: str, edges: NDArray[Any], column: Numeric) -> Partition:
+    """Cells between these edges, and one for missing values where they are kept."""
     middles = edges[:-1] / 2 + edges[1:] / 2  # the sum of two may be too large
-    return Partition(feature, tuple(map(float, middles)), tuple(map(float, edges)))
+    last = (None,) if column.keeps_missing else ()
+    return Partition(feature, (*map(float, middles), *last), tuple(map(float, edges)))

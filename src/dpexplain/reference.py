@@ -61,13 +61,15 @@ class Reference:
 
     @cached_property
     def points(self) -> NDArray[Any]:
-        """Values that stand for the cells: numbers, or codes of categories."""
+        """Values that stand for the cells: numbers (NaN for missing ones), or codes of categories."""
         cell = self.cells
         if self.partition.edges is None:
             assert isinstance(self.column, Categorical)
             return self.column.clean(cell.astype(np.int32))
         assert isinstance(self.column, Numeric)
         edges, number = np.asarray(self.partition.edges), np.arange(len(cell)) - self._first[cell]
+        if self.partition.missing:
+            edges = np.append(edges, np.nan)  # the points of the last cell are missing values
         return self.column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * (number + 0.5) / self._inside[cell])
 
     @cached_property
@@ -97,11 +99,11 @@ class Reference:
 
 def points_in(column: Column, partition: Partition) -> Integers:
     """How many points stand for each cell: each whole number of a narrow one, a few spread evenly over others; one,
-    where there are many cells.
+    where there are many cells, and one for missing values.
     """
     if partition.edges is None:
         return np.ones(partition.size, dtype=np.int64)
     width, most = np.diff(partition.edges), min(INSIDE, max(1, POINTS // partition.size))
-    if isinstance(column, Numeric) and column.integer:
-        return np.minimum(most, np.rint(width)).astype(np.int64)
-    return np.full(len(width), most)
+    whole = isinstance(column, Numeric) and column.integer
+    found = np.minimum(most, np.rint(width)).astype(np.int64) if whole else np.full(len(width), most)
+    return np.append(found, 1) if partition.missing else found

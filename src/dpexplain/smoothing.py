@@ -21,15 +21,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def smooth(values: Floats, variance: float, axes: Sequence[int | Sequence[float]]) -> Floats:
+def smooth(values: Floats, variance: float, axes: Sequence[int | Sequence[float | None]]) -> Floats:
     """The smoothed values, which run over the last axis fastest.
 
-    An axis is a sequence of positions if it is ordered, and a number of categories if it is not.
+    An axis is a sequence of positions if it is ordered, and a number of categories if it is not. A last position may be
+    None: it has no neighbours (missing values).
     """
     sizes = [axis if isinstance(axis, int) else len(axis) for axis in axes]
     penalty = np.zeros((len(values), len(values)))
     for position, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
-        block = _centring(size) if isinstance(axis, int) else _curvature(np.asarray(axis, dtype=np.float64))
+        block = _centring(size) if isinstance(axis, int) else np.zeros((size, size))
+        if not isinstance(axis, int):
+            places = np.array([x for x in axis if x is not None], dtype=np.float64)
+            block[: len(places), : len(places)] = _curvature(places)
         before, after = int(np.prod(sizes[:position])), int(np.prod(sizes[position + 1 :]))
         penalty += np.kron(np.kron(np.eye(before), block), np.eye(after))
     weights, basis = np.linalg.eigh(penalty)

@@ -22,6 +22,27 @@ from dpexplain.ledger import open_ledger
 
 
 class TestWholeWay:
+    def test_missing_values_that_the_model_sees(self, project, capsys):
+        rows = pd.read_parquet(project / "people.parquet").astype({"age": float})
+        rows.loc[::4, "age"] = np.nan
+        rows.to_parquet(project / "people.parquet")
+        edit(project / "domain.yaml", "integer: true}", "integer: true, missing: nan}")
+        request = ["pdp", "--feature", "age", "--epsilon", "1", "--out", "results"]
+        error = refusal(capsys, 2, *request)
+        assert "NaN" in error["message"]  # as long as the model does not take them
+        edit(project / "cli_test_model.py", '(rows["age"] - 20)', '(rows["age"].fillna(38) - 20)')
+        sys.modules.pop("cli_test_model")
+        table = answer(capsys, *request)["results"][0]["table"]
+        assert table[-1]["age"] is None
+        assert table[-1]["value"] == pytest.approx(0.95, abs=0.04)
+        assert run(request) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert "missing 0.9" in text
+        said = "a missing one stays missing, as the model sees it. sex: a missing or undeclared value becomes Female."
+        assert text.count(said) == 1
+        assert said in (project / "results" / "index.html").read_text()
+        assert run(["verify", "results/age.json"]) == 0
+
     def test_release_repeat_budget_verify(self, project, capsys):
         request = [
             "pdp",

@@ -175,6 +175,12 @@ def targets_of(records: Any, domain: Domain, threshold: float) -> list[Target]:
     targets = []
     for name, values in _columns(records, domain).items():
         column = domain[name]
+        if column.keeps_missing:
+            raise InputError(
+                f"{name!r} keeps missing values: how far a guess of it is off cannot be said.",
+                hint="leave the column out of the domain of the attack",
+                spent="",
+            )
         if isinstance(column, Numeric):
             scaled = (values - column.low) / (column.high - column.low)
             targets.append(Target(name, scaled, 0, threshold))

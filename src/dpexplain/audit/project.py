@@ -104,16 +104,22 @@ class Plan:
         epsilons: Sequence[float] = (),
         trials: int | None = None,
         workers: int = 1,
+        keep_missing: Sequence[str] = (),
     ) -> Plan:
-        """Empty lists stand for what is usual; of that, what the account or the project cannot do is left out."""
+        """Empty lists stand for what is usual; of that, what the account or the project cannot do is left out.
+        `keep_missing` are the inputs of the model without which there is no distance between rows.
+        """
         chosen = _known("attack", attacks, ATTACKS) or ATTACKS
         usual = (*USUAL_EXPLAINERS, "clusters") if clustering else USUAL_EXPLAINERS
         named = _known("explainer", explainers, EXPLAINERS) or usual
         whole_number(workers, "workers", 1)
         possible, left_out = list[str](), list[str]()
         for what, asked, reasons in (
-            *((name, explainers, _lacking(EXPLAINERS[name], budget, target, clustering)) for name in named),
-            *((name, attacks, _unattackable(name, budget)) for name in chosen),
+            *(
+                (name, explainers, _lacking(EXPLAINERS[name], budget, target, clustering, keep_missing))
+                for name in named
+            ),
+            *((name, attacks, _unattackable(name, budget, keep_missing)) for name in chosen),
         ):
             if reasons is None:
                 possible.append(what)
@@ -147,10 +153,14 @@ def _known(what: str, names: Sequence[str], known: Sequence[str] | Mapping[str, 
     return tuple(dict.fromkeys(names))
 
 
-def _lacking(explainer: Explainer, budget: Budget, target: str | None, clustering: bool) -> tuple[str, str] | None:
+def _lacking(
+    explainer: Explainer, budget: Budget, target: str | None, clustering: bool, keep_missing: Sequence[str]
+) -> tuple[str, str] | None:
     """What a project lacks for this explainer, and how to give it."""
     if explainer.needs_delta and budget.definition is Definition.PURE:
         return "needs an account with a delta.", "write delta = 1e-6 in [budget] of the project"
+    if explainer.needs_delta and keep_missing:  # local explanations, which need distances
+        return f"needs numbers, and {', '.join(keep_missing)} may be missing.", "declare what a missing one becomes"
     if explainer.needs_target and target is None:
         return "needs the column that the model predicts.", 'write target = "NAME" in [model] of the project'
     if explainer.needs_clustering and not clustering:
@@ -158,7 +168,9 @@ def _lacking(explainer: Explainer, budget: Budget, target: str | None, clusterin
     return None
 
 
-def _unattackable(attack: str, budget: Budget) -> tuple[str, str] | None:
+def _unattackable(attack: str, budget: Budget, keep_missing: Sequence[str]) -> tuple[str, str] | None:
+    if attack == "reconstruction" and keep_missing:
+        return f"needs numbers, and {', '.join(keep_missing)} may be missing.", "declare what a missing one becomes"
     if attack == "reconstruction" and budget.definition is Definition.PURE:
         return "is about local explanations: it needs an account with a delta.", "write delta = 1e-6 in [budget]"
     return None

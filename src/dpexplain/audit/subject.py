@@ -13,6 +13,7 @@ Secrets  rows that a release deals to parts by secret numbers, or gives other va
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -233,7 +234,12 @@ def candidates(subject: Subject, seed: int = 1) -> list[int]:
     """Units with the lowest and the highest predictions, far from the middle of all rows, and some at random."""
     rows = subject.clean(subject.frame.iloc[:ATTACKED_ROWS])
     predictions = np.nan_to_num(subject.predictor.predict_at(subject.predictor.inputs(rows), {}))
-    places = Space(subject.domain, tuple(subject.domain)).coordinates(rows.columns, rows.size)
+    numbers = {
+        name: replace(c, missing=None) if isinstance(c, Numeric) and c.keeps_missing else c
+        for name, c in subject.domain.items()
+    }
+    columns = {name: column.clean(rows[name]) for name, column in numbers.items()}  # missing ones in the middle
+    places = Space(Domain(numbers), tuple(numbers)).coordinates(columns, rows.size)
     far = ((places - places.mean(axis=0)) ** 2).sum(axis=1)
     orders = [predictions, -predictions, -far, PublicRandom(seed).generator.permutation(rows.size)]
     picked = [int(row) for order in orders for row in np.argsort(order, kind="stable")[:CANDIDATES]]
@@ -312,11 +318,12 @@ def _values(column: Numeric | Categorical) -> list[Any]:
     """Declared values to choose from."""
     if isinstance(column, Categorical):
         return list(column.categories)
-    return [float(value) for value in np.unique(column.clean(np.linspace(column.low, column.high, 5)))]
+    values = [float(value) for value in np.unique(column.clean(np.linspace(column.low, column.high, 5)))]
+    return [*values, math.nan] if column.keeps_missing else values
 
 
 def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return "missing" if value != value else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def record_of(rows: Rows, i: int, features: Sequence[str]) -> Mapping[str, Any]:

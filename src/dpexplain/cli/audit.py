@@ -80,6 +80,7 @@ def audit(
         epsilons=[number for one in epsilon or [] for number in _numbers(one)],
         trials=trials,
         workers=min(2, os.cpu_count() or 1) if workers is None else workers,
+        keep_missing=[name for name in model.features(domain) if domain[name].keeps_missing],
     )
     model.checked(domain)
     if found.target is not None:

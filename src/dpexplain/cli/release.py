@@ -26,6 +26,7 @@ from dpexplain.planning import Forecast
 from dpexplain.planning import plan as forecast_of
 from dpexplain.render import text as words
 from dpexplain.results import Curve, Marginals, Result
+from dpexplain.results.cleaning import in_brief
 
 SOME_SIZES = (1_000, 10_000, 100_000)
 USUAL_DELTA = 1e-6
@@ -146,7 +147,8 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
         sections = [Section("What the model has learned", results=results)]
         lead = (
             f"Shown is {task.lead}. Noise was added on purpose, so that little can be learned about any single one of "
-            f"the protected units; the shaded band says how much. {results[0].receipt.guarantee}"
+            f"the protected units; the shaded band says how much. {results[0].receipt.guarantee} "
+            f"Cleaning of the table: {in_brief(results[0].receipt.cleaning())}"
         )
         (out / "index.html").write_text(page(f"{task.title}, {account}", lead, sections), encoding="utf-8")
         return files
@@ -162,6 +164,8 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
 def show_results(call: Call, results: Sequence[Result]) -> None:
     for result in results:
         call.reporter.show(words.result_view(result), "")
+    if cleaning := results[0].receipt.cleaning():
+        call.reporter.show(f"Cleaning of the table: {text(in_brief(cleaning))}", "")
 
 
 def where(call: Call, each: str) -> str:

@@ -440,7 +440,7 @@ def explain(table: PrivateTable, clustering: Clustering, request: ClustersReques
         "outside": [] if released_here(clustering, table) else [OUTSIDE],
     }
     released = table.door.release(label, identity, cost, body)
-    return ClusterExplanation(receipt_for(table.budget, table.neighbours, released), released.payload)
+    return ClusterExplanation(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
 def clustering_fact(clustering: Clustering, table: PrivateTable, cost: Cost) -> str:

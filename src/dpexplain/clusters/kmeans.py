@@ -311,7 +311,7 @@ def explain(
         "public": [*public, table.domain.describe(), *table.neighbours.public],
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
     return ClusterCentres(receipt, released.payload, names)
 
 

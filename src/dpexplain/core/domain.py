@@ -62,12 +62,14 @@ class PublicRange:
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number between declared bounds. Missing values become `missing` (the middle of the bounds if not given)."""
+    """A number between declared bounds. Missing values become `missing` (the middle of the bounds if not given), or
+    stay missing for models that take NaN themselves (`missing="nan"`): then NaN is one more declared value.
+    """
 
     low: float
     high: float
     integer: bool = False
-    missing: float | None = None
+    missing: float | str | None = None
 
     def __post_init__(self) -> None:
         if any(isinstance(value, np.generic) for value in (self.low, self.high, self.missing)):
@@ -79,20 +81,27 @@ class Numeric:
             )
         if not isinstance(self.integer, bool):
             raise DomainError(f"integer must be true or false; got {self.integer!r}.")
-        missing = low / 2 + high / 2 if self.missing is None else _number(self.missing, "missing", DomainError)
+        middle = self.missing is None or self.keeps_missing
+        missing = low / 2 + high / 2 if middle else _number(self.missing, 'missing (unless it is "nan")', DomainError)
         if not low <= missing <= high:
             raise DomainError(f"missing={missing:g} lies outside the bounds {low:g} to {high:g}.")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
-        object.__setattr__(self, "missing", float(math.floor(missing)) if self.integer else missing)
+        missing = float(math.floor(missing)) if self.integer else missing
+        object.__setattr__(self, "missing", "nan" if self.keeps_missing else missing)
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether NaN is a value of this column, which the model sees as it is."""
+        return isinstance(self.missing, str) and self.missing == "nan"
 
     @property
     def values(self) -> int:
-        """How many values an integer column can take."""
+        """How many numbers an integer column can take."""
         return int(self.high - self.low) + 1
 
     def clean(self, values: Floats) -> Floats:
-        """Every value inside the bounds; missing ones replaced; whole numbers for an integer column."""
+        """Every value inside the bounds; missing ones replaced (or NaN); whole numbers for an integer column."""
         inside = np.clip(np.where(np.isnan(values), np.float64(self.missing or 0.0), values), self.low, self.high)
         return (np.rint(inside) if self.integer else inside) + 0.0  # minus zero is zero: only some types have it
 
@@ -109,6 +118,7 @@ class Categorical:
 
     categories: tuple[Any, ...]
     missing: Any = None
+    keeps_missing = False  # a category can be declared for what is missing
 
     def __init__(self, categories: Sequence[Any], missing: Any = None) -> None:
         array = hasattr(categories, "dtype")  # an array, a Series or an Index

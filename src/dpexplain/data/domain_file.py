@@ -41,7 +41,7 @@ _MEANING = {
     "high": "the largest value that is possible, from public knowledge",
     "integer": "true for whole numbers, else false",
     "values": "the list of possible values, e.g. [Female, Male]",
-    "missing": "the value that stands for a missing one, or null",
+    "missing": "the value that stands for a missing one, null for a default, or nan to hand it to the model as it is",
 }
 _ENTRIES = "numeric: low, high, integer, missing; categorical: values, missing"
 _HEAD = """\
@@ -50,8 +50,8 @@ _HEAD = """\
 # Write down what everybody may know (an age lies between 0 and 120), not what the data happen to show (17 to 93):
 # bounds and categories are printed on every explanation. Values outside are moved to the nearest bound; categories
 # that are not listed count as missing. `missing` is the value that a missing one becomes; null is the middle of the
-# bounds, or the first category. Delete the columns that no explanation needs, replace every ???, and then write your
-# name below.
+# bounds, or the first category. For a numeric column whose missing values the model itself takes, write nan: they stay
+# missing. Delete the columns that no explanation needs, replace every ???, and then write your name below.
 """
 _REVIEW = "write your name here after checking every line; nothing runs before"
 

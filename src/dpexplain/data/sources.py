@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -323,8 +324,12 @@ def _file_source(paths: Sequence[Path]) -> Source:
 
 
 def _unique(names: Sequence[str]) -> None:
-    if len(set(names)) < len(names):
-        raise TableError("the table has two columns of the same name.")
+    """Refuse names that stand for several columns. Names are public."""
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
+        raise TableError(
+            f"the table has two columns of the same name: {', '.join(map(repr, twice))}.",
+            hint="rename one of them, or leave one out; which of the two is meant cannot be guessed",
+        )
 
 
 def _schema_types(schema: Any) -> dict[str, pa.DataType | None]:

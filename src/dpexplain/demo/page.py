@@ -243,4 +243,4 @@ def _folded(title: str, content: str) -> str:
 def _declared(column: Numeric | Categorical) -> str:
     if isinstance(column, Categorical):
         return ", ".join(map(str, column.categories))
-    return f"{column.low:g} to {column.high:g}"
+    return f"{column.low:g} to {column.high:g}" + (", or missing" if column.keeps_missing else "")

@@ -5,7 +5,7 @@ Guarantee    the account's definition and price, for one unit replaced or added 
 Statistic    counts of public cells; then, with bins made of the released counts, for every bin the sum over its rows of
              q(f(x with x_j := upper edge) - f(x with x_j := lower edge)), where q clips to [-C, C] and rounds to
              {-K/2..K/2}. Categories: every row adds its differences to both neighbouring categories, in their declared
-             order.
+             order. A row whose value is missing, where missing values are kept, has no neighbours: it adds nothing.
 Sensitivity  counts: `Sensitivity.of_counts`. Sums: a row adds to one bin of a feature (to two for categories), so its
              vector has norms L1 t K/2, squared L2 t K^2/4, L-inf K/2 with t = 1 or 2, added up over features in L1 and
              squared L2; `Sensitivity.of_norms`. docs/methods/accumulated-effects.md has the proof.
@@ -177,10 +177,10 @@ def statistic(rows: Rows, predictor: Predictor, spec: Spec, bins: Sequence[Bins]
     for steps, chosen in zip(spec.steps, bins, strict=True):
         values = rows[steps.feature]
         if steps.ordered:
-            place = chosen.place(values)
-            points = np.asarray(chosen.points)
+            points, present = np.asarray(chosen.points), steps.present(values)
+            place = chosen.place(np.where(present, values, points[0]))
             low, high = (predictions({steps.feature: points[place + side]}) for side in (0, 1))
-            sums.append(_add_up(place, limits.quantize(high - low) - zero, chosen.size))
+            sums.append(_add_up(place, np.where(present, limits.quantize(high - low) - zero, 0), chosen.size))
             continue
         last = len(steps.points) - 1
         own = predictions({}) if own is None else own
@@ -204,7 +204,7 @@ def _add_up(place: NDArray[Any], values: NDArray[np.int64], size: int) -> NDArra
 def counts(rows: Rows, spec: Spec) -> NDArray[np.int64]:
     """The exact counts of the cells of one batch, and of the cells of quantiles."""
     ladders = [quantiles.histogram(rows, ladder) for ladder in spec.ladders if ladder is not None]
-    return np.concatenate([*(s.cells.counts(rows[s.feature]) for s in spec.steps), *ladders])
+    return np.concatenate([*(s.counts(rows[s.feature]) for s in spec.steps), *ladders])
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
@@ -375,7 +375,7 @@ def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, c
         "public": [*public, *table.neighbours.public],
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
     smooth = request.smooth and request.method != "paper"
     return Curves([AccumulatedCurve(receipt, released.payload, i, smooth) for i in range(len(spec.steps))])
 

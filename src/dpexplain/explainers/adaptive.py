@@ -419,7 +419,7 @@ class AdaptiveExplainer:
             rows = paths.rows_of(released.request["spec"], released.payload)
             beta = parts["beta"]["values"][0] / (spec.path.slope.unit * rows)
         point, deviation = paths.replay(released.request, released.payload, settings.get("start"))
-        receipt = receipt_for(self.table.budget, self.table.neighbours, released)
+        receipt = receipt_for(self.table.budget, self.table.neighbours, released, self.table.domain)
         return Query(
             number=len(self._queries) + 1,
             how=COMPUTED,

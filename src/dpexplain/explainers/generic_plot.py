@@ -250,7 +250,7 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
         "public": [*public, domain.describe(), *neighbours.public],
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, neighbours, released)
+    receipt = receipt_for(table.budget, neighbours, released, table.domain)
     return GenericCurve(receipt, released.payload, 0, request.smooth)
 
 

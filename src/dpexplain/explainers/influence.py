@@ -156,7 +156,7 @@ def explain(
         **histograms.builds_on(marginals),
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
     result = TableInfluence(receipt, released.payload, known=marginals)
     if spec.samples is None:
         return result

@@ -268,7 +268,7 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
         "outside": ["the record that is explained"],
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
     own = own_prediction(request, predictor, domain, output)
     settings = {"record": dict(local.record)} | ({} if own is None else {"prediction": own})
     return Attribution(receipt, released.payload, settings)

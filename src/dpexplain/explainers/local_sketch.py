@@ -372,7 +372,7 @@ def explain(
         **builds_on(own),
     }
     released = table.door.release(request.label, identity, cost, body)
-    return LocalSketch(receipt_for(table.budget, table.neighbours, released), released.payload)
+    return LocalSketch(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
 def local_sketch(

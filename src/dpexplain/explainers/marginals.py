@@ -137,7 +137,7 @@ def release_cells(table: PrivateTable, spec: Spec, label: str, cost: Cost) -> Ma
     public = ["the cells", table.domain.describe(), *table.neighbours.public]
     identity = {"explainer": "marginals", "table": table.identity, "spec": spec.to_json(), "public": public}
     released = table.door.release(label, identity, cost, body)
-    return Marginals(receipt_for(table.budget, table.neighbours, released), released.payload)
+    return Marginals(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
 # Marginals that another release pays for, and draws other values from -------------------------------------------------

@@ -37,7 +37,7 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.marginals import known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
-from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
+from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of, with_missing
 from dpexplain.models import Model, Predictor
 from dpexplain.results import Curve, Curves, Marginals, MeanCurve
 from dpexplain.results.base import receipt_for
@@ -57,7 +57,8 @@ class PartialDependence:
     """The request: everything about the release that a caller decides.
 
     feature    a name; a list of names (or pairs) for several curves of one price; a pair of names for a surface
-    grid       a number of points, or {feature: points}; by default the declared domain and the forecast decide
+    grid       a number of points, or {feature: points}; by default the declared domain and the forecast decide. Where
+               missing values are kept, one more point is that of a missing value
     rug        also release where the rows are
     method     "default", or "paper" for the published design: 20 equidistant points, Laplace noise, no smoothing
     smooth     smooth the released values (free; intervals stay those of the unsmoothed ones)
@@ -231,7 +232,7 @@ def _axis(request: PartialDependence, domain: Domain, feature: str, view: tuple[
             return axis_of(Domain({feature: smooth_column}), feature, grid, PAPER_RESOLUTION)
         if len(view) == 2:
             resolution = PAIR_RESOLUTION
-    return axis_of(domain, feature, grid, resolution)
+    return with_missing(axis_of(domain, feature, grid, resolution), column)
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
@@ -302,7 +303,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
         "public": public,
     }
     released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released)
+    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
     smooth = request.smooth and request.method != "paper"
     return Curves([MeanCurve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])
 

@@ -152,7 +152,7 @@ def explain(
         **histograms.builds_on(marginals),
     }
     released = table.door.release(request.label, identity, cost, body)
-    return Importance(receipt_for(table.budget, table.neighbours, released), released.payload)
+    return Importance(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
 def send_changes(gate: Gate, spec: Spec, cost: Cost, found: Integers, groups: int) -> None:

@@ -174,7 +174,7 @@ def _checked(record: Mapping[Any, Any], domain: Domain, space: Space) -> dict[st
     values = space.read(record)
     for name, value in values.items():
         column = domain[name]
-        if isinstance(column, Numeric) and column.integer and not float(value).is_integer():
+        if isinstance(column, Numeric) and column.integer and value is not None and not float(value).is_integer():
             raise InputError(f"{name}={value:g} is not a whole number, as it is declared to be.")
     return values
 
@@ -186,6 +186,8 @@ def record_of(persons: Rows, place: int) -> JsonObject:
         column, value = persons.domain[name], values[place]
         if isinstance(column, Categorical):
             found[name] = column.categories[int(value)]
+        elif np.isnan(value):
+            found[name] = None  # a missing value that is kept
         else:
             found[name] = int(value) if column.integer else float(value)
     return found

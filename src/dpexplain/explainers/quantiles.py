@@ -170,6 +170,11 @@ def ladder_of(feature: str, domain: Domain, probs: Sequence[float], cells: int =
             f"{feature!r} is categorical and has no quantiles.",
             hint="dpx.marginals releases how many rows have each value",
         )
+    if column.keeps_missing:
+        raise InputError(
+            f"{feature!r} keeps missing values, which have no place in an order: it has no quantiles.",
+            hint="dpx.marginals releases a histogram, with a cell for missing values",
+        )
     found = min(cells, column.values) if column.integer else cells
     parts = 2 ** (min(max(POSITIONS // found, FEWEST_PARTS), MOST_PARTS).bit_length() - 1)
     return Ladder(feature, column, found, parts, exact_probs(probs))
@@ -251,7 +256,7 @@ def explain(table: PrivateTable, request: QuantilesRequest, *, cost: Cost) -> Qu
     public = ["the cells", "the probabilities", table.domain.describe(), *table.neighbours.public]
     identity = {"explainer": "quantiles", "table": table.identity, "spec": spec.to_json(), "public": public}
     released = table.door.release(request.label, identity, cost, body)
-    return Quantiles(receipt_for(table.budget, table.neighbours, released), released.payload)
+    return Quantiles(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
 def quantiles(

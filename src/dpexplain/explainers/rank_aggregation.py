@@ -328,7 +328,7 @@ def release_votes(
 
     public = [*identity["public"], table.domain.describe(), *table.neighbours.public]
     released = table.door.release(label, {**identity, "public": public}, cost, body)
-    return Votes(receipt_for(table.budget, table.neighbours, released), released.payload)
+    return Votes(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
 def _black_box(

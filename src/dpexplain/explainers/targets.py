@@ -56,6 +56,11 @@ def target_of(name: str, domain: Domain, label: Any) -> Target:
             )
         return Target(name, tuple(float(c) for c in column.categories), None)
     assert isinstance(column, Numeric)
+    if column.keeps_missing:
+        raise InputError(
+            f"the target {name!r} keeps missing values, and no prediction can be measured against them.",
+            hint="declare the number that a missing one becomes: missing=0",
+        )
     if label is None:
         return Target(name, None, None)
     if not isinstance(label, int | float) or not column.low <= label <= column.high:

@@ -340,7 +340,7 @@ def _released(
         **builds_on(marginals),
     }
     released = table.door.release(request.label, identity, cost, body)
-    return receipt_for(table.budget, table.neighbours, released), released.payload
+    return receipt_for(table.budget, table.neighbours, released, table.domain), released.payload
 
 
 def transparency_report(

@@ -159,7 +159,7 @@ def _between(name: str, column: Numeric, wanted: tuple[Any, ...]) -> Condition:
 def _everybody(condition: Condition, column: Column) -> bool:
     if condition.values is None:
         assert isinstance(column, Numeric)
-        return condition.low <= column.low and condition.high >= column.high
+        return not column.keeps_missing and condition.low <= column.low and condition.high >= column.high
     if isinstance(column, Categorical):
         return len(condition.values) == len(column.categories)
-    return column.integer and len(condition.values) == column.values
+    return column.integer and not column.keeps_missing and len(condition.values) == column.values

@@ -14,7 +14,10 @@ from weakref import ReferenceType, ref
 from dpexplain.errors import BudgetWarning, InputError, warn
 from dpexplain.ledger.events import SourceDeclared
 
-_UNSEEN = {*map(chr, range(0xFE00, 0xFE10)), *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4"}
+_UNSEEN = {
+    *map(chr, range(0xFE00, 0xFE10)),
+    *"\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U00016fe4",
+}
 _relative: dict[str, Path] = {}  # where relative paths led in this process
 _in_memory: dict[str, ReferenceType[Any]] = {}  # names and columns of accounts, and their in-memory ledger
 

@@ -125,9 +125,7 @@ class Unknown:
 Known = (
     AccountOpened | TableDeclared | SourceDeclared | ModelDeclared | AnalystLimited | Reserved | Committed | NonPrivate
 )
-KINDS: Mapping[tuple[str, int], type[Known]] = {
-    (cls.kind, version): cls for cls in get_args(Known) for version in range(1, cls.version + 1)
-}
+KINDS: dict[tuple[str, int], type[Known]] = {(c.kind, v): c for c in get_args(Known) for v in range(1, c.version + 1)}
 SPENDING = [(cls.kind, version) for (_, version), cls in KINDS.items() if cls in (Reserved, Committed)]
 
 

@@ -223,8 +223,8 @@ def amounts_of(spent: Spent) -> dict[str | None, Fraction]:
 def current(connection: sa.Connection, name: str) -> AccountState:
     """The state of an account without its `rows` and `models`, by the totals in its last reservation or release."""
     about, spending = events.c.account == name, sa.tuple_(events.c.kind, events.c.version)
-    last = next(records(connection, about, events.c.kind.in_(dict(SPENDING)), last=True), None)
-    event = None if last is None else last.event()
+    last = records(connection, about, events.c.kind.in_(dict(SPENDING)), last=True)
+    event = next((record.event() for record in last), None)
     if not isinstance(event, Reserved | Committed) or event.spent is None:
         return replay(connection, name)
     state = AccountState(name)

@@ -92,7 +92,8 @@ class Check:
         except Exception as error:
             raise ModelError(
                 f"the model fails on synthetic rows drawn from the declared domain: {type(error).__name__}: {error}",
-                hint="check the declared columns, their order and their types against what the model was fitted with",
+                hint="check the declared columns, their order and their types against what the model was fitted with"
+                + self._missing_hint,
             ) from None
         block = predictor.block
         wrong = [part.shape for part in answers if part.shape not in ((block,), (block, 1))]
@@ -104,7 +105,7 @@ class Check:
         if not np.isfinite(answer).all():
             raise ModelError(
                 "the model returns NaN or infinite values for rows inside the declared domain.",
-                hint="narrow the domain, or let the model handle such rows",
+                hint="narrow the domain, or let the model handle such rows" + self._missing_hint,
             )
         if ((answer < self.output.low) | (answer > self.output.high)).all():
             raise ModelError(
@@ -112,6 +113,12 @@ class Check:
                 hint="declare the range that the model's predictions really have",
             )
         return answer, SINGLE if told[0].dtype in (np.float32, np.float16) else DOUBLE
+
+    @property
+    def _missing_hint(self) -> str:
+        """What else may be wrong where the model is handed missing values."""
+        kept = [name for name, column in self.domain.items() if column.keeps_missing]
+        return f'; missing values are handed over as NaN (missing="nan"): {", ".join(kept)}' if kept else ""
 
     def _in_blocks(self, predictor: Predictor, told: Floats) -> Iterator[tuple[str, Floats, Floats]]:
         """Pairs of answers for the same rows, at other places and among other rows. Three blocks do, because each is

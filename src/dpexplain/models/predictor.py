@@ -175,7 +175,8 @@ class Predictor:
         """Values of rows in an integer column are whole numbers, always: if a batch became floats because one of them
         is not, that row would change how a model sees all the others. A single value is public and may be anything.
         """
-        return np.rint(value) if np.ndim(value) and _is_whole(self.domain[name]) else value
+        column = self.domain[name]
+        return np.rint(value) if np.ndim(value) and isinstance(column, Numeric) and column.integer else value
 
     def _column(self, name: str, values: NDArray[Any]) -> Any:
         return array_column(name, self.domain, values) if self._as_array else frame_column(self.domain[name], values)
@@ -184,7 +185,7 @@ class Predictor:
         """Whether the model answers filler in this form. A public value that is not whole makes an integer column one
         of floats: a model that fails on filler then would fail on the rows of short blocks alone. So it fails on all.
         """
-        whole = [] if self._as_array else [name for name in other if _is_whole(self.domain[name])]
+        whole = [] if self._as_array else [name for name in other if _stored_whole(self.domain[name])]
         floats = tuple(name for name in whole if other[name].dtype == np.float64)
         if floats and floats not in self._as_floats:
             form = {name: self._filler[name].astype(np.float64) for name in floats}
@@ -203,7 +204,7 @@ def frame_column(column: Numeric | Categorical, values: NDArray[Any]) -> Any:
         if any(isinstance(c, str) for c in column.categories):
             return pd.Categorical.from_codes(values.astype(np.int32), dtype=_text_kind(column.categories))
         return np.array(column.categories)[values.astype(np.int64)]  # numbers stay numbers
-    if column.integer and np.all(values == np.rint(values)):
+    if _stored_whole(column) and np.all(values == np.rint(values)):
         return values.astype(np.int64)
     return values.astype(np.float64, copy=False)
 
@@ -227,8 +228,11 @@ def array_column(name: str, domain: Domain, values: NDArray[Any] | None = None) 
     return table if values is None else table[values.astype(np.int64)]
 
 
-def _is_whole(column: Numeric | Categorical) -> bool:
-    return isinstance(column, Numeric) and column.integer
+def _stored_whole(column: Numeric | Categorical) -> bool:
+    """Whether models get whole numbers as such. Not beside missing values, which make floats of all: whether one of the
+    rows of a block has none must not change how a model sees the others.
+    """
+    return isinstance(column, Numeric) and column.integer and not column.keeps_missing
 
 
 def _placed(filler: Any, values: Any, places: Integers) -> Any:

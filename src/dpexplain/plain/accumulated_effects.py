@@ -89,7 +89,9 @@ def _numeric(dealt: Dealt, axis: Axis) -> Callable[[Floats], Path]:
     column, points = dealt.rows.domain[axis.feature], np.asarray(axis.points, dtype=np.float64)
     assert isinstance(column, Numeric)
 
-    def path(values: Floats) -> Path:
+    def path(own: Floats) -> Path:
+        present = np.flatnonzero(~np.isnan(own))  # a row whose value is missing has no neighbours
+        values = own[present]
         edges = _edges(values, column)
         knots = np.unique(np.concatenate([edges, points]))
         first = np.searchsorted(knots, edges)  # the knot at which each interval begins; the last one ends there
@@ -99,7 +101,7 @@ def _numeric(dealt: Dealt, axis: Axis) -> Callable[[Floats], Path]:
         knot = first[interval][row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
         intervals = len(edges) - 1
         return Path(
-            row,
+            present[row],
             knots[knot],
             knot + interval[row],
             len(knots) + intervals - 1,

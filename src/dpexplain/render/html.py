@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from dpexplain.render.plots import svg_of
-from dpexplain.results import Influence, Ranking, Result, TransparencyReport
+from dpexplain.results import Curve, Influence, Marginals, Ranking, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
+from dpexplain.results.cleaning import in_brief
 
 STYLE = """
 :root { color-scheme: light; }
@@ -76,9 +77,12 @@ def card(result: Result) -> str:
                 f"account {receipt.entry.account}, entry {receipt.entry.sequence}, {receipt.entry.committed_at}",
             ],
             ["released values", f"SHA-256 {receipt.entry.payload_hash[:16]}…"],
+            *([["cleaning", in_brief(cleaning)]] if (cleaning := receipt.cleaning()) else []),
         ],
     )
-    numbers = table([str(c) for c in rows.columns], [[_cell(v) for v in line] for line in rows.to_numpy().tolist()])
+    numbers = table(
+        [str(c) for c in rows.columns], [[_cell(v, result) for v in line] for line in rows.to_numpy().tolist()]
+    )
     return (
         f'<div class="card">{svg_of(result)}{_besides(result)}'
         f"<details><summary>receipt</summary><p>{escape(receipt.guarantee)}</p>{facts}</details>"
@@ -109,7 +113,7 @@ def bar(share: float) -> str:
     return f'<div class="bar"><i style="width:{100 * min(max(share, 0.0), 1.0):.1f}%"></i></div>'
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return "" if value is None or value is pd.NA else str(value)
+def _cell(value: Any, result: Result) -> str:
+    if value is None or value is pd.NA or value != value:
+        return "missing" if isinstance(result, Curve | Marginals) else ""  # a point or a cell of its own there
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

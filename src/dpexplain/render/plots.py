@@ -39,15 +39,18 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     axis = curve.axes[0]
     low, high = curve.interval(LEVEL)
     if axis.ordered:
-        x = np.asarray(axis.points, dtype=np.float64)
+        x = axis.numbers
+        band, line, dots = ((low[: len(x)], high[: len(x)]), curve.values[: len(x)], curve.raw[: len(x)])
         ax.fill_between(
-            x, low, high, color=BAND, alpha=0.45, linewidth=0, label=f"{LEVEL:.0%} noise interval of each point"
+            x, *band, color=BAND, alpha=0.45, linewidth=0, label=f"{LEVEL:.0%} noise interval of each point"
         )
-        ax.plot(x, curve.values, color=INK, linewidth=1.8, label="smoothed" if curve.smoothed else "released")
+        ax.plot(x, line, color=INK, linewidth=1.8, label="smoothed" if curve.smoothed else "released")
         if curve.smoothed:
-            ax.plot(x, curve.raw, ".", color=INK, markersize=3, alpha=0.5, label="released values")
+            ax.plot(x, dots, ".", color=INK, markersize=3, alpha=0.5, label="released values")
         ax.set_xlim(x[0], x[-1])
         ax.set_xlabel(_label(axis.feature))
+        if len(x) < len(axis.points):
+            _missing_point(ax, curve, x, low[-1], high[-1])
         _frame_y(ax, low, high, curve)
         if curve.rug:
             _draw_rug(ax, curve.rug[0])
@@ -56,6 +59,21 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     ax.set_title(_label(curve.title, 64), fontsize=11, loc="left")
     _note(ax, curve)
     return ax
+
+
+def _missing_point(ax: Axes, curve: Curve, x: Any, low: float, high: float) -> None:
+    """The point of missing values, apart from the line: to the right of the upper bound, with their share of rows."""
+    span = float(x[-1] - x[0])
+    place = float(x[-1]) + 0.12 * span
+    ax.vlines(place, low, high, color=BAND, linewidth=6, alpha=0.6)
+    ax.plot([place], curve.values[-1:], "o", color=INK, markersize=5)
+    ax.axvline(float(x[-1]) + 0.05 * span, color=NOTE, linewidth=0.6, linestyle=":")
+    ticks = [tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]]
+    ax.set_xticks([*ticks, place], [*(f"{tick:g}" for tick in ticks), "missing"])
+    ax.set_xlim(x[0], place + 0.07 * span)
+    if curve.rug and curve.rug[0].partition.missing:
+        share = f"{curve.rug[0].shares[-1]:.0%}\nof rows"
+        ax.text(place, 0.02, share, transform=ax.get_xaxis_transform(), ha="center", fontsize=7, color=NOTE)
 
 
 def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
@@ -81,8 +99,10 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
     image = ax.imshow(grid, origin="lower", aspect="auto", cmap="viridis", interpolation="nearest")
     for axis, set_ticks in ((first, ax.set_xticks), (second, ax.set_yticks)):
         step = max(1, round(len(axis.points) / 6)) if axis.ordered else 1
-        places = np.arange(0, len(axis.points), step)
-        names = [f"{axis.points[i]:.3g}" if axis.ordered else _label(str(axis.points[i])) for i in places]
+        places = np.arange(0, len(axis.numbers) if axis.ordered else len(axis.points), step)
+        if axis.points[-1] is None:
+            places = np.append(places[places < len(axis.points) - 2], len(axis.points) - 1)
+        names = [_tick(axis.points[i], axis.ordered) for i in places]
         set_ticks(places, names, fontsize=8)
     ax.set_xlabel(_label(first.feature))
     ax.set_ylabel(_label(second.feature))
@@ -91,6 +111,10 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
     ax.set_title(_label(curve.title, 64), fontsize=11, loc="left")
     _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ", width=84)
     return ax
+
+
+def _tick(point: Any, ordered: bool) -> str:
+    return "missing" if point is None else f"{point:.3g}" if ordered else _label(str(point))
 
 
 def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
@@ -237,10 +261,10 @@ def _frame_y(ax: Axes, low: Any, high: Any, curve: Curve) -> None:
 
 def _draw_rug(ax: Axes, rug: Rug) -> None:
     """The histogram of the rows along the bottom of the plot."""
-    if rug.partition.edges is None or rug.counts.max() <= 0:
+    if rug.partition.edges is None or rug.counts[: len(rug.partition.edges) - 1].max() <= 0:
         return
     edges = np.asarray(rug.partition.edges)
-    density = rug.counts / np.diff(edges)
+    density = rug.counts[: len(edges) - 1] / np.diff(edges)  # missing values have no place on the axis
     heights = 0.14 * density / density.max()
     ax.bar(
         edges[:-1], heights, width=np.diff(edges), align="edge", color=RUG, linewidth=0.3, edgecolor="white",
@@ -251,7 +275,8 @@ def _draw_rug(ax: Axes, rug: Rug) -> None:
 def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     """The guarantee under the plot, in words."""
     if isinstance(result, Curve):
-        before += result.caveat
+        parts = [before, result.caveat, *result.receipt.cleaning([axis.feature for axis in result.axes])]
+        before = "".join(f"{part.strip()} " for part in parts if part.strip())
     if isinstance(result, Curve) and result.marginals is not None:
         paid = result.marginals.receipt
         before += f"Rug: an earlier release with {paid.budget.describe(paid.cost)}. "

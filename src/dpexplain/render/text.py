@@ -15,8 +15,18 @@ from rich.table import Table
 from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
-from dpexplain.results import ClusterExplanation, Curve, Influence, Ranking, Receipt, Result, TransparencyReport
+from dpexplain.results import (
+    ClusterExplanation,
+    Curve,
+    Influence,
+    Marginals,
+    Ranking,
+    Receipt,
+    Result,
+    TransparencyReport,
+)
 from dpexplain.results.attribution import Attribution
+from dpexplain.results.cleaning import in_brief
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
@@ -221,7 +231,8 @@ def curve_view(curve: Curve) -> RenderableType:
         line = frame.iloc[i]
         where = [_point(line[axis.feature]) for axis in curve.axes]
         table.add_row(*map(escape, where), _number(line["value"]), f"{_number(line['low'])} to {_number(line['high'])}")
-    return Group(f"[bold]{escape(title)}[/bold]", table)
+    caveat = [escape(curve.caveat.strip())] if curve.caveat else []
+    return Group(f"[bold]{escape(title)}[/bold]", table, *caveat)
 
 
 def ranking_view(ranking: Ranking) -> RenderableType:
@@ -273,9 +284,15 @@ def frame_view(result: Result, most: int = 16) -> RenderableType:
     frame = result.to_frame()
     lines = _table(*map(str, frame.columns))
     for _, line in frame.head(most).iterrows():
-        lines.add_row(*(escape(_number(v) if isinstance(v, float | np.floating) else str(v)) for v in line))
+        lines.add_row(*(escape(_cell(v, result)) for v in line))
     more = [f"and {len(frame) - most} more lines"] if len(frame) > most else []
     return Group(escape(result.receipt.label), lines, *more)
+
+
+def _cell(value: Any, result: Result) -> str:
+    if isinstance(result, Marginals) and (value is None or value != value):
+        return "missing"
+    return _number(value) if isinstance(value, float | np.floating) else str(value)
 
 
 def receipt_view(receipt: Receipt) -> RenderableType:
@@ -283,11 +300,13 @@ def receipt_view(receipt: Receipt) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     entry = receipt.entry
     when = entry.committed_at[:16].replace("T", " ")
+    cleaning = receipt.cleaning()
     for name, value in (
         ("request", receipt.label),
         ("price", receipt.price),
         ("ledger", f'account "{entry.account}", entry {entry.sequence}, {when} UTC'),
         ("guarantee", receipt.guarantee),
+        *([("cleaning", in_brief(cleaning))] if cleaning else []),
     ):
         facts.add_row(escape(name), escape(value))
     return facts
@@ -301,6 +320,8 @@ def _table(*head: str) -> Table:
 
 
 def _point(value: Any) -> str:
+    if value is None or value != value:
+        return "missing"
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 

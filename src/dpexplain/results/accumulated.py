@@ -85,9 +85,12 @@ def bins_of(spec: JsonObject, counts: Sequence[int], rows: int | None) -> list[B
         raise ValueError("no number of bins of ours")
     ends = np.cumsum([0, *(s.cells.size for s in steps)])
     found = [np.asarray(counts[a:b], dtype=np.float64) for a, b in itertools.pairwise(ends)]
-    total = float(rows) if rows is not None else max(1.0, sum(float(c.sum()) for c in found) / len(found))
+    whole = [float(c.sum()) for s, c in zip(steps, found, strict=True) if not s.missing]
+    total = float(rows) if rows is not None else max(1.0, sum(whole) / max(len(whole), 1))
     return [
-        None if ladder is not None else _from_counts(s, noisy, total, spec)
+        None
+        if ladder is not None
+        else _from_counts(s, noisy, max(1.0, float(noisy.sum())) if s.missing else total, spec)
         for s, noisy, ladder in zip(steps, found, spec["ladders"], strict=True)
     ]
 
@@ -240,6 +243,8 @@ class AccumulatedCurve(Curve):
     @property
     def caveat(self) -> str:
         equal = self.spec["ladders"][self.index] is not None
+        if self.spec["steps"][self.index].get("missing"):
+            return f"Rows whose {self.feature} is missing are left out: they have no neighbours. "
         return "Bins are taken as equally full; the interval does not cover what that is off. " if equal else ""
 
     @property

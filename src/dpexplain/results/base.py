@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,11 +20,13 @@ from numpy.typing import NDArray
 
 from dpexplain.core.account import Entry
 from dpexplain.core.budget import Budget, Cost
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.core.domain import Domain
 from dpexplain.core.noise import Noise
 from dpexplain.core.release import Released
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import InputError, InternalError, VerificationError
+from dpexplain.results.cleaning import sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +56,11 @@ class Receipt:
     entry: Entry
     software: str
     replayed: bool = False  # answered from the ledger: nothing was spent this time
+    domain: JsonObject | None = None  # what was declared; None in files of earlier versions
 
     def __post_init__(self) -> None:
+        if self.domain is not None and digest(self.domain) != self.request["table"]["domain"]:
+            raise VerificationError("the domain of this receipt is not the one that its request names.")
         if {self.cost.definition, self.charged.definition} != {self.budget.definition}:
             raise VerificationError("the price of this receipt is not in the definition of its account.")
         if not self.charged <= self.cost:
@@ -88,6 +94,10 @@ class Receipt:
     def public(self) -> list[str]:
         """What the guarantee takes as known to everybody; part of the request, so the ledger vouches for it."""
         return [str(fact) for fact in self.request["public"]]
+
+    def cleaning(self, names: Sequence[str] | None = None) -> list[str]:
+        """What was done to the values of each column (of `names`) before anything was computed, in words."""
+        return [] if self.domain is None else sentences(Domain.from_json(self.domain), names)
 
     @property
     def _earlier(self) -> list[JsonObject]:
@@ -131,11 +141,12 @@ class Receipt:
             "neighbours": self.neighbours.to_json(),
             "entry": entry,
             "software": self.software,
+            **({} if self.domain is None else {"domain": self.domain}),
         }
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Receipt:
-        if set(value) != {"label", "request", "budget", "neighbours", "entry", "software"}:
+        if set(value) - {"domain"} != {"label", "request", "budget", "neighbours", "entry", "software"}:
             raise KeyError("a receipt has other fields")
         entry = Entry(**{**value["entry"], "charged": Cost.from_json(value["entry"]["charged"])})
         texts = (entry.account, entry.reservation, entry.event_hash, entry.payload_hash, entry.committed_at)
@@ -150,6 +161,7 @@ class Receipt:
             Neighbours.from_json(value["neighbours"]),
             entry,
             value["software"],
+            domain=None if value.get("domain") is None else Domain.from_json(value["domain"]).to_json(),
         )
 
 
@@ -208,6 +220,7 @@ class Result(ABC):
             "dpexplain": FORMAT,
             "kind": self.kind,
             "guarantee": self.receipt.guarantee,
+            "cleaning": self.receipt.cleaning(),
             "receipt": self.receipt.to_json(),
             "released": self.released,
             "view": self.view(),
@@ -255,7 +268,7 @@ def from_json(source: str | Path) -> Result:
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )
         written, derived = np.array(document["values"], dtype=np.float64), result.values
-        guarantees = result.receipt.accepted_guarantees
+        guarantees, cleaning = result.receipt.accepted_guarantees, result.receipt.cleaning()
     except (InputError, VerificationError):
         raise
     except (
@@ -272,6 +285,11 @@ def from_json(source: str | Path) -> Result:
     if document.get("guarantee") not in guarantees:
         raise VerificationError(
             "the guarantee written in this file is not the one that follows from its receipt.",
+            hint="it was altered, or written by another version of dpexplain",
+        )
+    if document.get("cleaning", []) != cleaning:
+        raise VerificationError(
+            "what this file says about cleaning does not follow from the domain in its receipt.",
             hint="it was altered, or written by another version of dpexplain",
         )
     if written.shape != derived.shape or not np.allclose(written, derived, rtol=1e-9, atol=1e-12):
@@ -293,8 +311,15 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no number of ours")
 
 
-def receipt_for(budget: Budget, neighbours: Neighbours, released: Released) -> Receipt:
+def receipt_for(budget: Budget, neighbours: Neighbours, released: Released, domain: Domain | None) -> Receipt:
     """The receipt of a release that just came through the door."""
     return Receipt(
-        released.label, released.request, budget, neighbours, released.entry, package_version(), released.replayed
+        released.label,
+        released.request,
+        budget,
+        neighbours,
+        released.entry,
+        package_version(),
+        released.replayed,
+        None if domain is None else domain.to_json(),
     )

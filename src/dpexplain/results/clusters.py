@@ -451,6 +451,8 @@ def cell_names(partition: Partition, *, whole: bool) -> tuple[str, ...]:
 def _range_name(partition: Partition, first: int, last: int, whole: bool) -> str:
     if partition.edges is None:
         return str(partition.labels[first])
+    if partition.labels[first] is None:
+        return "missing"
     low, high = partition.edges[first], partition.edges[last + 1]
     if whole:
         low, high = low + 0.5, high - 0.5
@@ -465,9 +467,10 @@ def telling_cells(explanation: Explanation) -> list[int]:
     if explanation.partition.edges is None:
         best = [int(i) for i in np.argsort(-gain, kind="stable")[:MOST_NAMED] if gain[i] > 0]
         return sorted(i for i in best if gain[i] >= gain[best[0]] / 4) or [0]
+    size = len(gain) - explanation.partition.missing  # missing values, in the last cell, have no neighbours
     sums = np.concatenate([[0.0], np.cumsum(gain)])
-    runs = [(float(sums[j] - sums[i]), i - j, i, j) for i in range(len(gain)) for j in range(i + 1, len(gain) + 1)]
-    _, _, first, end = max(runs)
+    runs = [(float(sums[j] - sums[i]), i - j, i, j) for i in range(size) for j in range(i + 1, size + 1)]
+    _, _, first, end = max([*runs, *((float(gain[i]), -1, i, i + 1) for i in range(size, len(gain)))])
     return list(range(first, end))
 
 

@@ -397,4 +397,4 @@ def shown_value(value: Any) -> str:
     """A value of a record as people write it."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,.0f}" if abs(value) >= 1e4 and float(value).is_integer() else f"{value:.6g}"
-    return str(value)
+    return "missing" if value is None else str(value)

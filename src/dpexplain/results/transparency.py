@@ -190,11 +190,14 @@ class TransparencyReport(Result):
         cells = np.arange(partition.size)
         if partition.edges is None:
             return cells == partition.labels.index(value), f"{name} is {shown_value(value)}"
+        if value is None:
+            return cells == partition.size - 1, f"{name} is missing"
+        numbers = cells < partition.size - partition.missing
         own, whole = int(partition.place(np.array([float(value)]))[0]), isinstance(value, int)
         shares = self.marginals.shares(name)
-        if own > 0 and shares[:own].sum() >= shares[own + 1 :].sum():
+        if own > 0 and shares[:own].sum() >= shares[numbers][own + 1 :].sum():
             start = partition.edges[own]
-            return cells >= own, f"{name} is at least {shown_value(math.ceil(start) if whole else start)}"
+            return numbers & (cells >= own), f"{name} is at least {shown_value(math.ceil(start) if whole else start)}"
         end = partition.edges[own + 1]
         word = f"at most {shown_value(math.floor(end))}" if whole else f"below {shown_value(end)}"
         return cells <= own, f"{name} is {word}"

@@ -45,10 +45,16 @@ class Space:
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Where each feature's coordinates are."""
+        """Where each feature's coordinates are. Without a number there are none: such columns are refused."""
         slices, start = {}, 0
         for name in self.features:
             column = self.domain[name]
+            if column.keeps_missing:
+                raise InputError(
+                    f"{name!r} keeps missing values, which have no distance from a number.",
+                    hint=f"declare the number that a missing {name} becomes (missing=...), or leave the column out "
+                    "(features=[...]); partial dependence, importance and influence take missing values as they are",
+                )
             width = len(column.categories) if isinstance(column, Categorical) else 1
             slices[name] = slice(start, start + width)
             start += width
@@ -163,6 +169,8 @@ class Space:
                     return category
             shown = ", ".join(map(repr, column.categories[:8])) + (", ..." if len(column.categories) > 8 else "")
             raise InputError(f"{name}={value!r} is not a declared category.", hint=f"declared: {shown}", spent="")
+        if column.keeps_missing and (value is None or value != value):
+            return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"{name}={value!r} is not a finite number.", spent="")
         if not column.low <= value <= column.high:

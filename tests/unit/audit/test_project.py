@@ -401,3 +401,28 @@ def test_nothing_attacked_says_so():
     mine = subject_of(60, ZCDP)
     report = audits.run(mine, plan_of(mine, attacks=["reconstruction"]))
     assert report.verdict == "No claim was attacked."
+
+
+# Missing values that are kept -----------------------------------------------------------------------------------------
+
+
+def test_a_project_whose_model_takes_missing_values_is_attacked_by_what_it_can_release():
+    """No local explanations there, and a missing value is one of those that an attacker tries to tell apart."""
+    domain = dpx.Domain({**DOMAIN, "age": dpx.Numeric(0, 100, integer=True, missing="nan")})
+    frame = people(120).astype({"age": float})
+    frame.loc[::5, "age"] = np.nan
+    model = dpx.Model(lambda rows: np.where(rows["age"].isna(), 0.9, 0.1), output=(0, 1), features=["age", "sex"])
+    budget = dpx.Budget(2, 1e-6)
+    table = dpx.PrivateTable(
+        frame, domain=domain, budget=budget, relation="replace-one", ledger=NoLedger(), name="people"
+    )
+    mine = audits.read(table, model, "sick")
+    assert subject.candidates(mine)
+    pair = subject.hidden_pair(mine, subject.candidates(mine)[0])
+    assert "missing" in pair.values
+    plan = plan_of(mine, keep_missing=["age"], trials=None)
+    assert "sketch" not in plan.explainers
+    assert "reconstruction" not in plan.attacks
+    assert any("age may be missing" in words for words in plan.left_out)
+    with pytest.raises(dpx.InputError, match="needs numbers, and age may be missing"):
+        plan_of(mine, keep_missing=["age"], explainers=["local"])

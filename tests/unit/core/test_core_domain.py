@@ -93,6 +93,24 @@ def test_missing_numbers() -> None:
     assert Numeric(0, 10, missing=2.5).missing == 2.5
 
 
+def test_missing_numbers_that_stay_missing() -> None:
+    """NaN is then a declared value; all others are cleaned as ever."""
+    column = Numeric(0, 9, integer=True, missing="nan")
+    clean = column.clean(np.array([math.nan, 2.6, -5.0, math.inf]))
+    assert np.array_equal(clean, [math.nan, 3, 0, 9], equal_nan=True)
+    assert (column.keeps_missing, column.missing, column.values) == (True, "nan", 10)
+    assert not Numeric(0, 9).keeps_missing
+    again = Domain.from_json(Domain({"a": column}).to_json())
+    assert again["a"] == column
+    assert again.digest != Domain({"a": Numeric(0, 9, integer=True)}).digest
+
+
+@pytest.mark.parametrize("missing", ["NaN", "", "40", math.nan, math.inf, 11, True, np.array([1.0, 2.0])])
+def test_bad_defaults_of_numbers(missing: Any) -> None:
+    with pytest.raises(DomainError, match="missing"):
+        Numeric(0, 10, missing=missing)
+
+
 @pytest.mark.parametrize("bounds", [*BAD_BOUNDS, TOO_FAR])
 def test_bad_numeric_bounds(bounds: Any) -> None:
     with pytest.raises(DomainError):

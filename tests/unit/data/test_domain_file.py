@@ -107,6 +107,14 @@ class TestWordsAndNumbers:
         domain = parse_domain(declared(f"{{type: categorical, values: {values}}}"))
         assert domain["age"].categories == ("no", "Yes", "on", "012", "2026-11-01", "1_000", 10, 1.5, 1000.0, ".inf")
 
+    def test_missing_values_may_stay_missing(self):
+        domain = parse_domain(declared("{type: numeric, low: 0, high: 9, integer: true, missing: nan}"))
+        assert domain["age"] == dpx.Numeric(0, 9, integer=True, missing="nan")
+        assert "missing: nan" in domain_text(domain)
+        assert parse_domain(domain_text(domain)).digest == domain.digest
+        with pytest.raises(dpx.DomainError, match='missing \\(unless it is "nan"\\) must be a finite number'):
+            parse_domain(declared("{type: numeric, low: 0, high: 9, missing: unknown}"))
+
     def test_quotes_make_texts(self):
         domain = parse_domain(declared("""{type: categorical, values: ["1", 'true', "???"]}"""))
         assert domain["age"].categories == ("1", "true", "???")

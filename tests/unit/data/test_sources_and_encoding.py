@@ -210,13 +210,43 @@ def test_csv_fields(make_table, tmp_path):
         ("nowhere.parquet", "there is no file"),
         (pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int8())]), []), "only once"),
         (lambda: 42, "must return a pyarrow.RecordBatchReader"),
-        (pa.table([[1], [2]], names=["a", "a"]), "two columns of the same name"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "two columns of the same name"),
+        (pa.table([[1], [2], [3]], names=["a", "b", "a"]), "two columns of the same name: 'a'"),
+        (pd.DataFrame([[1, 2, 3, 4]], columns=["a", "b", "b", "a"]), "same name: 'a', 'b'"),
     ],
 )
 def test_unusable_sources(source, message):
     with pytest.raises(dpx.TableError, match=message):
         open_source(source)
+
+
+def test_a_name_that_two_columns_have_is_named_in_every_kind_of_source(tmp_path):
+    """Names are public, so the error says which. polars itself refuses such a frame; its Arrow stream may not."""
+    double = pa.table([[1], [2], [3]], names=["age", "sex", "age"])
+    pq.write_table(double, tmp_path / "double.parquet")
+    (tmp_path / "double.csv").write_text("age,sex,age\n1,2,3\n")
+
+    class Stream:
+        def __arrow_c_stream__(self, schema=None):
+            return double.__arrow_c_stream__(schema)
+
+    sources = [double, double.to_pandas(), Stream(), lambda: double.to_reader(), double.to_batches()[0]]
+    for source in [*sources, tmp_path / "double.parquet", tmp_path / "double.csv"]:
+        with pytest.raises(dpx.TableError, match="same name: 'age'") as refused:
+            open_source(source)
+        assert "'sex'" not in str(refused.value)
+
+
+def test_a_missing_number_stays_missing_where_that_is_declared():
+    """Whatever the type a reader stored the column in: the code depends on the value and the declaration alone."""
+    column = dpx.Numeric(0, 9, integer=True, missing="nan")
+    values = [3, None, 12]
+    stored = [
+        pa.array(values, pa.int64()), pa.array([3.0, np.nan, 12.0]), pa.array(["3", "?", "12"]),
+        pa.array(["3", None, "12"]).dictionary_encode(), pd.Series([3, None, 12], dtype=object),
+        pd.Series([3, pd.NA, "12.0"], dtype=object),
+    ]  # fmt: skip
+    for raw in stored:
+        assert np.array_equal(encode(column, raw), [3, np.nan, 9], equal_nan=True)
 
 
 def test_unusable_files(tmp_path):

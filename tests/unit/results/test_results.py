@@ -87,7 +87,7 @@ def test_results_hold_no_exact_numbers(make_table, frame, model):
     text = dpx.partial_dependence(table, model, "age", epsilon=1).to_json()
     document = json.loads(text)
     assert document["receipt"]["request"]["table"]["rows"] is None
-    assert set(document) == {"dpexplain", "kind", "guarantee", "receipt", "released", "view", "values"}
+    assert set(document) == {"dpexplain", "kind", "guarantee", "cleaning", "receipt", "released", "view", "values"}
     assert set(document["released"]["parts"]) == {"curve", "rug"}
 
 

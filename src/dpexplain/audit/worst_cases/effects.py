@@ -24,6 +24,11 @@ Floats = NDArray[np.float64]
 FLAGS = Domain({"g": Categorical(["a", "b"]), "flag": Categorical([0, 1])})
 HIGH, LOW = ("a", 1), ("b", 0)
 FLIPPED: dict[str, Pair] = {"replace-one": ([HIGH, HIGH], [HIGH, LOW]), "add-remove": ([HIGH], [HIGH, HIGH])}
+KEPT = Domain({"x": Numeric(0, 1, integer=True, missing="nan")})
+WENT_MISSING: dict[str, Pair] = {
+    "replace-one": ([(0.0,), (0.0,)], [(0.0,), (None,)]),
+    "add-remove": ([(0.0,)], [(0.0,), (None,)]),
+}
 
 
 def _flag(rows: pd.DataFrame) -> Floats:
@@ -40,6 +45,7 @@ def of_marginals() -> list[Case]:
         return marginals.explain(table, marginals.MarginalsRequest(features=features), cost=cost)
 
     found = cases_of("marginals", "one feature", partial(run, features=["g"]), FLAGS, FLIPPED, {"counts": 0.99})
+    found += cases_of("marginals", "missing values", partial(run, features=None), KEPT, WENT_MISSING, {"counts": 0.99})
     return found + cases_of("marginals", "all", partial(run, features=None), FLAGS, FLIPPED, {"counts": 0.99})
 
 
