@@ -111,7 +111,12 @@ def _from_sketch(
             "guarantee": found.receipt.guarantee,
             "entry": found.receipt.entry.sequence,
             "results": [
-                {"json": str(path), "png": str(path.with_suffix(".png")), "base": a.base, "table": records(a)}
+                {
+                    "json": str(path),
+                    "png": str(path.with_suffix(".png")),
+                    "base": a.base,
+                    "table": records(a.to_frame()),
+                }
                 for a, path in zip(answers, files, strict=True)
             ],
         }

@@ -264,8 +264,8 @@ def _drawn_variance(spec: Spec) -> float:
 
 
 def chance(spec: Spec, rows: int | None) -> float:
-    """At most the standard deviation that chance adds to a mean influence, in whole steps; of a group, if it has half of
-    the rows.
+    """At most the standard deviation that chance adds to a mean influence, in whole steps. A group has half of the rows
+    here.
     """
     if spec.one_in == 1 and set(spec.names) <= set(spec.listed):
         return 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,6 +13,7 @@ import pandas as pd
 from dpexplain.render.plots import svg_of
 from dpexplain.results import Influence, Ranking, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
+from dpexplain.results.influence import TableInfluence
 
 STYLE = """
 :root { color-scheme: light; }
@@ -78,7 +80,8 @@ def card(result: Result) -> str:
             ["released values", f"SHA-256 {receipt.entry.payload_hash[:16]}…"],
         ],
     )
-    numbers = table([str(c) for c in rows.columns], [[_cell(v) for v in line] for line in rows.to_numpy().tolist()])
+    rates = result.disparity if isinstance(result, TableInfluence) else None
+    numbers = "".join(map(_numbers, [rows] if rates is None else [rates.to_frame(), rows]))
     return (
         f'<div class="card">{svg_of(result)}{_besides(result)}'
         f"<details><summary>receipt</summary><p>{escape(receipt.guarantee)}</p>{facts}</details>"
@@ -86,11 +89,17 @@ def card(result: Result) -> str:
     )
 
 
+def _numbers(frame: pd.DataFrame) -> str:
+    return table([str(c) for c in frame.columns], [[_cell(v) for v in line] for line in frame.to_numpy().tolist()])
+
+
 def _besides(result: Result) -> str:
     """What must be read even by those who do not look at the receipt."""
     about = result.influence if isinstance(result, TransparencyReport) else result
     caveat = about.caveat if isinstance(about, Attribution | Influence | Ranking) else ""
-    return f"<p><small>{escape(caveat)}</small></p>" if caveat else ""
+    rates = about.disparity if isinstance(about, TableInfluence) else None
+    said = f"<p>{escape(' '.join(rates.sentences))}</p>" if rates is not None else ""
+    return said + (f"<p><small>{escape(caveat)}</small></p>" if caveat else "")
 
 
 def result_html(result: Result) -> str:
@@ -111,5 +120,5 @@ def bar(share: float) -> str:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return "not determined" if math.isnan(value) else f"{value:.4g}"
     return "" if value is None or value is pd.NA else str(value)

@@ -156,10 +156,10 @@ class Disparity:
         """What counts as positive."""
         name, label, range_ = self.model
         what = "output" if label is None else f"probability of {label!s}"
-        ends = f"{range_.low:g} to {range_.high:g}"
+        ends = f"{range_.low:g} and {range_.high:g}"
         if self.threshold is None:
             return f"The score is the {what} of model {name}, between {ends}."
-        return f"Positive: the {what} of model {name} is at least {self.threshold:g} (it lies between {ends})."
+        return f"Positive: the {what} of model {name}, between {ends}, is at least {self.threshold:g}."
 
     @cached_property
     def sentences(self) -> list[str]:
