@@ -216,8 +216,9 @@ class _Job:
             orders = (table.uniform(math.prod(shape)).reshape(shape) for _ in range(self.draws if spec.own else 0))
             return statistic(rows, self.asker, spec, others(rows), weights, orders)
 
-        how = {"label": self.label, "parallel": self.parallel, "one_in": spec.one_in}
-        return table.map_sum(gate, kernel, self.columns, size=spec.size, **how)
+        return table.map_sum(
+            gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel, one_in=spec.one_in
+        )
 
     def paired(self, gate: Gate) -> Integers:
         """Values from other rows."""

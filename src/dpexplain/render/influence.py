@@ -8,6 +8,7 @@ rates of both groups.
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -61,8 +62,9 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
 
 def _rates(ax: Axes, rates: Disparity) -> Axes:
     """Above the bars: both rates with their intervals, how they differ, and what is counted."""
-    inches = ax.figure.dpi_scale_trans + ScaledTranslation(0, 1, ax.transAxes)  # from the upper edge of the bars
-    above = ax.inset_axes((0, 0.78, 1, 0.5), transform=blended_transform_factory(ax.transAxes, inches))
+    edge: Any = ax.transAxes  # an affine one
+    inches = ax.figure.dpi_scale_trans + ScaledTranslation(0, 1, edge)  # from the upper edge of the bars
+    above = ax.inset_axes((0, 0.78, 1, 0.5), transform=blended_transform_factory(edge, inches))
     low, high = rates.interval(LEVEL)
     for line, (value, a, b) in enumerate(zip(rates.rates, low, high, strict=True)):
         above.plot([a, b], [1 - line] * 2, "|-", color=NOTE, linewidth=1.1, markersize=5)

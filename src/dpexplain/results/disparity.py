@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-ROUNDS = 4  # of the search for the largest h(p); each of them gives a valid interval
+ROUNDS = 2  # of the search for the largest h(p); each of them gives a valid interval
 
 
 @dataclass(frozen=True, eq=False)
