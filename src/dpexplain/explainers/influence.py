@@ -7,7 +7,7 @@ Statistic    o(S) is a row's outcome with the inputs S replaced by values of rel
              weights, or secret draws of the row's own. A row adds its influences: o() - o(S) for each set S, or Shapley
              or Banzhaf values. "average" takes |o() - o(S)| over everybody; "group" adds up the rows of a group,
              "disparity" also those of all others, in a block of its own. Counts stand beside the sums where they are
-             private.
+             private. A disparity has the outcomes of both groups as they are beside it, for their rates.
              For sets, o() and each o(S) are summed apart and subtracted after the noise: half the range.
 Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), w the weight of a count and k rows of a
              unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
