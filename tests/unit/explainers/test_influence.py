@@ -402,7 +402,7 @@ def test_as_many_predictions_as_are_advised_are_enough(make_table, frame, model,
     assert len(str(number).rstrip("0")) <= 2
     assert dpx.from_json(first.to_json()).caveat == first.caveat
     again = ask(number)
-    assert again._chance < first._chance / 4
+    assert again._chance < min(1, first._chance / 1.5)
     assert not again.caveat
     assert again.spec["draws"] > first.spec["draws"]
 
@@ -524,7 +524,7 @@ def test_a_default_call_on_many_rows_is_answered(neighbours, aggregate, quantity
         assert 1.96 * forecasts.chance(spec, rows) / spec.K < 0.006
 
 
-def test_half_a_million_rows_are_read_and_one_in_many_is_used(make_table, monkeypatch):
+def test_one_row_in_some_is_used_where_predictions_are_too_many(make_table, monkeypatch):
     """End to end, with a small number of predictions: the rows that are used are about as many as they should be, and
     what is left of the sums is unbiased. Six standard deviations of the stated chance, so missed once in 1e8.
     """
