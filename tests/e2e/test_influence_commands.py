@@ -50,6 +50,17 @@ def test_a_group_and_its_disparity(project, capsys):
     for quantity in ("group", "disparity"):
         told = answer(capsys, "influence", "--quantity", quantity, *WOMEN, "--epsilon", "0.5")
         assert "the group's conditions" in told["guarantee"]
+    (result,) = told["results"]
+    group, others, difference, ratio = result["disparity"]
+    assert [group["what"], others["what"]] == ["where sex is Female", "all others"]
+    assert difference["value"] == pytest.approx(group["value"] - others["value"])
+    assert ratio["low"] <= ratio["value"] <= ratio["high"]
+    assert result["positive"].startswith(("Positive: the ", "The score is the "))
+    assert run(["influence", "--quantity", "disparity", *WOMEN, "--epsilon", "0.5"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Difference: " in said
+    assert result["positive"] in said
+    assert result["positive"] in Path(told["page"]).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("group", ["age=20..24", "age=..24", "age=25..", "sex=Female", "age=20|21"])
@@ -81,20 +92,14 @@ def test_how_many_predictions(project, capsys):
 
 
 @pytest.mark.parametrize("kind", [["--set", "age,sex"], ["--aggregate", "shapley"], ["--given", "sex"]])
-def test_chance_above_the_noise_is_refused_and_told_how_to_go_on(project, capsys, monkeypatch, kind):
+def test_a_default_call_answers_and_says_what_chance_adds(project, capsys, monkeypatch, kind):
     monkeypatch.setattr(influence_forecast, "PREDICTIONS", 1)
-    asked = ["influence", *kind, "--epsilon", "0.9"]
-    error = refusal(capsys, 2, *asked)
-    assert "would outweigh the noise: it takes" in error["message"]
-    assert error["spent"] == "Nothing was spent."
-    number = re.match(r"most_predictions=([\d_]+) takes them", error["hint"])[1]
-    assert f"{int(number):,} predictions" in error["message"]
-    assert open_ledger(f"sqlite:///{project / 'budget.db'}").statement("people").spent.amount == 0
-    told = answer(capsys, *asked, "--most-predictions", number)
-    assert told["spent_now"] is True
+    assert run(["influence", *kind, "--epsilon", "0.9"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Chance in what was drawn is in these intervals, and is more than the noise: up to ±" in said
+    number = re.search(r"; most_predictions=([\d_]+) would bring it below the noise\.", said)[1]
+    told = answer(capsys, "influence", *kind, "--epsilon", "0.9", "--most-predictions", number)
     assert from_json(Path(told["results"][0]["json"])).caveat == ""
-    few = answer(capsys, *asked, "--most-predictions", "1")
-    assert "more than the noise" in from_json(Path(few["results"][0]["json"])).caveat
 
 
 def test_a_report_for_a_person(project, capsys):

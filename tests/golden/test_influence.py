@@ -194,7 +194,12 @@ def test_shared_values(exact, model, aggregate, quantity, kind, relation):
 @pytest.mark.parametrize("quantity", PEOPLE)
 @pytest.mark.parametrize(
     "options",
-    [{"samples": 8}, {"aggregate": "shapley", "samples": 8, "exact": True}, {"aggregate": "shapley", "samples": 40}],
+    [
+        {"samples": 8},
+        {"aggregate": "shapley", "samples": 8, "exact": True},
+        {"aggregate": "shapley", "samples": 40},
+        {"aggregate": "shapley", "exact": False, "most_predictions": 250_000},
+    ],
 )
 def test_secret_draws_come_near(make_table, model, quantity, options):
     """With draws of their own. 4,800 rows, so the Monte Carlo error is at most 1 / sqrt(2,000) for a group or what is

@@ -91,6 +91,16 @@ def in_units_of_its_noise(answer: tuple[int, int]) -> float:
     return (abs(mean) - abs(mean - 10)) * size * 0.08
 
 
+def scaled_before_noise(rows: list[int]) -> int:
+    """One row in four is used, and their sum is multiplied by four before it gets the noise of one row."""
+    return 4 * sum(row for row in rows if below(4) == 0) + laplace(Fraction(10))
+
+
+def between_one_and_four_rows(total: int) -> float:
+    """The log likelihood ratio of a row that was used to one that was not, up to a factor."""
+    return float(np.clip(total, 0, 40))
+
+
 # --- the wrong constant -------------------------------------------------------------------------------------------
 
 
@@ -294,6 +304,7 @@ BROKEN = [
         "Gaussian noise 20 % too small", gaussian_too_small, 0, 10, zcdp(0.5), clipped, gaussian=True, trials=20_000
     ),
     Broken("noise for a noisy group size", noisy_group_size, [0], [10], ONE, score=in_units_of_its_noise, trials=6_000),
+    Broken("a sample scaled up before its noise", scaled_before_noise, [0], [10], ONE, between_one_and_four_rows),
     Broken("rows not clipped", no_clipping, [*ROWS, 0], [*ROWS, 20], ONE, score=between_totals),
     Broken("add-remove constant under replace-one", add_remove_constant, [3, 4], [4, 3], ONE, score=swapped),
     Broken("one row's bound for a unit of three", one_row_of_a_unit, [3], [6], ONE),

@@ -9,6 +9,7 @@ missed with a probability far below 1e-6.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -58,6 +59,13 @@ CASES = {  # what moves furthest: (relation, left rows, right rows, request)
         [CALM],
         [CALM, ONE],
         {"quantity": "group", "group": GROUP, "aggregate": "shapley", "features": ["a"]},
+    ),
+    # with other influences the outcome as it is turns over, too
+    "rates": (
+        "replace-one",
+        [CALM, OTHER],
+        [CALM, ONE],
+        {"quantity": "disparity", "group": GROUP, "aggregate": "shapley", "features": ["a"]},
     ),
     # with the values of a exchanged, both outcomes change
     "pairing": ("replace-one", [CALM, CALM], [CALM, ONE], {"method": "paper", "features": ["a"], "seed": SWAP}),
@@ -113,7 +121,7 @@ def audit(case, definition, sampler, trials):
     )  # fmt: skip
 
 
-PURE, ZCDP = ("average", "group"), ("average, added", "disparity", "shapley")
+PURE, ZCDP = ("average", "group"), ("average, added", "disparity", "shapley", "rates")
 DEFINITIONS = [*((case, "pure") for case in PURE), *((case, "zcdp") for case in ZCDP)]
 
 
@@ -199,4 +207,20 @@ def test_forgetting_that_rows_give_their_values_is_caught(monkeypatch):
 
     monkeypatch.setattr(qii, "sensitivity", too_small)
     bound = audit("pairing", "pure", ExactSampler(), TRIALS["pure"])
+    assert bound.violates, bound
+
+
+def test_rates_that_the_bound_leaves_out_are_caught(monkeypatch):
+    """The outcomes of both groups, here with weight 4, beside influences whose bound knows nothing of them: a turned
+    row moves 20 K^2 in place of 4 K^2.
+    """
+    true, resolve = qii.sensitivity, forecasts.resolve
+
+    def heavy(*public, **settings):
+        return replace(resolve(*public, **settings), outcome_weight=4)
+
+    monkeypatch.setattr(forecasts, "resolve", heavy)
+    assert not audit("rates", "zcdp", ExactSampler(), 400).violates
+    monkeypatch.setattr(qii, "sensitivity", lambda spec, who: true(replace(spec, outcome_weight=0), who))
+    bound = audit("rates", "zcdp", ExactSampler(), TRIALS["zcdp"])
     assert bound.violates, bound

@@ -7,6 +7,7 @@ quantising. The values that a row takes instead of its own are the same in both 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,8 @@ SHAPES = [
     {"aggregate": "banzhaf"},
     {"aggregate": "shapley", "samples": 5},
     {"aggregate": "banzhaf", "samples": 4},
+    {"aggregate": "shapley", "exact": False},
+    {"aggregate": "banzhaf", "exact": False},
 ]
 
 
@@ -54,13 +57,14 @@ def resolved(protection, cost=None, **options):
     return forecasts.resolve(request, DOMAIN, output, who, 1_000, cost or pure(1)), who
 
 
-def sums(rows, protection, spec, values, model=wild, weights=None):
-    """The exact integers of the statistic; every row takes the same given values."""
+def sums(rows, protection, spec, values, model=wild, weights=None, orders=()):
+    """The exact integers of the statistic; every row takes the same given values, in the same given orders."""
     table = private(rows, protection)
     asker = asker_of(model, spec)
     found = np.zeros(spec.size, dtype=np.int64)
     for batch in table.rows(Gate(table.door, pure(1)), COLUMNS):
-        found += qii.statistic(batch, asker, spec, repeated(values, batch.size), weights)
+        each = [np.tile(numbers, (batch.size, 1)) for numbers in orders]
+        found += qii.statistic(batch, asker, spec, repeated(values, batch.size), weights, each)
     table.ledger.close()
     return found
 
@@ -89,23 +93,33 @@ DRAW = st.tuples(st.integers(0, 3), st.floats(-1, 1), st.integers(0, 2))
     st.sampled_from(["class", "score"]),
     st.sampled_from([pure(1), zcdp(1)]),
     st.integers(1, 3),
+    st.booleans(),
     st.data(),
 )
-def test_sums_and_counts_move_within_the_bound(pair, people, shape, outcome, cost, draws, data):
+def test_sums_and_counts_move_within_the_bound(pair, people, shape, outcome, cost, draws, some, data):
+    """Where only some rows are used, also those that public counts would have been known of are counted."""
     protection, one, two = pair
     quantity, group = people
     options = {"quantity": quantity, "group": group, "outcome": outcome, **shape}
-    if "samples" not in shape:
+    own = shape.get("exact") is False
+    if "samples" not in shape and not own:
         options.update(samples=draws, exact=True if "aggregate" in shape else None)
     spec, who = resolved(protection, cost, **options)
-    values = data.draw(st.lists(DRAW, min_size=spec.plan.most_draws, max_size=spec.plan.most_draws))
+    spec = replace(spec, draws=draws) if own else spec
+    if some:
+        spec = replace(spec, one_in=3, counts=spec.blocks, count_weight=spec.count_weight or spec.K)
+    many = draws if own else spec.plan.most_draws
+    values = data.draw(st.lists(DRAW, min_size=many, max_size=many))
+    numbers = st.lists(st.integers(0, 99).map(lambda n: n / 100), min_size=3, max_size=3)
+    orders = data.draw(st.lists(numbers, min_size=draws, max_size=draws)) if own else []
     weights = None
     if spec.single:  # draws that count alike, or points of a distribution
         shares = st.lists(st.integers(0, 2**30), min_size=len(values), max_size=len(values)).filter(any)
         weights = {
             name: np.array(each) for name, each in data.draw(st.dictionaries(st.sampled_from(COLUMNS), shares)).items()
         }
-    change = sums(one, protection, spec, values, weights=weights) - sums(two, protection, spec, values, weights=weights)
+    left, right = (sums(rows, protection, spec, values, weights=weights, orders=orders) for rows in (one, two))
+    change = left - right
     if change.any():
         assert within(lengths(change), qii.sensitivity(spec, who))
 
@@ -236,6 +250,38 @@ def test_the_slack_of_shared_values(aggregate, inputs):
     assert np.abs(found[0]).sum() >= bound.l1 - 3
     assert (found[1] ** 2).sum() >= 0.97 * bound.l2_squared
     assert np.abs(found[2]).max() >= bound.linf - 3
+
+
+@pytest.mark.parametrize("cost", [pure(1), zcdp(1)])
+@pytest.mark.parametrize(("protection", "k"), [(ONE, 1), (ADDED, 1), (UNITS[0], 2), (UNITS[1], 2)])
+def test_the_outcomes_of_both_groups_beside_what_is_given(protection, k, cost):
+    """With `given`, the outcome as it is, the base and what is replaced all move as far as they can. Attained; but for
+    the sum under replace-one, which a row attains that goes from one group to the other.
+    """
+    options = {"quantity": "disparity", "group": GROUP, "given": ["c"], "features": ["a", "b"], "outcome": "class"}
+    ones = [(FIRST, 0), (FIRST, 4), (SECOND, 5), (SECOND, 6)]  # as it is, given c; and the other way round after
+    before = k * [SECOND] if protection in (ONE, UNITS[0]) else []
+    found, bound, spec = moved(before, k * [FIRST], protection, answering(ones), cost=cost, **options)
+    assert spec.outcome_weight == 1
+    assert found[1:] == (bound.l2_squared, bound.linf)
+    assert found[0] == bound.l1 or before
+    assert found[1] > qii.sensitivity(replace(spec, outcome_weight=0), bound.neighbours).l2_squared
+
+
+@pytest.mark.parametrize(("aggregate", "inputs"), [("shapley", 3), ("shapley", 4), ("banzhaf", 3)])
+def test_any_order_of_a_rows_own_has_the_same_bound(aggregate, inputs):
+    """The bound is that of one pair; every pair of orders (or sets) has it, and some outcomes attain its largest."""
+    make = orders_plan if aggregate == "shapley" else coalitions_plan
+    plans = [make(inputs, 2, 1, seed) for seed in range(12)]
+    bounds = {norms(plan, 2**20) for plan in plans}
+    every = np.array(list(itertools.product([0, 2**20], repeat=len(plans[0].masks))))
+    if aggregate == "shapley":
+        assert len(bounds) == 1
+    for plan in plans:
+        found = plan.influences(every[:, : len(plan.masks)])
+        assert np.abs(found).max() <= norms(make(inputs, 2, 1, 0), 2**20).linf
+        assert (found**2).sum(axis=1).max() <= norms(make(inputs, 2, 1, 0), 2**20).l2_squared
+        assert np.abs(found).sum(axis=1).max() <= norms(make(inputs, 2, 1, 0), 2**20).l1
 
 
 def test_bounds_of_drawn_orders_hold_for_all_outcomes():

@@ -72,7 +72,7 @@ def influence(
     ] = None,
     most_predictions: Annotated[
         int | None,
-        option("--most-predictions", "N", "For a table. Default: so many that chance is below the noise, or refused."),
+        option("--most-predictions", "N", "For a table, at most. Default: 33 million, minutes for most models."),
     ] = None,
     exact: Annotated[
         bool | None, option("--exact/--no-exact", None, "Shapley, Banzhaf: ask about all sets of columns.")

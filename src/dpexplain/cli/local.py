@@ -116,7 +116,7 @@ def _from_sketch(
                     "png": str(path.with_suffix(".png")),
                     "base": a.base,
                     "prediction": a.prediction,
-                    "table": records(a),
+                    "table": records(a.to_frame()),
                 }
                 for a, path in zip(answers, files, strict=True)
             ],

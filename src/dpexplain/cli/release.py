@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpexplain.cli.options import Call, Price
 from dpexplain.cli.project import Project
@@ -27,6 +27,10 @@ from dpexplain.planning import plan as forecast_of
 from dpexplain.render import text as words
 from dpexplain.results import Curve, Marginals, Result
 from dpexplain.results.cleaning import in_brief
+from dpexplain.results.influence import TableInfluence
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SOME_SIZES = (1_000, 10_000, 100_000)
 USUAL_DELTA = 1e-6
@@ -178,15 +182,18 @@ def where(call: Call, each: str) -> str:
 
 def listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, Any]]:
     """Every result with its files, for --json."""
-    return [
-        {"kind": result.kind, "json": str(path), "png": str(path.with_suffix(".png")), "table": records(result)}
-        for result, path in zip(results, files, strict=True)
-    ]
+    found = []
+    for result, path in zip(results, files, strict=True):
+        facts = {"kind": result.kind, "json": str(path), "png": str(path.with_suffix(".png"))}
+        found.append({**facts, "table": records(result.to_frame())})
+        if isinstance(result, TableInfluence) and (rates := result.disparity) is not None:
+            found[-1] |= {"disparity": records(rates.to_frame()), "positive": rates.meaning}
+    return found
 
 
-def records(result: Result) -> list[dict[Any, Any]]:
-    """The result's table for JSON: what is not there is null."""
-    frame = result.to_frame().astype(object)
+def records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """A table for JSON: what is not there is null."""
+    frame = frame.astype(object)
     return frame.where(frame.notna(), None).to_dict("records")
 
 

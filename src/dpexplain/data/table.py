@@ -150,15 +150,25 @@ class PrivateTable:
         size: int,
         label: str,
         parallel: bool = True,
+        one_in: int = 1,
     ) -> NDArray[np.int64]:
-        """The exact sum over all rows of a kernel that gives `size` integers for a batch. The gate must be open."""
-        batches = self.rows(gate, columns, BATCH_ROWS if parallel else 2 * BATCH_ROWS)
-        return map_sum(kernel, batches, size=size, label=label, total=self.size, parallel=parallel)
+        """The exact sum over all rows of a kernel that gives `size` integers for a batch. The gate must be open.
 
-    def rows(self, gate: Gate, columns: Sequence[str], batch_rows: int | None = None) -> Iterator[Rows]:
+        one_in   each row is used with probability one in so many, by a secret number of its own
+        """
+        batches = self.rows(gate, columns, BATCH_ROWS if parallel else 2 * BATCH_ROWS, one_in)
+        total = None if self.size is None else -(-self.size // one_in)
+        return map_sum(kernel, batches, size=size, label=label, total=total, parallel=parallel)
+
+    def rows(
+        self, gate: Gate, columns: Sequence[str], batch_rows: int | None = None, one_in: int = 1
+    ) -> Iterator[Rows]:
         """Clean batches of the columns asked for. Under a unit, the first `max_rows` rows of each."""
         size = self._batch_size(batch_rows or BATCH_ROWS, len(columns))
-        return rebatched((rows for rows, _ in self._batches(gate, list(columns), None, size)), size)
+        batches = (rows for rows, _ in self._batches(gate, list(columns), None, size))
+        if one_in > 1:
+            batches = (rows.take(one_in * self.uniform(rows.size) < 1) for rows in batches)
+        return rebatched(batches, size)
 
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
         """Batches with the part of each row, dealt by the rule that `assignment` names. By position the rows themselves

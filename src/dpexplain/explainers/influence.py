@@ -7,7 +7,7 @@ Statistic    o(S) is a row's outcome with the inputs S replaced by values of rel
              weights, or secret draws of the row's own. A row adds its influences: o() - o(S) for each set S, or Shapley
              or Banzhaf values. "average" takes |o() - o(S)| over everybody; "group" adds up the rows of a group,
              "disparity" also those of all others, in a block of its own. Counts stand beside the sums where they are
-             private.
+             private. A disparity has the outcomes of both groups as they are beside it, for their rates.
              For sets, o() and each o(S) are summed apart and subtracted after the noise: half the range.
 Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), w the weight of a count and k rows of a
              unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
@@ -15,10 +15,10 @@ Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), 
 Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
              intervals and words are post-processing. With marginals that were released before, all is for the sums.
              Draws are as many as keep the Monte Carlo error below half of the noise; a feature with no more points than
-             that is gone through point by point. Where chance would still outweigh the noise, the request is refused,
-             unless the caller says by `most_predictions` or `samples` where the work ends, or nothing is known about
-             the number of rows; what is left of the Monte Carlo error is in the intervals, and where it outweighs the
-             noise, the result says so.
+             that is gone through point by point. The work ends at 33 million predictions, or where the caller says;
+             where one question about each row takes more, rows are chosen by secret numbers of their own, which costs
+             no privacy and earns none here. What chance adds is in the intervals, and where it is more than the noise,
+             the result says so.
              `explainers/influence_statistic.py` has `statistic` and `sensitivity`, and the spec that they take;
              `explainers/influence_forecast.py` has all that is chosen by forecast before any row is touched.
 References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Gate, split
@@ -44,7 +45,7 @@ from dpexplain.engine import map_sum
 from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import persons
-from dpexplain.explainers.influence_forecast import ORDERS, forecast, resolve, sampling_error, settled
+from dpexplain.explainers.influence_forecast import chance, forecast, resolve, sampling_error
 from dpexplain.explainers.influence_request import PERSON as PERSON
 from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.influence_request import Item
@@ -59,10 +60,12 @@ from dpexplain.results.tails import combined_halfwidth
 
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
-    """How far noise will move the influences in a table of about this many rows; of a group, if it has half of them.
+    """How far noise and chance will move the influences in a table of about this many rows; of a group, if it has half
+    of them.
 
     What a noisy number of rows adds is a share of the influence itself and left out, but for a centred average, where
-    it is as large as the noise of a sum. Monte Carlo error is left out.
+    it is as large as the noise of a sum. Chance is forecast at its largest, but the error of orders that all rows share
+    (`samples`), which depends on the model, is left out.
     """
     if request.quantity in PERSON:
         return persons.outlook(request, setting, cost)
@@ -73,15 +76,18 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     parts = forecast(spec, setting.neighbours, cost)
     noise, x = parts["influences"], spec.base_weight
     coefficients = [1.0, *([1 / x] if x else []), *([spec.K / 2 / spec.count_weight] if spec.centred and not x else [])]
-    unit = spec.outcome.range.width / (spec.K * setting.rows) * (1 if spec.group is None else 2)
+    step = spec.outcome.range.width / spec.K
+    unit = step / setting.rows * spec.one_in * (1 if spec.group is None else 2)
     coefficients = coefficients * spec.blocks
+    drawn = chance(spec, setting.rows) * step / unit
+    both = (1 + LEVEL) / 2 if drawn else LEVEL
     size = math.sqrt(sum(c * c for c in coefficients))
     return Outlook(
         law=noise.law.value,
         points=len(spec.items),
-        std=size * noise.std * unit,
-        error=combined_halfwidth([(noise, coefficients)], 0.0, LEVEL) * unit,
-        band=sum(coefficients) * noise.band(LEVEL) * unit,
+        std=math.hypot(size * noise.std, drawn) * unit,
+        error=combined_halfwidth([(noise, coefficients)], drawn, LEVEL) * unit,
+        band=(sum(coefficients) * noise.band(both) - drawn * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
     )
 
@@ -125,15 +131,10 @@ def explain(
     _check_marginals(table, request, marginals)
     facts, uses = (table.neighbours, table.rows_hint, cost), model.features(table.domain)
 
-    def concrete(asked: InfluenceRequest, orders: int = ORDERS) -> Spec:
-        settings = {"label": model.label, "uses": uses, "marginals": marginals, "orders": orders}
-        return resolve(asked, table.domain, model.output, *facts, **settings)
-
-    spec = concrete(request)
+    spec = resolve(request, table.domain, model.output, *facts, label=model.label, uses=uses, marginals=marginals)
     asker = Asker(table.predictor(model), spec.outcome)
-    known = {} if marginals is None else histograms.references(spec.names, marginals, table.domain)
-    spec = settled(request, spec, concrete, asker, *facts, known)
-    draws = spec.draws if spec.single else spec.plan.most_draws  # a plan may be large: made before anything is reserved
+    # a plan may be large: made before anything is reserved
+    draws = spec.draws if spec.single or spec.own else spec.plan.most_draws
     job = _Job(table, asker, spec, draws, request.label, model.thread_safe)
 
     def body(gate: Gate) -> None:
@@ -211,9 +212,13 @@ class _Job:
             }
 
         def kernel(rows: Rows) -> Integers:
-            return statistic(rows, self.asker, spec, others(rows), weights)
+            shape = (rows.size, len(spec.names))
+            orders = (table.uniform(math.prod(shape)).reshape(shape) for _ in range(self.draws if spec.own else 0))
+            return statistic(rows, self.asker, spec, others(rows), weights, orders)
 
-        return table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
+        return table.map_sum(
+            gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel, one_in=spec.one_in
+        )
 
     def paired(self, gate: Gate) -> Integers:
         """Values from other rows."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence_request import BLIND_PREDICTIONS, PREDICTIONS, InfluenceRequest, set_of
+from dpexplain.explainers.influence_request import PREDICTIONS, InfluenceRequest, set_of
 from dpexplain.explainers.influence_statistic import DRAWN, Ended, Spec, sensitivity
 from dpexplain.games import Asker, Group, Outcome, exact_plan
 from dpexplain.games.plans import EXACT
@@ -35,17 +34,14 @@ from dpexplain.grids import Partition, cells_of
 from dpexplain.models.predictor import SMALLEST_BLOCK
 from dpexplain.reference import Reference, points_in
 from dpexplain.results import Marginals
-from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS, heaviest_draw, rounded_up
+from dpexplain.results.influence import MOST_OUTCOMES, MOST_ROWS, chance_spread, heaviest_draw
 
-FEW = 8  # inputs whose sets are all asked unless the caller says otherwise
+FEW = 8  # inputs whose sets may all be asked unless the caller says otherwise
 MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
 MOST_WEIGHTS = 2**26  # of a plan
-TRIED_ROWS = 2_048  # public ones
-LEAST_ORDERS, ORDERS, TRIED = 8, 32, 8  # drawn orders (or sets): at least, without a forecast, pairs that it is made of
-UNLIKE = 4  # times the variance between orders on even rows of the domain: that of a table may be so much larger
-FAR = 4  # times more than can be drawn: what no other noise of other orders makes good
-LAST_DIGITS = 1e-9  # by which floats in a result may differ from those of a forecast
-SURE = 0.999  # of the interval that a count is taken to lie in
+TRIED_ROWS, TRIED = 2_048, 8  # public rows, and pairs of orders (or sets), by which the error of drawn ones is told
+ORDERS = 32  # that all rows share, of paired rows
+LEAST_ROWS = 2**12  # that are used, where not all of them can be
 UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
@@ -63,12 +59,10 @@ def resolve(
     label: Any = None,
     uses: Sequence[str] | None = None,
     marginals: Marginals | None = None,
-    orders: int = ORDERS,
 ) -> Spec:
     """The concrete spec of a request. Reads nothing but public things.
 
     label, uses   the model's label and columns
-    orders        how many orders (or sets) are drawn where the request leaves it open
     """
     items = items_of(request, domain, uses)
     names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
@@ -95,7 +89,7 @@ def resolve(
         method=request.method,
         draws=1,
         listed=(),
-        samples=_samples(request, len(names), orders),
+        samples=None,
         seed=request.seed,
         partitions=paid,
         marginals=None if marginals is None else marginals.receipt.entry.payload_hash,
@@ -104,11 +98,21 @@ def resolve(
         centred=request.aggregate == "unary" and (based or neighbours.relation is Relation.ADD_REMOVE),
         base_weight=1 if based else 0,
         count_weight=0,
-        counts=_counts(request.quantity, neighbours),
+        counts=0,
         mechanism=Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism,
+        # the rates of both groups are shown beside what acts on their difference
+        outcome_weight=1 if request.quantity == "disparity" and (request.given or request.aggregate != "unary") else 0,
     )
     points = {p.feature: int(points_in(domain[p.feature], p).sum()) for p in partitions}
-    return _with_draws(_with_weights(spec, neighbours, cost), request, neighbours, rows, cost, points)
+
+    def finished(samples: int | None, own: bool) -> Spec:
+        found = replace(spec, samples=samples, own=own)
+        found = replace(found, one_in=_one_in(found, request, rows))
+        found = replace(found, counts=_counts(found, neighbours))
+        return _with_draws(_with_weights(found, neighbours, cost), request, neighbours, rows, cost, points)
+
+    forms = [finished(*form) for form in _forms(request, len(names))]
+    return min(forms, key=lambda form: _error(form, neighbours, rows, cost)) if len(forms) > 1 else forms[0]
 
 
 def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
@@ -140,28 +144,42 @@ def _partitions(
     return histograms.cells_for(names, domain, neighbours, _known(rows), split(cost, request.marginals_share)[0])
 
 
-def _samples(request: InfluenceRequest, inputs: int, orders: int) -> int | None:
-    """How many orders or sets are drawn; None where all sets are asked for."""
+def _forms(request: InfluenceRequest, inputs: int) -> list[tuple[int | None, bool]]:
+    """How an outcome can be shared out: by so many orders or sets that all rows share (None: by all sets), or by some
+    of each row's own.
+    """
+    paper, samples = request.method == "paper", request.samples
     if request.aggregate == "unary":
-        return None
-    exact = request.exact if request.exact is not None else request.samples is None and inputs <= FEW
-    if exact:
+        return [(None, False)]
+    if request.exact:
         if inputs > EXACT:
             exact_plan(inputs, request.aggregate, 1)  # refuses
-        return None
-    samples = orders if request.samples is None else request.samples
-    if samples * inputs > MOST_OUTCOMES:
+        return [(None, False)]
+    if samples is not None and samples * inputs > MOST_OUTCOMES:
         raise InputError(
             f"{samples:,} orders of {inputs} inputs are too many.", hint=f"at most {MOST_OUTCOMES // inputs:,}"
         )
-    return samples
+    few = request.exact is None and inputs <= FEW
+    if samples is not None or (paper and not few):
+        return [(ORDERS if samples is None else samples, False)]
+    return [*([(None, False)] if few else []), *([] if paper else [(None, True)])]
 
 
-def _counts(quantity: str, neighbours: Neighbours) -> int:
-    """How many counts must be released: under replace-one without units what is left of a group is known with it."""
-    if neighbours.rows_public:
-        return 0 if quantity == "average" else 1
-    return 2 if quantity == "disparity" else 1
+def _one_in(spec: Spec, request: InfluenceRequest, rows: int | None) -> int:
+    """Each row is used with probability one in so many: as often as all rows can be asked about once."""
+    if request.samples is not None or spec.method == "paper":
+        return 1
+    n = _known(rows)
+    return max(1, min(-(-n * spec.asked // allowed(request)), n // LEAST_ROWS))
+
+
+def _counts(spec: Spec, neighbours: Neighbours) -> int:
+    """How many counts must be released: under replace-one without units what is left of a group is known with it. How
+    many rows are used by chance is not known.
+    """
+    if neighbours.rows_public and spec.one_in == 1:
+        return 0 if spec.quantity == "average" else 1
+    return spec.blocks
 
 
 def variance(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
@@ -198,7 +216,7 @@ def _with_draws(
     error. Drawn orders and sets take turns with the draws. More of these then cost no prediction, but fewer outcomes
     are shared, and the bound may grow.
     """
-    drawn = _drawn_variance(spec, rows)
+    drawn = _used(spec, rows) * _drawn_variance(spec)
     wanted = math.ceil(4 * drawn / max(variance(spec, neighbours, cost), 1.0))
     if spec.samples is not None:
         return spec if spec.method == "paper" else _taking_turns(spec, neighbours, cost, drawn, wanted)
@@ -206,10 +224,11 @@ def _with_draws(
 
     def asked(draws: int) -> int:
         """How many questions about each row."""
-        return sum(min(points[name], draws) for name in spec.names) if listing else draws * spec.plan.asked
+        return sum(min(points[name], draws) for name in spec.names) if listing else draws * spec.asked
 
     # what becomes of sets is a matrix: of a line for each, and a column for each question
-    technical = MOST_OUTCOMES if listing else min(MOST_OUTCOMES, max(asked(1), MOST_WEIGHTS // spec.lines))
+    matrix = not (listing or spec.own)
+    technical = min(MOST_OUTCOMES, max(asked(1), MOST_WEIGHTS // spec.lines)) if matrix else MOST_OUTCOMES
 
     def affordable(questions: int) -> int:
         """How many draws, of those that are wanted."""
@@ -227,21 +246,37 @@ def _with_draws(
         return spec
     else:
         each = _each(rows)
-        draws, most = affordable(allowed(request, rows) // each), affordable(MOST_OUTCOMES)
+        draws, most = affordable(allowed(request) * spec.one_in // each), affordable(MOST_OUTCOMES)
         points_of_all = max(points.values()) if listing else 0
         needed = min(wanted, points_of_all) if listing else wanted
         whole = listing and most >= points_of_all
-        ended = Ended(asked=asked(draws), most=asked(most), each=each, whole=whole) if draws < needed else None
+        short = draws < needed or spec.one_in > 1
+        ended = Ended(asked=asked(draws), most=asked(most), each=each, whole=whole) if short else None
     if listing:
         listed = tuple(name for name in spec.names if points[name] <= draws)
         return replace(spec, draws=min(draws, max(points.values())), listed=listed, ended=ended)
     return replace(spec, draws=draws, ended=ended)
 
 
-def _drawn_variance(spec: Spec, rows: int | None) -> float:
-    """At most the variance of a sum of influences over the draws, for one draw for each row; in whole steps."""
-    single = spec.aggregate == "unary" and not spec.given
-    return _known(rows) * (spec.K / 2 if single else spec.K) ** 2
+def _drawn_variance(spec: Spec) -> float:
+    """At most the variance of one row's influence over its draws, for one draw; in whole steps."""
+    return chance_spread(spec.quantity, spec.aggregate, spec.given, spec.one_in) ** 2 * float(spec.K) ** 2
+
+
+def chance(spec: Spec, rows: int | None) -> float:
+    """At most the standard deviation that chance adds to a mean influence, in whole steps. A group has half of the rows
+    here.
+    """
+    if spec.one_in == 1 and set(spec.names) <= set(spec.listed):
+        return 0.0
+    each = _drawn_variance(spec) * heaviest_draw(spec.samples, spec.draws, spec.one_in)
+    return math.sqrt(each / _used(spec, rows) * (1 if spec.group is None else 2 * spec.blocks))
+
+
+def _error(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost) -> float:
+    """The forecast variance of that mean, noise and chance together."""
+    size = _used(spec, rows) / (1 if spec.group is None else 2)
+    return spec.blocks * variance(spec, neighbours, cost) / size**2 + chance(spec, rows) ** 2
 
 
 def _each(rows: int | None) -> int:
@@ -253,11 +288,14 @@ def _known(rows: int | None) -> int:
     return UNKNOWN_ROWS if rows is None else rows
 
 
-def allowed(request: InfluenceRequest, rows: int | None) -> int:
+def _used(spec: Spec, rows: int | None) -> float:
+    """How many rows will be used, about."""
+    return _known(rows) / spec.one_in
+
+
+def allowed(request: InfluenceRequest) -> int:
     """How many predictions may be taken."""
-    if request.most_predictions is not None:
-        return request.most_predictions
-    return BLIND_PREDICTIONS if rows is None else PREDICTIONS
+    return PREDICTIONS if request.most_predictions is None else request.most_predictions
 
 
 def _taking_turns(spec: Spec, neighbours: Neighbours, cost: Cost, drawn: float, wanted: int) -> Spec:
@@ -278,145 +316,7 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     return parts
 
 
-# Chance and noise -----------------------------------------------------------------------------------------------------
-
-
-def settled(
-    request: InfluenceRequest,
-    spec: Spec,
-    make: Callable[[InfluenceRequest, int], Spec],
-    asker: Asker,
-    neighbours: Neighbours,
-    rows: int | None,
-    cost: Cost,
-    known: Mapping[str, Reference],
-) -> Spec:
-    """The spec with its number of orders (or sets), where they are drawn by forecast.
-
-    Where chance would outweigh the noise, it is refused, unless the caller said where the work ends: to ask again with
-    more predictions would be another request, which costs again. Without a known number of rows there is nothing to
-    refuse by.
-
-    make   the spec of a request, with a number of orders
-    """
-    if request.samples is not None:
-        return spec
-    facts = (neighbours, rows, cost)
-    ordered = spec.samples is not None
-    between = between_orders(spec, asker, known) if ordered else 0.0
-
-    def taking(most: int | None) -> Spec:
-        """What becomes of the request with so many predictions."""
-        asked = replace(request, most_predictions=most)
-        if not ordered:
-            return make(asked, ORDERS)
-        orders, ended = orders_for(spec, between, partial(make, asked), *facts, allowed(asked, rows))
-        return replace(make(asked, orders), ended=ended)
-
-    def chance_taking(most: int) -> float:
-        return chance(taking(most), *facts, between)
-
-    found = taking(request.most_predictions) if ordered else spec
-    if request.most_predictions is None and rows is not None and found.ended is not None:
-        times = chance(found, *facts, between)
-        if times > 1:
-            questions = math.prod(_most_orders(spec)) if ordered else found.ended.most
-            listable = ordered and len(spec.names) <= EXACT
-            _refuse_chance(found.ended, questions, times, chance_taking, listable=listable)
-    return found
-
-
-def _refuse_chance(
-    ended: Ended, questions: int, times: float, chance_taking: Callable[[int], float], *, listable: bool
-) -> NoReturn:
-    """Chance must not have more than once the variance of the noise.
-
-    questions   about a row that can be asked at most
-    chance_taking  how many times the variance of the noise chance has with a number of predictions
-    listable    whether orders (or sets) are drawn that could all be gone through
-    """
-    said = "chance in what is drawn for each row would outweigh the noise"
-    number, most = ended.asked * ended.each, rounded_up(questions * ended.each)
-    while times > 1:
-        beyond = times * number > FAR * most and not ended.whole  # plans of many orders take time
-        if beyond or number >= most:
-            others = "a smaller price, or fewer features" + (", or perhaps exact=True" if listable else "")
-            raise InputError(
-                f"{said}, and no number of predictions brings it below: a row is asked about at most {questions:,} "
-                "times.",
-                hint=f"{others}; most_predictions={most:_} draws as much as can be drawn, and the intervals say what "
-                "chance adds",
-            )
-        number = rounded_up(min(most, number * times))
-        times = chance_taking(number)
-    raise InputError(
-        f"{said}: it takes {number:,} predictions to bring it below.",
-        hint=f"most_predictions={number:_} takes them; with a smaller number, or with samples=, the work ends there, "
-        "and the intervals say what chance adds",
-    )
-
-
-def chance(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost, between: float = 0.0) -> float:
-    """At most how many times the variance of the noise the Monte Carlo error will have, by the measure of the result.
-
-    The noise of a count may turn out to add nothing, and the count itself to be larger than it is (where it is less
-    sure than by half, nothing is said about the rows). Of a disparity, equal groups are the worst case: with a and b
-    rows, (1/a + 1/b) / (1/a^2 + 1/b^2) is at most (a + b) / 2, and 1 / (1/a^2 + 1/b^2) less than the square of that.
-
-    between   the variance between pairs of orders (or sets), in units of the range
-    """
-    noise, x, n = forecast(spec, neighbours, cost)["influences"], spec.base_weight, _known(rows)
-    unsure = spec.counts * noise.halfwidth(SURE) / spec.count_weight if spec.counts else 0.0
-    size = (n + min(unsure, n / 2)) / spec.blocks
-    listed = set(spec.names) <= set(spec.listed)
-    drawn = 0.0 if listed else size * _drawn_variance(spec, 1) * heaviest_draw(spec.samples, spec.draws)
-    sampled = 0.0 if spec.samples is None else between * (size * spec.K) ** 2 / math.ceil(spec.samples / 2)
-    level = noise.std**2 * (1 + (1 / x**2 if x else 0)) * (1 - LAST_DIGITS)
-    return (drawn + sampled) / level if level else math.inf if drawn + sampled else 0.0
-
-
-# Drawn orders and sets ------------------------------------------------------------------------------------------------
-
-
-def orders_for(
-    spec: Spec,
-    between: float,
-    make: Callable[[int], Spec],
-    neighbours: Neighbours,
-    rows: int | None,
-    cost: Cost,
-    most_predictions: int,
-) -> tuple[int, Ended | None]:
-    """So many orders (or sets) that neither their sampling error nor the Monte Carlo error of one draw for each pair of
-    them is more than half of the noise; and what ended them before.
-
-    The noise is that of `spec`. Other orders have another one, and where it is so much smaller that chance would
-    outweigh it, there are more of them. `make` tells the spec of a number of orders; `between` is their variance.
-    """
-    n, noise, paper = _known(rows), max(variance(spec, neighbours, cost), 1.0), spec.method == "paper"
-    drawn = 0.0 if paper else _drawn_variance(spec, rows)  # paired rows have one draw
-    wanted = max(LEAST_ORDERS, 2 * math.ceil(4 * max((n * spec.K) ** 2 * between, drawn) / noise))
-    each, (questions, technical) = _each(rows), _most_orders(spec)
-    limit = max(LEAST_ORDERS, min(technical, most_predictions // (each * questions) // 2 * 2))
-    while not paper and wanted <= limit and (times := chance(make(wanted), neighbours, rows, cost, between)) > 1:
-        wanted = 2 * math.ceil(wanted / 2 * times)
-    orders = min(wanted, limit)
-    if paper or orders >= wanted:
-        return orders, None
-    return orders, Ended(asked=orders * questions, most=min(wanted, technical) * questions, each=each, whole=False)
-
-
-def _most_orders(spec: Spec) -> tuple[int, int]:
-    """How many questions an order (or a set) takes, and how many of them can be drawn at most."""
-    inputs = len(spec.names)
-    return inputs if spec.aggregate == "shapley" else 1, max(LEAST_ORDERS, MOST_OUTCOMES // inputs // 2 * 2)
-
-
-def between_orders(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> float:
-    """The variance between pairs of orders (or sets), in units of the range: on rows drawn from the `known`
-    distributions, or evenly from the domain, and then so much more as a table may have.
-    """
-    return float((1 if known else UNLIKE) * max(_spread(spec, asker, known)) ** 2)
+# Drawn orders and sets that all rows share ----------------------------------------------------------------------------
 
 
 def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> tuple[float, ...]:

@@ -19,8 +19,7 @@ AGGREGATES = ("unary", "shapley", "banzhaf")
 MARGINALS_SHARE = Fraction(1, 5)
 MOST_SAMPLES = 10_000
 MOST_PREDICTIONS = 2**60  # that a caller may name
-PREDICTIONS = 2**28  # without a name: a request that needs more is refused, where the number of rows is known
-BLIND_PREDICTIONS = 2**25  # where it is not, and nothing can be refused by it
+PREDICTIONS = 2**25  # taken at most without a name: minutes for most models
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +35,14 @@ class InfluenceRequest:
     given      features that are replaced in any case: the influence of an item beside them
     group      {column: value, values or (low, high)}
     outcome    "class" or "score" (default: a class if the model has a label), with the `threshold` of a class
-    samples    draws of other values for each row; of drawn orders (Shapley) or sets (Banzhaf), their number
-    most_predictions  how many predictions the forecast of a table may take, all rows together (at least one draw for
-               each row, or eight orders, are taken). Where chance then outweighs the noise, the result says so, and
-               with how many it would not. By default up to 2^28 are taken, and a request whose chance would then still
-               outweigh the noise is refused, and told how many predictions it takes; where the number of rows is
-               private and there is no hint of it, the work ends at 2^25 of them. It has no effect where `samples` are
-               given
-    exact      whether Shapley and Banzhaf values take all sets of inputs (default: up to 8 inputs, without `samples`)
+    samples    draws of other values for each row; of Shapley (Banzhaf) values, how many orders (sets) are drawn and
+               then used for all rows alike
+    most_predictions  how many predictions may be taken, all rows together; 33 million by default (2^25), which takes
+               minutes with most models. Where these are too few to ask about every row once, some rows are chosen at
+               random (4,096 at least). What chance adds is in the intervals, and where it is more than the noise, the
+               result says so. No effect where `samples` are given
+    exact      whether Shapley and Banzhaf values take all sets of inputs, or orders (sets) that each row draws for
+               itself (default: what has the smaller forecast error; drawn ones for more than 8 inputs)
     method     "default", or "paper": values from other rows by public pairings, Laplace noise, replace-one only
     cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike
                (default: for a table by forecast, for a person 24)

@@ -74,6 +74,9 @@ class Spec:
     count_weight: int  # what each row adds to the count of its group; 0 where the number of rows is public
     counts: int  # how many counts are released
     mechanism: str | None
+    own: bool = False  # whether each row draws orders (or sets) of its own, as many pairs of them as other values
+    outcome_weight: int = 0  # of the outcomes as they are, summed beside influences that do not begin with them
+    one_in: int = 1  # rows: each is used with probability one in so many, by a secret number of its own
     ended: Ended | None = None
 
     @property
@@ -101,11 +104,18 @@ class Spec:
     @property
     def lines(self) -> int:
         """How many sums a group has."""
-        return len(self.items) + (1 if self.base_weight else 0)
+        return len(self.items) + bool(self.base_weight) + bool(self.outcome_weight)
 
     @property
     def size(self) -> int:
         return self.blocks * self.lines + self.counts
+
+    @property
+    def asked(self) -> int:
+        """How many questions about each row: for features by themselves, if none of them is listed."""
+        if self.own:
+            return self.draws * (2 * len(self.names) - 1 if self.aggregate == "shapley" else 2)
+        return self.draws * len(self.names) if self.single else self.plan.asked
 
     @cached_property
     def plan(self) -> Plan:
@@ -124,12 +134,19 @@ class Spec:
         Sets: M outcomes, and x times the outcome before, each within K/2 of the middle: sum (M + x) K/2, Euclidean
         K/2 sqrt(M + x^2), largest K/2 max(1, x). Not centred, K in the place of K/2.
         Shapley and Banzhaf values: `games.norms`, for the orders or sets that were drawn. |o() - o(S)| in the place of
-        an outcome lies in the same {0..K}.
+        an outcome lies in the same {0..K}. Drawn for each row: those of one pair, which are the same for any pair,
+        because another order gives the inputs other names; and a mean of such vectors is no longer than the longest.
+        Beside them v times the outcome as it is, within K/2 of the middle: norms of vectors side by side add up (sum,
+        squares) or are the larger one.
         """
+        beside = self.outcome_weight * (self.K // 2)
         if self.aggregate != "unary":
-            return _shared_norms(self.aggregate, len(self.names), self.samples, self.draws, self.seed, self.K)
-        M, x, reach = len(self.items), self.base_weight, self.K // 2 if self.centred else self.K
-        return Norms((M + x) * reach, (M + x * x) * reach * reach, max(1, x) * reach)
+            drawn = (2, 1, 0) if self.own else (self.samples, self.draws, self.seed)
+            N = _shared_norms(self.aggregate, len(self.names), *drawn, self.K)
+        else:
+            M, x, reach = len(self.items), self.base_weight, self.K // 2 if self.centred else self.K
+            N = Norms((M + x) * reach, (M + x * x) * reach * reach, max(1, x) * reach)
+        return Norms(N.l1 + beside, N.l2_squared + beside * beside, max(N.linf, beside))
 
     def to_json(self) -> JsonObject:
         return {
@@ -154,6 +171,9 @@ class Spec:
             "count_weight": self.count_weight,
             "counts": self.counts,
             "mechanism": self.mechanism,
+            **({"own": True} if self.own else {}),
+            **({"outcome_weight": self.outcome_weight} if self.outcome_weight else {}),
+            **({"one_in": self.one_in} if self.one_in > 1 else {}),
             **({} if self.ended is None else {"ended": self.ended.to_json()}),
         }
 
@@ -175,13 +195,22 @@ def _shared_norms(aggregate: str, inputs: int, samples: int | None, draws: int, 
     return norms(_shared_plan(aggregate, inputs, samples, draws, seed), levels)
 
 
-def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values, weights: Weights | None = None) -> Integers:
+def statistic(
+    rows: Rows,
+    asker: Asker,
+    spec: Spec,
+    values: Values,
+    weights: Weights | None = None,
+    orders: Iterable[NDArray[np.float64]] = (),
+) -> Integers:
     """Exact integer sums of one batch: no noise, no budget, and no randomness but the values it is given.
 
-    For each block the sums over its rows, the base first if there is one; then the weighted counts.
+    For each block the sums over its rows, the base first if there is one and the outcomes as they are last; then the
+    weighted counts.
 
     values   other values of each feature for every row, one array for each draw, or for each point of a listed feature
     weights  those of the points of listed features; draws count alike
+    orders   uniform numbers, one line for each row, for each draw: the orders (or sets) that are a row's own
     """
     if spec.single:
         before, after = asker.means(rows, spec.names, values, weights or {}, absolute=spec.absolute)
@@ -189,14 +218,20 @@ def statistic(rows: Rows, asker: Asker, spec: Spec, values: Values, weights: Wei
         found = np.concatenate([*base, after if spec.absolute else -after], axis=1)
     else:
         together = {name: each if isinstance(each, Sequence) else list(each) for name, each in values.items()}
-        found = asker.influences(rows, spec.plan, spec.names, together, absolute=spec.absolute)
+        if spec.own:
+            found = asker.own_orders(rows, spec.names, together, orders, spec.aggregate, absolute=spec.absolute)
+        else:
+            found = asker.influences(rows, spec.plan, spec.names, together, absolute=spec.absolute)
     if spec.aggregate == "banzhaf":  # drawn sets with and without an input differ in more than that input
         found = found * [name in asker.predictor.features for (name,) in spec.items]
     if spec.aggregate == "unary" and spec.centred:
         # outcomes lie in {0..K} and stand with a minus, the base without; a change stands the other way round
-        middle = np.full(spec.lines, spec.K // 2)
+        middle = np.full(found.shape[1], spec.K // 2)
         middle[: 1 if spec.base_weight else 0] *= -spec.base_weight
         found = found - middle if spec.absolute else found + middle
+    if spec.outcome_weight:
+        before = asker.ask(asker.predictor.inputs(rows), {}) - spec.K // 2
+        found = np.concatenate([found, spec.outcome_weight * before[:, None]], axis=1)
     if spec.group is None:
         inside = np.ones((1, rows.size), dtype=bool)
     else:
@@ -220,6 +255,11 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
         staying in a block                          2 N, or N for {0..K}         (4 N^2)
         from one block to the other                 2 N + c w for c counts       (2 N^2 + c w^2)
     each k times (k^2 times). No coordinate moves by more than that of staying, or than w.
+
+    Where only some rows are used, each by a secret number of its own, let all other rows have the same numbers in both
+    tables: what holds for all rows holds for those that are used. Whatever these numbers are, the release is then as
+    private as it is said to be, and so is its mixture over them (divergences are quasi-convex). That a row may be left
+    out would allow for less noise; nothing is made of it.
 
     With method="paper" a row is also a donor: once in each of d draws, to one other row, whose influences change by at
     most a d-th part of staying, because the draws of such a plan are copies of each other. In all that is no more than

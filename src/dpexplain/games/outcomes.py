@@ -101,6 +101,49 @@ class Asker:
             sums += (-np.abs(found - before) if absolute else found)[:, None] * weights[None, :]
         return plan.divided(sums)
 
+    def own_orders(
+        self,
+        rows: Rows,
+        names: Sequence[str],
+        values: Mapping[str, Sequence[NDArray[np.generic]]],
+        orders: Iterable[NDArray[np.float64]],
+        aggregate: str,
+        *,
+        absolute: bool,
+    ) -> Integers:
+        """The same, shared out by orders (or sets) of each row's own, in the place of a plan that all rows share.
+
+        orders   for each draw, one line of uniform numbers for each row: the inputs in their order (Shapley), or those
+                 below a half (Banzhaf); each with its reverse (its complement)
+        """
+        inputs = self.predictor.inputs(rows)
+        before = self.ask(inputs, {})
+        sums, many = np.zeros((rows.size, len(names)), dtype=np.int64), 0
+        for draw, numbers in enumerate(orders):
+            place = numbers.argsort(axis=1).argsort(axis=1)
+            other = {name: values[name][draw] for name in names if name in self.predictor.features}
+
+            def game(
+                inside: NDArray[np.bool_], other: Mapping[str, NDArray[np.generic]] = other
+            ) -> Integers:  # o(S), or less |o() - o(S)|
+                fixed = {n: np.where(inside[:, j], other[n], rows[n]) for j, n in enumerate(names) if n in other}
+                found = self.ask(inputs, fixed)
+                return -np.abs(found - before) if absolute else found
+
+            if aggregate == "banzhaf":
+                inside, many = numbers < 0.5, many + 1
+                sums += np.where(inside, 1, -1) * (game(~inside) - game(inside))[:, None]
+                continue
+            last, many = game(np.ones_like(place, dtype=bool)), many + 2
+            for turned in (place, len(names) - 1 - place):
+                earlier = np.zeros_like(before) if absolute else before
+                for step in range(len(names)):
+                    later = last if step + 1 == len(names) else game(turned <= step)
+                    sums += (turned == step) * (earlier - later)[:, None]
+                    earlier = later
+        whole: Integers = np.sign(sums) * (np.abs(sums) // many)  # toward zero: norms never grow by rounding
+        return whole
+
     def means(
         self,
         rows: Rows,

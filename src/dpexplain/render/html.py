@@ -13,6 +13,7 @@ from dpexplain.render.plots import svg_of
 from dpexplain.results import Curve, Influence, Marginals, Ranking, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
 from dpexplain.results.cleaning import in_brief
+from dpexplain.results.influence import TableInfluence
 
 STYLE = """
 :root { color-scheme: light; }
@@ -80,9 +81,8 @@ def card(result: Result) -> str:
             *([["cleaning", in_brief(cleaning)]] if (cleaning := receipt.cleaning()) else []),
         ],
     )
-    numbers = table(
-        [str(c) for c in rows.columns], [[_cell(v, result) for v in line] for line in rows.to_numpy().tolist()]
-    )
+    rates = result.disparity if isinstance(result, TableInfluence) else None
+    numbers = "".join(_numbers(one, result) for one in ([rows] if rates is None else [rates.to_frame(), rows]))
     return (
         f'<div class="card">{svg_of(result)}{_besides(result)}'
         f"<details><summary>receipt</summary><p>{escape(receipt.guarantee)}</p>{facts}</details>"
@@ -90,11 +90,18 @@ def card(result: Result) -> str:
     )
 
 
+def _numbers(frame: pd.DataFrame, result: Result) -> str:
+    lines = [[_cell(value, result) for value in line] for line in frame.to_numpy().tolist()]
+    return table([str(c) for c in frame.columns], lines)
+
+
 def _besides(result: Result) -> str:
     """What must be read even by those who do not look at the receipt."""
     about = result.influence if isinstance(result, TransparencyReport) else result
     caveat = about.caveat if isinstance(about, Attribution | Influence | Ranking) else ""
-    return f"<p><small>{escape(caveat)}</small></p>" if caveat else ""
+    rates = about.disparity if isinstance(about, TableInfluence) else None
+    said = f"<p>{escape(' '.join(rates.sentences))}</p>" if rates is not None else ""
+    return said + (f"<p><small>{escape(caveat)}</small></p>" if caveat else "")
 
 
 def result_html(result: Result) -> str:
@@ -115,5 +122,6 @@ def bar(share: float) -> str:
 
 def _cell(value: Any, result: Result) -> str:
     if value is None or value is pd.NA or value != value:
-        return "missing" if isinstance(result, Curve | Marginals) else ""  # a point or a cell of its own there
+        own = isinstance(result, Curve | Marginals)  # a point or a cell of its own there
+        return "missing" if own else "not determined" if isinstance(value, float) else ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

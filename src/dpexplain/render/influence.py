@@ -1,20 +1,26 @@
 """Pictures of influences: bars from zero with their intervals, the largest at the top.
 
 What raises outcomes is orange, what lowers them blue; a change without a direction is blue as well. The side of zero
-says the same. An influence whose interval contains zero is drawn faint.
+says the same. An influence whose interval contains zero is drawn faint. Above the influences on a disparity stand the
+rates of both groups.
 """
 
 from __future__ import annotations
+
+import textwrap
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
+from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
 from dpexplain.render.attributions import FAINT, LOWERS, RAISES
-from dpexplain.render.plots import LEVEL, NOTE, _label, _note, new_axes
-from dpexplain.results.influence import Influence
+from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
+from dpexplain.results.disparity import Disparity
+from dpexplain.results.influence import Influence, TableInfluence
 
 BARS = 25  # of a picture; the files have all of them
 DOUBT = "faint: chance could explain it"
@@ -45,11 +51,35 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
     ax.grid(axis="x", alpha=0.25)
     ax.set_axisbelow(True)
     _legend(ax, signed, all(influence.sure[i] for i in shown))
-    ax.set_title(_label(influence.title, 84), fontsize=10, loc="left")
+    rates = influence.disparity if isinstance(influence, TableInfluence) else None
+    above = ax if rates is None else _rates(ax, rates)
+    above.set_title(_label(influence.title, 84), fontsize=10, loc="left")
     left_out = len(influence.items) - len(shown)
     before = f"{left_out} smaller influences are not shown. " if left_out else ""
     _note(ax, influence, f"{before}{influence.caveat} " if influence.caveat else before, width=96)
     return ax
+
+
+def _rates(ax: Axes, rates: Disparity) -> Axes:
+    """Above the bars: both rates with their intervals, how they differ, and what is counted."""
+    edge: Any = ax.transAxes  # an affine one
+    inches = ax.figure.dpi_scale_trans + ScaledTranslation(0, 1, edge)  # from the upper edge of the bars
+    above = ax.inset_axes((0, 0.78, 1, 0.5), transform=blended_transform_factory(edge, inches))
+    low, high = rates.interval(LEVEL)
+    for line, (value, a, b) in enumerate(zip(rates.rates, low, high, strict=True)):
+        above.plot([a, b], [1 - line] * 2, "|-", color=NOTE, linewidth=1.1, markersize=5)
+        above.plot(value, 1 - line, "o" if rates.conclusive else "", color=INK, markersize=5)
+    above.set_yticks([1, 0], [_label(f"where {rates.group}", 36), "all others"], fontsize=8)
+    above.set_ylim(-0.6, 1.6)
+    above.tick_params(axis="x", labelsize=8)
+    above.margins(x=0.08)
+    if rates.is_class:
+        above.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    above.grid(axis="x", alpha=0.25)
+    above.set_axisbelow(True)
+    words = " ".join(rates.sentences[1:]) if rates.conclusive else rates.sentences[0]
+    above.set_xlabel(plain(textwrap.fill(f"{rates.quantity}. {words}", 104)), fontsize=7)
+    return above
 
 
 def _legend(ax: Axes, signed: bool, sure: bool) -> None:

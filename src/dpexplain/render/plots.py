@@ -26,6 +26,7 @@ from dpexplain.results import (
     Rug,
     TransparencyReport,
 )
+from dpexplain.results.influence import TableInfluence
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 LEVEL = 0.95
@@ -188,6 +189,8 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
     if isinstance(result, Influence | TransparencyReport):
         bars = result.items if isinstance(result, Influence) else result.features
         size = (1.15 * size[0], 2.0 + 0.26 * min(25, len(bars)))
+    if isinstance(result, TableInfluence) and result.disparity is not None:
+        size = (size[0], size[1] + 1.5)
     if isinstance(result, ClusterCentres):
         size = (1.25 * size[0], 1.8 + 0.3 * min(30, result.space.size))
     if isinstance(result, ClusterExplanation):

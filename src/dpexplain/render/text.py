@@ -27,6 +27,7 @@ from dpexplain.results import (
 )
 from dpexplain.results.attribution import Attribution
 from dpexplain.results.cleaning import in_brief
+from dpexplain.results.influence import TableInfluence
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
@@ -275,7 +276,9 @@ def result_view(result: Result) -> RenderableType:
         return Group(escape(result.text()))
     if isinstance(result, Influence):
         caveat = [escape(result.caveat)] if result.caveat else []
-        return Group(escape(result.title), *map(escape, result.sentences()), *caveat, frame_view(result))
+        rates = result.disparity if isinstance(result, TableInfluence) else None
+        said = [*(rates.sentences if rates is not None else []), *result.sentences()]
+        return Group(escape(result.title), *map(escape, said), *caveat, frame_view(result))
     return frame_view(result)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,7 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.results.base import Floats, Receipt, Result
+from dpexplain.results.disparity import Disparity
 from dpexplain.results.marginals import Marginals
 from dpexplain.results.tails import combined_halfwidth
 
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
 
 AGGREGATES = {"unary": "", "shapley": "Shapley values", "banzhaf": "Banzhaf values"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
+NORMAL = 1.96
 MOST_OUTCOMES, MOST_ROWS = 2**18, 2**40  # questions about one row, and rows that they are counted for
 SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
+SMALL = 0.005  # of the range of outcomes: a half-width of chance that is not worth many more predictions
+UNSEEN = 2.0  # standard deviations by which a share may be larger than what was drawn says
 
 
 @dataclass(frozen=True)
@@ -132,8 +137,9 @@ class Influence(Result):
 @dataclass(frozen=True)
 class TableInfluence(Influence):
     """Influences over a table. Intervals cover the mean over the (cleaned) rows of the expected influence, values being
-    drawn from the *released* histograms: the noise of sums and counts, the Monte Carlo error of draws and, where orders
-    or sets of inputs were drawn, their sampling error as estimated on synthetic rows.
+    drawn from the *released* histograms: the noise of sums and counts, and chance: that of the draws, of the rows that
+    were used where these are not all, and of orders or sets of inputs; of those that all rows share (`samples`) it is
+    estimated on synthetic rows.
 
     Where the released number of rows of a group is too small, nothing is said: values are zero and intervals are the
     whole range (`conclusive`, `note`).
@@ -230,10 +236,16 @@ class TableInfluence(Influence):
 
     @property
     def caveat(self) -> str:
-        if self.note is not None or not self._mostly_drawn:
-            return self.note or ""
-        said = "Chance in what was drawn for each row widens these intervals more than the noise"
-        return f"{said}; {self._remedy}."
+        if self.note is not None:
+            return self.note
+        used = f"One row in {self._one_in:,} was used, chosen at random." if self._one_in > 1 else ""
+        if not self._mostly_drawn:
+            return used
+        most = max(drawn for _, drawn in map(self._coefficients, range(len(self.items)))) * self._step
+        half = f"up to ±{self.number(NORMAL * most).replace(' %', ' percentage points')}"
+        said = f"Chance in what was drawn is in these intervals, and is more than the noise: {half}"
+        remedy = "" if NORMAL * most <= SMALL * self.output.width else f"; {self._remedy}"
+        return f"{used} {said}{remedy}.".strip()
 
     @property
     def _remedy(self) -> str:
@@ -241,10 +253,11 @@ class TableInfluence(Influence):
         variance of chance, or leave less of it, where a feature can then be gone through point by point.
         """
         spec, ended = self.spec, self.spec.get("ended")
-        if ended is not None and ended["asked"] == ended["most"]:
+        if ended is not None and ended["asked"] == ended["most"] and self._one_in == 1:
             return f"more cannot be drawn: a row is asked about at most {ended['most']:,} times"
         if ended is not None:
-            most, needed = ended["most"] * ended["each"], SPARE * self._chance * ended["asked"] * ended["each"]
+            most, taken = ended["most"] * ended["each"], ended["asked"] * ended["each"] / self._one_in
+            needed = SPARE * self._chance * taken
             advised, banzhaf = rounded_up(min(needed, most)), self.aggregate == "banzhaf"
             # with other sets, drawn Banzhaf values have another noise
             below = ended["whole"] or (needed <= most and not (banzhaf and spec["samples"]))
@@ -275,13 +288,57 @@ class TableInfluence(Influence):
     def _blocks(self) -> int:
         return 2 if self.quantity == "disparity" else 1
 
+    @property
+    def _one_in(self) -> int:
+        """Each row was used with probability one in so many."""
+        return int(self.spec.get("one_in", 1))
+
+    @property
+    def _lines(self) -> int:
+        return len(self.items) + bool(self.spec["base_weight"]) + bool(self.spec.get("outcome_weight"))
+
+    @cached_property
+    def _blocked(self) -> Floats:
+        """All sums, in whole steps: one line for everybody or the group, another one for all others."""
+        values, _ = self._released
+        return values[: self._blocks * self._lines].reshape(self._blocks, self._lines)
+
     @cached_property
     def _sums(self) -> Floats:
-        """The sums of influences, in whole steps: one line for everybody or the group, another one for all others."""
-        values, _ = self._released
-        x, M = self.spec["base_weight"], len(self.items)
-        lines = values[: self._blocks * (M + bool(x))].reshape(self._blocks, M + bool(x))
+        """The sums of influences."""
+        x, lines = self.spec["base_weight"], self._blocked[:, : len(self.items) + bool(self.spec["base_weight"])]
         return lines[:, 1:] + lines[:, :1] / x if x else lines
+
+    @cached_property
+    def disparity(self) -> Disparity | None:
+        """The rates of the group and of all others, their difference and ratio; None where these were not asked for, or
+        not released (by earlier versions for Shapley and Banzhaf values, and beside given features).
+        """
+        spec = self.spec
+        weight = spec.get("outcome_weight") or (0 if spec["given"] else spec["base_weight"])
+        if self.quantity != "disparity" or not weight:
+            return None
+        _, noise = self._released
+        model = self.receipt.request["model"]
+        return Disparity(
+            group=str(self.group),
+            sums=self._blocked[:, -1 if spec.get("outcome_weight") else 0] / weight,
+            counts=self.counts,
+            noise=noise,
+            weight=weight,
+            count_weight=spec["count_weight"],
+            one_count=self._one_count,
+            output=self.output,
+            used=1 / self._one_in,
+            conclusive=self.conclusive,
+            threshold=spec["outcome"]["threshold"],
+            model=(str(model["name"]), model["label"], PublicRange.from_json(model["output"])),
+        )
+
+    @property
+    def _one_count(self) -> bool:
+        """Whether the sizes of both groups have one noise, because together they are all rows."""
+        return bool(self._blocks == 2 and self.spec["counts"] == 1)
 
     @cached_property
     def counts(self) -> Floats:
@@ -290,7 +347,7 @@ class TableInfluence(Influence):
         """
         values, _ = self._released
         w, rows = self.spec["count_weight"], self.receipt.request["table"]["rows"]
-        found = values[self._blocks * (len(self.items) + bool(self.spec["base_weight"])) :] / w if w else np.empty(0)
+        found = values[self._blocks * self._lines :] / w if w else np.empty(0)
         if len(found) == self._blocks:
             return found
         if rows is None or len(found) != self._blocks - 1 + (self.quantity == "group"):
@@ -356,8 +413,7 @@ class TableInfluence(Influence):
         found = [*each, *([a / spec["base_weight"] for a in each] if spec["base_weight"] else [])]
         if spec["count_weight"]:
             by_count = [k / n / spec["count_weight"] for k, n in zip(kappa, counts, strict=True)]
-            one = self._blocks == 2 and self.receipt.request["table"]["rows"] is not None
-            found += [sum(by_count)] if one else by_count
+            found += [sum(by_count)] if self._one_count else by_count
         drawn = sum(self._drawn(item, block) ** 2 / counts[block] for block in range(self._blocks))
         sampled = (self.sampling[item] / self._step) ** 2 if self.sampling else 0.0
         return found, math.sqrt(drawn + sampled)
@@ -377,23 +433,26 @@ class TableInfluence(Influence):
         return ratio * ratio
 
     def _drawn(self, item: int, block: int) -> float:
-        """At most the standard deviation of one row's influence over its draws, in whole steps.
+        """At most the standard deviation of one row's influence over what is drawn, in whole steps.
 
         A mean over d draws of a number in a range of length r varies by r / (2 sqrt(d)) at most, whether they are
-        independent or each from a d-th part of the distribution. For the average of a class r = 1, and numbers in
-        {0, 1} with mean m vary by sqrt(m (1 - m)), over rows by no more than that of their mean; m is taken where it
-        is largest within twice the noise.
+        independent or each from a d-th part of the distribution. Where rows are drawn too, a number of a random row and
+        a random draw has a variance of r^2 / 4 at most, that between rows and that within them together. For the
+        average r = 1, and numbers in {0..1} with mean m vary by sqrt(m (1 - m)), over rows by no more than that of
+        their mean; m is taken where it is largest within what noise and chance may have hidden.
         """
         spec, K = self.spec, float(self.output.levels)
-        if set(spec["items"][item]) <= set(spec["listed"]):
+        if self._one_in == 1 and set(spec["items"][item]) <= set(spec["listed"]):
             return 0.0  # every point of its distribution was asked about
-        single = self.aggregate == "unary" and not self.given
-        spread = (0.5 if single else 1.0) * K
-        if single and self.quantity == "average":
+        spread = chance_spread(self.quantity, self.aggregate, self.given, self._one_in)
+        heaviest = heaviest_draw(spec["samples"], spec["draws"], self._one_in)
+        if self.quantity == "average" and self.aggregate == "unary" and not self.given:
             _, noise = self._released
-            m = (self._kappa[block, item] + self._lift + 2 * noise.std / self.counts[block]) / K
-            spread = K * math.sqrt(m * (1 - m)) if 0 < m < 0.5 else spread
-        return spread * math.sqrt(heaviest_draw(spec["samples"], spec["draws"]))
+            m = max(0.0, (self._kappa[block, item] + self._lift + 2 * noise.std / self.counts[block]) / K)
+            unseen = UNSEEN**2 * heaviest / self.counts[block]
+            m += unseen / 2 + math.sqrt(m * unseen + unseen**2 / 4)
+            spread = math.sqrt(m * (1 - m)) if m < 0.5 else spread
+        return spread * K * math.sqrt(heaviest)
 
     # Small groups -----------------------------------------------------------------------------------------------------
 
@@ -451,8 +510,13 @@ class TableInfluence(Influence):
     def check(self) -> None:
         """What can be read can be shown: an error here, and not later, for a file that was tampered with."""
         items, spec = self.items, self.spec
-        numbers = [spec["base_weight"], spec["count_weight"], spec["draws"]]
+        own, weight = spec.get("own", False), spec.get("outcome_weight", 0)
+        numbers = [spec["base_weight"], spec["count_weight"], spec["draws"], weight, spec.get("one_in", 1)]
         if not items or not all(type(n) is int and 0 <= n < 2**40 for n in numbers) or spec["draws"] < 1:
+            raise ValueError("no influence of ours")
+        if self._one_in < 1 or type(own) is not bool or (own and (self.aggregate == "unary" or spec["samples"])):
+            raise ValueError("no influence of ours")
+        if (weight and self.quantity != "disparity") or spec["counts"] not in (0, 1, 2):
             raise ValueError("no influence of ours")
         self._check_end()
         ends = np.concatenate([*self.interval(), self.values])
@@ -460,6 +524,8 @@ class TableInfluence(Influence):
         if len(ends) != 3 * len(items) or len(self.sampling) != drawn or not np.isfinite(ends).all():
             raise ValueError("the influences do not fit the features")
         if (spec["group"] is None) != (self.quantity == "average") or not self.title or not self.sentences():
+            raise ValueError("no influence of ours")
+        if self.disparity is not None and not self.disparity.sentences:
             raise ValueError("no influence of ours")
 
     def _check_end(self) -> None:
@@ -473,6 +539,8 @@ class TableInfluence(Influence):
         inputs, samples = len(self.items), spec["samples"]
         if samples is not None:
             asked = samples * (inputs if self.aggregate == "shapley" else 1)
+        elif spec.get("own"):
+            asked = spec["draws"] * (2 * inputs - 1 if self.aggregate == "shapley" else 2)
         else:
             asked = spec["draws"] * (inputs + bool(self.given) if self.aggregate == "unary" else 2**inputs - 1)
         fits = ended["asked"] <= asked if self._single else ended["asked"] == asked
@@ -483,11 +551,21 @@ class TableInfluence(Influence):
             raise ValueError("no end of ours")
 
 
-def heaviest_draw(samples: int | None, draws: int) -> float:
+def heaviest_draw(samples: int | None, draws: int, one_in: int = 1) -> float:
     """The part of an influence that its heaviest draw has, which bounds what all of them together vary by. Pairs of
-    drawn orders (or sets) take turns with the draws.
+    drawn orders (or sets) take turns with the draws. Where a row is drawn too, all its draws share it.
     """
-    return 1 / draws if samples is None else min(1.0, 2 * math.ceil(math.ceil(samples / 2) / draws) / samples)
+    heaviest = 1 / draws if samples is None else min(1.0, 2 * math.ceil(math.ceil(samples / 2) / draws) / samples)
+    return max(heaviest, 1 - 1 / one_in)
+
+
+def chance_spread(quantity: str, aggregate: str, given: Sequence[str], one_in: int) -> float:
+    """At most the standard deviation of one row's influence over one draw, in units of the range: half the length of
+    where it can lie. That is [0, 1] if the outcome after an intervention is all that chance decides about, or if only
+    the size of a change counts; and otherwise [-1, 1].
+    """
+    plain = aggregate == "unary" and not given
+    return 0.5 if plain and (one_in == 1 or quantity == "average") else 1.0
 
 
 def rounded_up(number: float) -> int:

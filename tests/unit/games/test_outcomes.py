@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
-from dpexplain.games import Asker, Outcome, sets_plan
+from dpexplain.games import Asker, Outcome, exact_plan, sets_plan
 from dpexplain.models import Predictor, frame_of
 from dpexplain.models.predictor import USUAL_BLOCK as BLOCK
 
@@ -174,3 +176,20 @@ def test_no_rows(kind):
     none = rows([])
     values = {"a": [np.empty(0)], "b": [np.empty(0)]}
     assert asker(product, kind).influences(none, SINGLES, ["a", "b"], values, absolute=True).shape == (0, 3)
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("aggregate", ["shapley", "banzhaf"])
+def test_orders_of_a_rows_own_are_exact_where_all_are_drawn(aggregate, absolute):
+    """All six orders (eight sets) of three inputs, given as numbers: what a plan of all sets says, up to rounding."""
+    names, here = ["a", "b", "c"], rows([0.25, 1.0, 0.5], [1.0, 0.5, 0.75])
+    other = {"a": np.array([1.0, 0.5, 0.0]), "b": np.array([0.5, 0.25, 1.0]), "c": np.array([0, 1, 0], dtype=np.int32)}
+    ask = asker(product, "score")
+    plan = exact_plan(3, aggregate, 1)
+    expected = ask.influences(here, plan, names, {name: [v] for name, v in other.items()}, absolute=absolute)
+    every = itertools.permutations([0.1, 0.5, 0.9]) if aggregate == "shapley" else itertools.product([0, 1], repeat=3)
+    orders = [np.tile(numbers, (3, 1)) for numbers in every]
+    values = {name: [v] * len(orders) for name, v in other.items()}
+    found = ask.own_orders(here, names, values, orders, aggregate, absolute=absolute)
+    assert expected.any()
+    assert np.abs(found - expected).max() <= 1

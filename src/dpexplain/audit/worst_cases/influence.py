@@ -49,7 +49,9 @@ def of_influence() -> list[Case]:
     crossed: dict[str, Pair] = {"replace-one": ([up, up], [up, away]), "add-remove": ([up], [up, up])}
     group: dict[str, Any] = {"group": {"g": "x"}}
     paper = partial(run, method="paper", seed=SWAP)
-    shapley = partial(run, quantity="group", **group, features=["s", "t"], aggregate="shapley", samples=None)
+    shared: dict[str, Any] = {"features": ["s", "t"], "aggregate": "shapley", "samples": None, **group}
+    shapley = partial(run, quantity="group", exact=True, **shared)
+    rates = partial(run, quantity="disparity", exact=False, most_predictions=300_000, **shared)  # one draw
     return [
         *cases_of(name, "average", run, PEOPLE, moved, {"counts": 0.99, "influences": 0.79}, **only_b),
         *cases_of(
@@ -65,6 +67,16 @@ def of_influence() -> list[Case]:
             **only_b,
         ),
         *cases_of(name, "shapley", shapley, PEOPLE, turned, {"influences": 0.99}, answers={0: [0, 5, 5, 0]}),
+        *cases_of(
+            name,
+            "rates",
+            rates,
+            PEOPLE,
+            turned,
+            {"influences": 0.85},
+            units={"influences": 0.74},
+            answers={0: [0, 5, 5, 0]},
+        ),
         *cases_of(name, "paper", paper, PEOPLE, moved, {"influences": 0.99}, protections=PROTECTIONS[:1]),
     ]
 
