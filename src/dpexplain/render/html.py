@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dpexplain.render.plots import svg_of
-from dpexplain.results import Influence, Ranking, Result, TransparencyReport
+from dpexplain.results import Curve, Influence, Ranking, Result, TransparencyReport
 from dpexplain.results.attribution import Attribution
 
 STYLE = """
@@ -89,8 +89,9 @@ def card(result: Result) -> str:
 def _besides(result: Result) -> str:
     """What must be read even by those who do not look at the receipt."""
     about = result.influence if isinstance(result, TransparencyReport) else result
-    caveat = about.caveat if isinstance(about, Attribution | Influence | Ranking) else ""
-    return f"<p><small>{escape(caveat)}</small></p>" if caveat else ""
+    caveat = about.caveat if isinstance(about, Attribution | Curve | Influence | Ranking) else ""
+    said = " ".join(words.strip() for words in (about.doubt, caveat) if words)
+    return f"<p><small>{escape(said)}</small></p>" if said else ""
 
 
 def result_html(result: Result) -> str:

@@ -121,7 +121,8 @@ def test_a_file_that_was_tampered_with_is_refused_and_nothing_else_happens(make_
     ):
         with pytest.raises((dpx.InputError, dpx.VerificationError)):
             dpx.from_json(text)
-    assert bool(curve.caveat) == (method == "paper")
+    assert ("equally full" in curve.caveat) == (method == "paper")
+    assert ("cut off" in curve.caveat) == (curve.spec["clip"] < curve.span)
 
 
 def test_an_empty_table_is_a_table_like_any_other(make_table, frame, model):
