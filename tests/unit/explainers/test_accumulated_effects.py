@@ -80,7 +80,7 @@ def test_the_model_is_clipped_to_its_output_range_before_differences_are_taken(m
 
 
 def test_a_forecast_knows_that_counts_are_noisy_too(make_table, frame, model):
-    request = dpx.requests.AccumulatedEffects(feature="age")
+    request = dpx.requests.AccumulatedEffects(feature="age", bins=5)
     options = {"domain": DOMAIN_OF_EXAMPLES, "relation": "replace-one", "n": 400}
     small, large = (dpx.plan(request, epsilon=e, **options).options[0].error for e in (0.5, 50))
     assert small > 5 * large
