@@ -234,8 +234,9 @@ def test_half_of_the_intervals_miss_half_of_the_time():
 
 
 def test_shared_counts_taken_as_independent_are_found_out():
-    inside, _ = coverage(Releases(ladder(), "add-remove", 1, 0.3, Independent, ["step"]), RELEASES)
-    assert (inside < 0.95 - 5 * SIGMA).all(), inside
+    """Most of it is the total, which is noisy here and which the counts of both features share."""
+    inside, _ = coverage(Releases(ladder(), "add-remove", 3, 0.3, Independent), RELEASES)
+    assert inside[1] < 0.95 - 5 * SIGMA, inside
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])

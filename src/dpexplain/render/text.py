@@ -229,7 +229,7 @@ def curve_view(curve: Curve) -> RenderableType:
 
 def ranking_view(ranking: Ranking) -> RenderableType:
     """The items, the best first, and how sure each place is."""
-    top = "truly the best" if ranking.top == 1 else f"truly among the best {ranking.top}"
+    top = "the best" if ranking.top == 1 else f"among the best {ranking.top}"
     table = _table("", "", ranking.quantity, "95 % interval", "above the next", top)
     sure, best = [*map(percent, ranking.order_probability), ""], map(percent, ranking.top_probability())
     lines = zip(ranking.items, ranking.values, _intervals(ranking), sure, best, strict=True)
