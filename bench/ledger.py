@@ -1,6 +1,6 @@
 """How long a reservation takes in an account with a long history, against one with hardly any: SQLite and PostgreSQL.
 
-A step is `find` (is there such a release already?), `reserve` and `commit` of one small release, as the door makes them.
+A step is `find` (is there such a release?), `reserve` and `commit` of one small release, as the door makes them.
 Histories are made of such steps, so that every tenth event is a model's declaration and the others come in pairs. Times
 are medians over repetitions, each in a ledger of its own; a ratio compares a long history with that of 10 events, in
 the same run.

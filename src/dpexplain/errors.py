@@ -14,7 +14,7 @@
     ├── ReleaseLost           the budget was reserved, but nothing was released: it stays spent  (exit code 3)
     └── InternalError         a contradiction inside dpexplain: please report it                 (exit code 70)
 
-    BudgetWarning             a second budget may be counted for the same people
+    BudgetWarning             a second budget may be counted for the same people, or an answer be mostly chance
     ModelWarning              a model whose last digits force small blocks or single rows, which is slow
 
 An error is an output. Its text holds public things only: names, declared bounds, prices. It never holds a row,
@@ -31,7 +31,9 @@ NOTHING_SPENT = "Nothing was spent."
 
 
 class BudgetWarning(UserWarning):
-    """What is asked for is possible, but may spend on the same people from two budgets that do not know each other."""
+    """What is asked for is possible, but may spend on the same people from two budgets that do not know each other; or
+    on an answer that would be mostly chance.
+    """
 
 
 class DpexplainError(Exception):

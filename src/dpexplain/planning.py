@@ -84,6 +84,7 @@ class Option:
     error   half-width of the 95 % interval of each value, in the result's units, before smoothing
     band    the same for all values at once
     rug_error   half-width of the 95 % interval of a rug count, in rows; None without a rug
+    note    what a reader of the forecast has to know besides; empty as a rule
     """
 
     definition: str
@@ -96,6 +97,7 @@ class Option:
     error: float
     band: float
     rug_error: float | None
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from dpexplain.binning import MOST_BINS, Steps, steps_of
 from dpexplain.core.budget import Cost
@@ -41,9 +42,10 @@ from dpexplain.errors import InputError
 from dpexplain.explainers import quantiles
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
-from dpexplain.results import Curve, Curves
+from dpexplain.results import Curve, Curves, Marginals
 from dpexplain.results.accumulated import (
     LEVEL_PARTS,
+    TWO_SIDED,
     AccumulatedCurve,
     Accumulation,
     Bins,
@@ -62,6 +64,7 @@ LEAST_CLIP = 1e-3  # of the output range: below that, a model's own rounding err
 CLIPS = ((3.5e-4, 0.5), (3.5e-5, 0.7), (0.0, 1.0))
 UNKNOWN_ROWS_CLIP = 0.7
 USUAL_BINS = 20  # of a feature, to know the noise before the bins are known
+USUAL_EFFECT = 0.1  # of the output range, over a whole feature: for forecasts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +160,7 @@ class Spec:
             "sum_noise": self.sum_noise,
             "shares": [str(share) for share in self.shares],
             "mechanism": self.mechanism,
+            "cut": True,  # the curve, at the width of the output range
         }
 
     def costs(self, cost: Cost) -> tuple[Cost, Cost, Cost]:
@@ -276,42 +280,67 @@ def _level_costs(spec: Spec, cost: Cost) -> list[Cost]:
     return [cost * Fraction(1, max(asked, 1)) for _ in spec.ladders]
 
 
-def expected(spec: Spec, neighbours: Neighbours, cost: Cost, rows: int) -> list[Accumulation]:
-    """The curves of an even table with a steady effect, half the output range in all: how far noise would spread."""
+def expected(
+    spec: Spec, neighbours: Neighbours, cost: Cost, rows: int, marginals: Marginals | None = None
+) -> list[Accumulation]:
+    """The curves of a usual table, with exact counts: how far noise would move them.
+
+    How many rows a cell has decides most of the error. It is known from marginals that were released before; without
+    them numbers are taken as bell-shaped and categories as unequally frequent (the r-th has a share like r^-1.25, in an
+    order that mixes rare and frequent ones). The effect is a tenth of the output range, steady or up and down.
+    """
     noise = forecast(spec, neighbours, cost)
-    even = [rows / s.cells.size for s in spec.steps for _ in range(s.cells.size)]
-    found = bins_of(spec.to_json(), [round(c) for c in even], rows)
-    unit = 2 * spec.clip / spec.levels
+    counts = [np.rint(rows * _usual_shares(s, marginals)) for s in spec.steps]
+    found = bins_of(spec.to_json(), np.concatenate(counts).astype(int).tolist(), rows)
+    unit, sharing = 2 * spec.clip / spec.levels, 0 if neighbours.rows_public else len(spec.steps)
     curves = []
     for bins, ladder in zip(found, spec.ladders, strict=True):
         if bins is None:
             assert ladder is not None
             positions = [round(float(p) * ladder.size) for p in ladder.ends]
             bins = bins_of_quantiles(ladder, positions, float(rows))
-        sums = bins.rows * bins.widths * spec.output.width / 2
-        curves.append(Accumulation(bins, sums, noise["effects"].std * unit, spec.clip, spec.output.width))
+        up_and_down = (-1.0) ** np.arange(bins.size) / np.sqrt(bins.size)
+        sums = bins.rows * USUAL_EFFECT * spec.output.width * (bins.widths if bins.ordered else up_and_down)
+        laws = noise["effects"], noise["counts"]
+        curves.append(Accumulation(bins, sums, unit, *laws, spec.clip, spec.output.width, sharing))
     return curves
 
 
+def _usual_shares(steps: Steps, marginals: Marginals | None) -> NDArray[np.float64]:
+    """The share of the rows in each cell: as marginals have it, else of a usual table."""
+    cells = steps.cells
+    if marginals is not None and steps.feature in marginals.features:
+        known = marginals.rug(steps.feature).partition
+        below = np.concatenate([[0.0], np.cumsum(marginals.shares(steps.feature))])
+        if known.edges is None or cells.edges is None:
+            return np.diff(below)
+        return np.diff(np.interp(cells.edges, known.edges, below))
+    if steps.ordered:
+        x = (np.arange(cells.size) + 0.5) / cells.size
+        shares = np.exp(-0.5 * ((x - 0.45) / 0.2) ** 2)
+    else:
+        order = np.argsort(np.arange(1, cells.size + 1) * 0.6180339887 % 1, kind="stable")
+        shares = (1.0 + order) ** -1.25
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+
 def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outlook:
-    """How far noise will move the curves of an even table; at the worst point, because noise accumulates."""
+    """How far noise will move a usual point of the curves of a usual table; all at once: the worst point."""
     spec = resolve(request, setting.domain, setting.output, setting.neighbours, setting.hint, cost)
     noise = forecast(spec, setting.neighbours, cost)
-    curves = expected(spec, setting.neighbours, cost, setting.rows)
-    points = sum(len(curve.bins.points) for curve in curves)
-    worst = max(curves, key=lambda curve: float(curve.std.max()))
-    std, point = float(worst.std.max()), int(worst.std.argmax())
-
-    def reach(level: float) -> float:
-        return worst.half_width(point, noise["effects"], noise["counts"], level)
-
+    curves = expected(spec, setting.neighbours, cost, setting.rows, setting.marginals)
+    each = np.concatenate([curve.std for curve in curves])
+    std, span = float(np.sqrt(np.mean(each**2))), spec.output.width
+    table = "a table with the frequencies of these marginals" if setting.marginals is not None else "a usual table"
+    better = "" if setting.marginals is not None else "; marginals that were released before make it closer"
     return Outlook(
         law=noise["effects"].law.value,
-        points=points,
+        points=len(each),
         std=std,
-        error=reach(LEVEL),
-        band=reach(1 - (1 - LEVEL) / points),
+        error=min(TWO_SIDED * std, span),
+        band=min(-float(ndtri((1 - LEVEL) / (2 * len(each)))) * float(each.max()), span),
         rug_error=noise["counts"].halfwidth(LEVEL),
+        note=f"For a usual point of {table}: rare values have larger errors{better}.",
     )
 
 

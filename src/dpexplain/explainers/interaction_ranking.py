@@ -66,6 +66,10 @@ class InteractionRanking:
         whole = isinstance(self.points, int) and not isinstance(self.points, bool)
         if not whole or not 2 <= self.points <= MOST_POINTS:
             raise InputError(f"points must be a whole number from 2 to {MOST_POINTS}; got {self.points!r}.")
+        if self.kind == "total" and self.points == 2:
+            raise InputError(
+                'with two points, H of kind "total" is zero whatever the model does.', hint="use at least 3 points"
+            )
         if self.pairs is not None and (self.features is not None or self.kind == "total"):
             raise InputError('pairs stand for themselves: they go without features, and with kind "pairwise" only.')
         if any(isinstance(x, str) or not isinstance(x, Sequence | None) for x in (self.features, self.pairs)):
@@ -164,6 +168,7 @@ def explain(table: PrivateTable, model: Model, request: InteractionRanking, *, c
     model = shared.required_model(model, "an interaction ranking")
     spec = resolve(request, domain, neighbours, table.assignment, table.rows_hint, cost, model.features(domain))
     voting.check_noise(spec, neighbours, cost)
+    voting.warn_of_chance(request.label, spec, neighbours, cost)
     levels = Levels(table.predictor(model), model.output, model.thread_safe)
     views = views_of(request, levels.predictor.features, domain)
     columns = list(dict.fromkeys([*levels.predictor.features, *itertools.chain(*views)]))

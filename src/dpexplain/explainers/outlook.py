@@ -36,6 +36,7 @@ class Outlook:
     """The noise at one price: half-widths of 95 % intervals, in the units of the result, before smoothing.
 
     error   of each value; `band` of all values at once; `rug_error` of a rug's count in rows, None without a rug
+    note    what a reader of the forecast has to know besides
     """
 
     law: str
@@ -44,3 +45,4 @@ class Outlook:
     error: float
     band: float
     rug_error: float | None = None
+    note: str = ""

@@ -14,6 +14,7 @@ References   "Differentially Private Global Explanations", Algorithm 4; de Borda
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -34,7 +35,7 @@ from dpexplain.core.sensitivity import Assignment, Neighbours, ScoreRange, Sensi
 from dpexplain.data.assignment import assignment_for
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.errors import InputError
+from dpexplain.errors import BudgetWarning, InputError, warn
 from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.targets import target_of
@@ -49,6 +50,8 @@ Integers = NDArray[np.int64]
 UNIT = 2**11  # of one point: even, so that half points are whole; large, so that the cube mechanism is at hand
 SELECTION_SHARE = Fraction(1, 2)  # of the price of the best k: to choose them; the rest tells their points
 SMALL_BALLOTS = 0.5  # what small parts are taken to distort: this times parts / rows, of all the points there are
+USUAL_AGREEMENT = 0.5  # of ballots: the spread of mean points, as a share of the one if all of them agreed
+MOSTLY_CHANCE, GOOD_ORDER = 0.7, 0.8  # probability that two items stand in their true order
 TITLES = {"importance": "Permutation importance"}
 
 
@@ -262,9 +265,40 @@ def outlook(request: RankAggregation, setting: Setting, cost: Cost) -> Outlook:
 def outlook_of(spec: Spec, neighbours: Neighbours, cost: Cost) -> Outlook:
     check_noise(spec, neighbours, cost)
     noise, unit = forecast(spec, neighbours, cost)["votes"], 1 / (UNIT * spec.parts)
-    return Outlook(
-        noise.law.value, noise.size, noise.std * unit, noise.halfwidth(LEVEL) * unit, noise.band(LEVEL) * unit
+    most = float(len(spec.items) - 1)  # no mean can be further off
+    std, error, band = (min(x * unit, most) for x in (noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL)))
+    words = chance_words(spec, neighbours, cost)
+    return Outlook(noise.law.value, noise.size, std, error, band, note=words[:1].upper() + words[1:])
+
+
+def agreement(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
+    """How probable it is that two items come out in their true order, forecast from public things.
+
+    If all ballots agreed, true means would be 0, 1, ..., M - 1; they are taken as spread half as far, normally. Two of
+    them then keep their order under independent errors with probability 1/2 + arctan(spread / error) / pi.
+    """
+    spread = USUAL_AGREEMENT * math.sqrt((len(spec.items) ** 2 - 1) / 12)
+    error = forecast(spec, neighbours, cost)["votes"].std / (UNIT * spec.parts)
+    return 0.5 + math.atan2(spread, error) / math.pi
+
+
+def chance_words(spec: Spec, neighbours: Neighbours, cost: Cost) -> str:
+    """What the forecast says where the order would be little better than chance; nothing elsewhere."""
+    right = agreement(spec, neighbours, cost)
+    if right >= MOSTLY_CHANCE:
+        return ""
+    times = math.tan((GOOD_ORDER - 0.5) * math.pi) / math.tan((right - 0.5) * math.pi)
+    return (
+        f"at this price the order would be near chance: two items stand in their true order with probability "
+        f"{right:.2f}, where tossing a coin has 0.5. About {times:.2g} times the price would make it {GOOD_ORDER:g}; "
+        "fewer items or more rows help too."
     )
+
+
+def warn_of_chance(label: str, spec: Spec, neighbours: Neighbours, cost: Cost) -> None:
+    """Say so before anything is spent. No refusal: whoever studies small prices may want this very answer."""
+    if words := chance_words(spec, neighbours, cost):
+        warn(BudgetWarning, f"{label}: {words}")
 
 
 def diagram() -> DataFlow:
@@ -290,6 +324,7 @@ def explain(table: PrivateTable, model: Any, request: RankAggregation, *, cost: 
     features = None if built_in is None else shared.required_model(model, f"the ranker {built_in!r}").features(domain)
     spec = resolve(request, domain, table.neighbours, table.assignment, table.rows_hint, cost, features)
     check_noise(spec, table.neighbours, cost)
+    warn_of_chance(request.label, spec, table.neighbours, cost)
     columns, scores = _black_box(table, model, request, spec)
     identity = {
         "explainer": "rank-aggregation",

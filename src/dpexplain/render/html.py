@@ -98,10 +98,11 @@ def _numbers(frame: pd.DataFrame, result: Result) -> str:
 def _besides(result: Result) -> str:
     """What must be read even by those who do not look at the receipt."""
     about = result.influence if isinstance(result, TransparencyReport) else result
-    caveat = about.caveat if isinstance(about, Attribution | Influence | Ranking) else ""
+    caveat = about.caveat if isinstance(about, Attribution | Curve | Influence | Ranking) else ""
     rates = about.disparity if isinstance(about, TableInfluence) else None
-    said = f"<p>{escape(' '.join(rates.sentences))}</p>" if rates is not None else ""
-    return said + (f"<p><small>{escape(caveat)}</small></p>" if caveat else "")
+    first = f"<p>{escape(' '.join(rates.sentences))}</p>" if rates is not None else ""
+    said = " ".join(words.strip() for words in (about.doubt, caveat) if words)
+    return first + (f"<p><small>{escape(said)}</small></p>" if said else "")
 
 
 def result_html(result: Result) -> str:

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from dpexplain.render.text import percent
 from dpexplain.results import (
     Attribution,
     ClusterCentres,
@@ -160,7 +161,7 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     """Items top to bottom, the best first, a dot and its interval each; behind a name, how sure its place is."""
     ax = new_axes(ax)
     low, high = ranking.interval(LEVEL)
-    sure = [f"  (above the next: {p:.0%})" for p in ranking.order_probability] + [""]
+    sure = [f"  (among the best {ranking.top}: {percent(p)})" for p in ranking.top_probability()]
     names = [_label(item) + note for item, note in zip(ranking.items, sure, strict=True)]
     places = np.arange(len(names))[::-1]
     ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each")
@@ -277,6 +278,8 @@ def _draw_rug(ax: Axes, rug: Rug) -> None:
 
 def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     """The guarantee under the plot, in words."""
+    if result.doubt:
+        before = f"{result.doubt} {before}"
     if isinstance(result, Curve):
         parts = [before, result.caveat, *result.receipt.cleaning([axis.feature for axis in result.axes])]
         before = "".join(f"{part.strip()} " for part in parts if part.strip())

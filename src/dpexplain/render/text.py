@@ -26,6 +26,7 @@ from dpexplain.results import (
     TransparencyReport,
 )
 from dpexplain.results.attribution import Attribution
+from dpexplain.results.base import UNDETERMINED
 from dpexplain.results.cleaning import in_brief
 from dpexplain.results.influence import TableInfluence
 
@@ -85,6 +86,7 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
         f"Forecast: {escape(first.label)}; protects {escape(first.neighbours.describe())}.",
         table,
         "± is half the width of the 95 % noise interval before smoothing, in the units of the result.",
+        *dict.fromkeys(escape(option.note) for f in forecasts for option in f.options if option.note),
     )
 
 
@@ -228,24 +230,39 @@ def curve_view(curve: Curve) -> RenderableType:
         chosen = list(range(len(frame))) if whole else sorted({round(i) for i in np.linspace(0, len(frame) - 1, LINES)})
         title = curve.feature if whole else f"{curve.feature}: {len(chosen)} of {len(frame)} points"
     table = _table(*(axis.feature for axis in curve.axes), curve.quantity, "95 % noise interval")
+    intervals = _intervals(curve)
     for i in chosen[: 4 * LINES]:
         line = frame.iloc[i]
         where = [_point(line[axis.feature]) for axis in curve.axes]
-        table.add_row(*map(escape, where), _number(line["value"]), f"{_number(line['low'])} to {_number(line['high'])}")
-    caveat = [escape(curve.caveat.strip())] if curve.caveat else []
-    return Group(f"[bold]{escape(title)}[/bold]", table, *caveat)
+        table.add_row(*map(escape, where), _number(line["value"]), intervals[i])
+    return Group(f"[bold]{escape(title)}[/bold]", table, *_besides(curve))
 
 
 def ranking_view(ranking: Ranking) -> RenderableType:
     """The items, the best first, and how sure each place is."""
-    table = _table("", "", ranking.quantity, "95 % noise interval", "above the next")
-    low, high = ranking.interval()
-    sure = [f"{p:.0%}" for p in ranking.order_probability] + [""]
-    lines = zip(ranking.items, ranking.values, low, high, sure, strict=True)
-    for place, (item, value, a, b, p) in enumerate(list(lines)[: 4 * LINES], 1):
-        table.add_row(str(place), escape(item), _number(value), f"{_number(a)} to {_number(b)}", p)
-    caveat = [escape(ranking.caveat)] if ranking.caveat else []
-    return Group(f"[bold]{escape(ranking.title)}[/bold]", table, *caveat)
+    top = "the best" if ranking.top == 1 else f"among the best {ranking.top}"
+    table = _table("", "", ranking.quantity, "95 % interval", "above the next", top)
+    sure, best = [*map(percent, ranking.order_probability), ""], map(percent, ranking.top_probability())
+    lines = zip(ranking.items, ranking.values, _intervals(ranking), sure, best, strict=True)
+    for place, (item, value, interval, p, q) in enumerate(list(lines)[: 4 * LINES], 1):
+        table.add_row(str(place), escape(item), _number(value), interval, p, q)
+    return Group(f"[bold]{escape(ranking.title)}[/bold]", table, *_besides(ranking))
+
+
+def percent(probability: float) -> str:
+    """A probability in whole per cent; never 0 or 100, because none is certain."""
+    return "over 99 %" if probability > 0.995 else "below 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
+
+
+def _intervals(result: Result) -> list[str]:
+    """The 95 % interval of each value, or that nothing was learned."""
+    ends = zip(*result.interval(), result.determined(), strict=True)
+    return [f"{_number(a)} to {_number(b)}" if known else UNDETERMINED for a, b, known in ends]
+
+
+def _besides(result: Curve | Ranking) -> list[str]:
+    """What a reader of the intervals has to know."""
+    return [escape(words.strip()) for words in (result.doubt, result.caveat) if words]
 
 
 def attribution_view(attribution: Attribution) -> RenderableType:

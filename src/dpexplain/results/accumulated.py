@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.binning import MOST_BINS, Steps, equal_mass, merge
+from dpexplain.binning import MOST_BINS, SURE_COUNT, Steps, equal_mass, merge
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.grids import Axis, Partition
-from dpexplain.results.base import Floats
+from dpexplain.results.base import Floats, cut_to
 from dpexplain.results.curve import Curve
 from dpexplain.results.marginals import Rug
 from dpexplain.results.quantiles import Ladder
@@ -24,6 +24,7 @@ from dpexplain.smoothing import shrink
 
 Integers = NDArray[np.int64]
 LEVEL_PARTS = "quantiles-{}"  # the prefix of the parts that hold the quantiles of one feature
+TWO_SIDED = 1.96  # standard deviations within which 19 of 20 normal numbers lie
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,9 @@ class Bins:
     points: tuple[Any, ...]
     ordered: bool
     rows: Floats
-    rows_std: Floats
     weights: Floats
-    share_std: float  # noise of the share of rows in a cell
-    cells: Partition | None = None  # what the rows were counted by
+    total: float  # number of rows in all
+    cells: Partition | None = None  # what the rows were counted by; None: the numbers of rows are taken as right
     bin_of_cell: Integers | None = None
 
     @property
@@ -57,16 +57,21 @@ class Bins:
         widths: Floats = np.diff(x) / (x[-1] - x[0])
         return widths
 
-    @property
-    def cells_of_bin(self) -> Integers:
-        """How many cells the number of rows of each bin is the sum of: two neighbouring ones between categories."""
-        if self.bin_of_cell is None:
-            return np.full(self.size, 2)
-        return np.maximum(np.bincount(self.bin_of_cell, minlength=self.size), 1)
+    @cached_property
+    def members(self) -> Floats:
+        """[bin, cell]: 1 where the rows of a cell count in a bin. Each category counts in the steps to both sides."""
+        if self.cells is None:
+            return np.zeros((self.size, 0))
+        if self.bin_of_cell is not None:
+            return np.asarray(self.bin_of_cell == np.arange(self.size)[:, None], dtype=np.float64)
+        cells = len(self.points)
+        return np.eye(self.size, cells) + np.eye(self.size, cells, 1)
 
     def at_cells(self, curve: Floats) -> Floats:
         """The curve at the middle of each cell that rows were counted by."""
-        if not self.ordered or self.cells is None:
+        if self.cells is None:
+            return np.zeros(0)
+        if not self.ordered:
             return curve
         found: Floats = np.interp(np.asarray(self.cells.labels), np.asarray(self.points), curve)
         return found
@@ -98,11 +103,10 @@ def bins_of(spec: JsonObject, counts: Sequence[int], rows: int | None) -> list[B
 def _from_counts(steps: Steps, noisy: Floats, total: float, spec: JsonObject) -> Bins:
     count_std = float(spec["count_noise"])
     even = noisy - (noisy.sum() - total) / len(noisy)  # adds up to the total; unbiased, where a projection is not
-    shares, share_std = even / total, count_std / total
+    shares = even / total
     if not steps.ordered:
         pairs = even[:-1] + even[1:] if len(even) > 1 else even
-        pair_std = np.full(len(pairs), count_std * np.sqrt(min(2, len(even))))
-        return Bins(steps.points, False, np.maximum(pairs, 1.0), pair_std, shares, share_std)
+        return Bins(steps.points, False, np.maximum(pairs, 1.0), shares, total, steps.cells)
     if spec["bins"] is not None:
         edges = equal_mass(_summed(steps.step_of_cell, even, steps.size), spec["bins"])
     else:
@@ -110,9 +114,8 @@ def _from_counts(steps: Steps, noisy: Floats, total: float, spec: JsonObject) ->
     points = np.asarray(steps.points)[edges]
     bin_of_cell = np.searchsorted(edges[1:-1], steps.step_of_cell, side="right").astype(np.int64)
     rows = np.maximum(_summed(bin_of_cell, even, len(edges) - 1), 1.0)
-    off = count_std * np.sqrt(np.bincount(bin_of_cell, minlength=len(edges) - 1))
     weights = _interpolation(np.asarray(steps.cells.labels), points, shares)
-    return Bins(tuple(map(float, points)), True, rows, off, weights, share_std, steps.cells, bin_of_cell)
+    return Bins(tuple(map(float, points)), True, rows, weights, total, steps.cells, bin_of_cell)
 
 
 def bins_of_quantiles(ladder: Ladder, positions: Sequence[int], total: float) -> Bins:
@@ -127,7 +130,7 @@ def bins_of_quantiles(ladder: Ladder, positions: Sequence[int], total: float) ->
     mass = np.diff(reached)
     weights = np.concatenate([mass, [0.0]]) / 2 + np.concatenate([[0.0], mass]) / 2
     rows = np.maximum(mass * total, 1.0)
-    return Bins(tuple(map(float, points)), True, rows, np.zeros(len(mass)), weights, 0.0)
+    return Bins(tuple(map(float, points)), True, rows, weights, total)
 
 
 def _summed(place: Integers, values: Floats, size: int) -> Floats:
@@ -144,13 +147,31 @@ def _interpolation(x: Floats, points: Floats, shares: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Accumulation:
-    """The curve of one feature: noisy sums of differences over noisy numbers of rows, added up and centred."""
+    """The curve of one feature: noisy sums of differences over noisy numbers of rows, added up and centred.
+
+    What noise does to it. A bin's released sum is S + z, its released number of rows N' = N + y, and S = e N for the
+    exact effect e, so (S + z) / N' - e = (z - e y) / N': no approximation. Likewise the released share of a cell is off
+    by (y_j - s_j y_total) / T' for the exact share s_j and the released total T'. With the curve A e, A from released
+    shares, and the exact centred curve g at the cells,
+
+        error at a point  =  sum_b A_b z_b / N'_b  -  sum_j y_j (g_j / T' + sum over bins b of cell j of A_b e_b / N'_b)
+
+    so a count that several bins and the centre share has one factor: that is what shared counts do. Given the counts,
+    the first sum has known factors. The second has e and g in it, of which estimates are known: e is taken as
+    S' / (N' - 1.96 standard deviations of y), larger than it would be if N' came out too large. A bin whose count does
+    not stand SURE_COUNT standard deviations above zero says nothing: any effect within the clip is possible there, and
+    what that does to a point adds to its interval whatever the level is.
+    """
 
     bins: Bins
     sums: Floats  # in units of the output
-    sum_std: float
+    unit: float  # of one whole step of `sums`, in units of the output
+    effects: Noise
+    counts: Noise
     clip: float
     span: float
+    sharing: int  # how many features have counts that the total is the mean of; 0 where the number of rows is public
+    cut: bool = True  # at the span; curves of earlier versions were not
 
     @cached_property
     def _lifted(self) -> Floats:
@@ -163,49 +184,89 @@ class Accumulation:
         return lifted
 
     @cached_property
-    def _ratios(self) -> Floats:
-        return self.sums / self.bins.rows
+    def _effects(self) -> Floats:
+        clipped: Floats = np.clip(self.sums / self.bins.rows, -self.clip, self.clip)
+        return clipped
 
-    @cached_property
-    def variances(self) -> Floats:
-        """Of each effect, allowing for the noise of its number of rows: on the wide side, for intervals."""
-        rows, off = self.bins.rows, self.bins.rows_std
-        bounded = np.clip(self._ratios, -self.clip, self.clip)
-        found: Floats = (self.sum_std**2 + (bounded * off) ** 2) / np.maximum(rows - off, 1.0) ** 2
-        return found
+    def _inside(self, curve: Floats) -> Floats:
+        return np.clip(curve, -self.span, self.span) if self.cut else curve
 
     @cached_property
     def raw(self) -> Floats:
-        curve: Floats = self._lifted @ np.clip(self._ratios, -self.clip, self.clip)
-        return curve
+        return self._inside(self._lifted @ self._effects)
 
     @cached_property
     def smoothed(self) -> Floats:
         bins, trend = self.bins, self.bins.ordered and self.bins.size > 2
-        pulled = shrink(self._ratios, (self.sum_std / bins.rows) ** 2, bins.widths, self.span, trend=trend)
-        curve: Floats = self._lifted @ np.clip(pulled, -self.clip, self.clip)
-        return curve
+        noise = (self.effects.std * self.unit / bins.rows) ** 2
+        pulled = shrink(self.sums / bins.rows, noise, bins.widths, self.span, trend=trend)
+        return self._inside(self._lifted @ np.clip(pulled, -self.clip, self.clip))
+
+    @cached_property
+    def _count_std(self) -> Floats:
+        """Of the number of rows of each bin; none where all rows are in it and their number is public."""
+        found: Floats = self.counts.std * np.sqrt((self._counted(self.bins.members) ** 2).sum(axis=1))
+        return found
+
+    def _counted(self, factors: Floats) -> Floats:
+        """Factors of all released counts from those of the feature's cells, which were moved evenly so that they add up
+        to the total: a public number, or the mean over the features of the sums of their counts.
+        """
+        mean = factors.sum(axis=1, keepdims=True) / max(factors.shape[1], 1)
+        if not self.sharing or not factors.shape[1]:
+            return np.asarray(factors - mean)
+        part = mean / self.sharing
+        others = np.repeat(part, self.counts.size - factors.shape[1], axis=1)
+        return np.asarray(np.hstack([factors - mean + part, others]))
+
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        """The bins that have rows beyond doubt; none of them where not even the total does."""
+        off = self.counts.std * np.sqrt(self.counts.size) / self.sharing if self.sharing else 0.0
+        sure = self.bins.total > SURE_COUNT * off
+        return np.asarray((self.bins.rows >= SURE_COUNT * self._count_std) & sure)
+
+    @cached_property
+    def _factors(self) -> tuple[Floats, Floats]:
+        """What one unit of noise does to each point: [point, bin] for the sums, [point, count] for the counts."""
+        bins, known = self.bins, self._known
+        summed = self._lifted * np.where(known, self.unit / bins.rows, 0.0)
+        few = np.maximum(bins.rows - TWO_SIDED * self._count_std, 1.0)
+        slopes = self._lifted * np.where(known, self._effects / few, 0.0)
+        return summed, self._counted(slopes @ bins.members + bins.at_cells(self._lifted @ self._effects) / bins.total)
+
+    @cached_property
+    def _open(self) -> Floats:
+        """[2, point]: how far bins that say nothing may lower and raise each point."""
+        unknown = self._lifted[:, ~self._known]
+        middle, reach = unknown @ self._effects[~self._known], self.clip * np.abs(unknown).sum(axis=1)
+        return np.array([reach + middle, reach - middle])
 
     @cached_property
     def std(self) -> Floats:
-        """Of each point: the noise accumulates along the curve, and centring shares it out."""
-        centring = self.bins.share_std**2 * float((self.bins.at_cells(self.raw) ** 2).sum())
-        found: Floats = np.sqrt(self._lifted**2 @ self.variances + centring)
+        """Of each point: the noise accumulates along the curve, and centring shares it out.
+
+        What the noise of counts does to bins is taken as independent, and no effect as off by more than a number
+        somewhere within the clip is: good enough to be told before, intervals are more careful.
+        """
+        bins, effects = self.bins, self._effects
+        off = np.hypot(self.effects.std * self.unit, effects * self._count_std) / bins.rows
+        off = np.minimum(off, self.clip / np.sqrt(3))
+        centring = (self.counts.std / bins.total) ** 2 * float((bins.at_cells(self._lifted @ effects) ** 2).sum())
+        found: Floats = np.minimum(np.sqrt(self._lifted**2 @ off**2 + centring), self.span)
         return found
 
-    def half_width(self, point: int, effects: Noise, counts: Noise, level: float) -> float:
-        """Half of an interval around one point: by the law of the very sum whose standard deviation is `std`.
+    def half_width(self, point: int, level: float) -> float:
+        """Half of the interval around one point, by the law of the sum whose factors are above; without open bins."""
+        summed, counted = self._factors
+        return combined_halfwidth([(self.effects, summed[point]), (self.counts, counted[point])], 0.0, level)
 
-        The noise of the sums reaches a point through all bins, that of the counts through the cells of each bin and
-        through centring; what comes through both counts twice.
-        """
-        bins, one = self.bins, counts.std or 1.0  # no noise at all at a huge epsilon
-        by_sum = self._lifted[point] / np.maximum(bins.rows - bins.rows_std, 1.0)
-        bounded = np.clip(self._ratios, -self.clip, self.clip)
-        by_cell = np.repeat(by_sum * bounded * bins.rows_std / np.sqrt(bins.cells_of_bin), bins.cells_of_bin)
-        counted = np.concatenate([by_cell, bins.share_std * bins.at_cells(self.raw)]) / one
-        summed = by_sum * self.sum_std / (effects.std or 1.0)
-        return combined_halfwidth([(effects, summed), (counts, counted)], 0.0, level)
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """(low, high) around each point of the exact curve, cut at the range that is possible."""
+        middle = self._lifted @ self._effects
+        half = np.array([self.half_width(i, level) for i in range(len(middle))])
+        down, up = self._open
+        return cut_to(middle - half - down, middle + half + up, (-self.span, self.span))
 
 
 @dataclass(frozen=True)
@@ -229,6 +290,10 @@ class AccumulatedCurve(Curve):
     def span(self) -> float:
         return float(self.spec["span"])
 
+    @property
+    def possible(self) -> tuple[float, float]:
+        return -self.span, self.span
+
     @cached_property
     def _all_bins(self) -> list[Bins]:
         rows = self.receipt.request["table"]["rows"]
@@ -242,10 +307,15 @@ class AccumulatedCurve(Curve):
 
     @property
     def caveat(self) -> str:
-        equal = self.spec["ladders"][self.index] is not None
+        said = ""
+        if self.spec["clip"] < self.span:
+            limit = f"A row's differences beyond ±{self.spec['clip']:.3g} count as that much; "
+            said = limit + "the interval leaves out what is cut off. "
+        if self.spec["ladders"][self.index] is not None:
+            said += "Bins are taken as equally full; the interval does not cover what that is off. "
         if self.spec["steps"][self.index].get("missing"):
-            return f"Rows whose {self.feature} is missing are left out: they have no neighbours. "
-        return "Bins are taken as equally full; the interval does not cover what that is off. " if equal else ""
+            said += f"Rows whose {self.feature} is missing are left out: they have no neighbours. "
+        return said
 
     @property
     def bins(self) -> Bins:
@@ -264,7 +334,10 @@ class AccumulatedCurve(Curve):
         mine = sums[start : start + self.bins.size] * unit
         if len(sums) != sum(bins.size for bins in self._all_bins):
             raise ValueError("the bins do not fit the released values")
-        return Accumulation(self.bins, mine, noise.std * unit, self.spec["clip"], self.span)
+        spec, total = self.spec, self.receipt.request["table"]["rows"]
+        sharing = 0 if total is not None else len(spec["steps"])
+        cut = bool(spec.get("cut", False))
+        return Accumulation(self.bins, mine, unit, noise, self.part("counts")[1], spec["clip"], self.span, sharing, cut)
 
     @property
     def raw(self) -> Floats:
@@ -284,9 +357,7 @@ class AccumulatedCurve(Curve):
         tail = 1 - checked_level(level)
         if simultaneous:
             tail /= sum(len(bins.points) for bins in self._all_bins)
-        effects, counts = self.part("effects")[1], self.part("counts")[1]
-        half = np.array([self._curve.half_width(i, effects, counts, 1 - tail) for i in range(len(self.raw))])
-        return self.raw - half, self.raw + half
+        return self._curve.interval(1 - tail)
 
     @cached_property
     def rug(self) -> tuple[Rug, ...]:

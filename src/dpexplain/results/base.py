@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 FORMAT = 1
+UNDETERMINED = "not determined at this price"
+
+
+def cut_to(low: Floats, high: Floats, possible: tuple[float, float]) -> tuple[Floats, Floats]:
+    """An interval without what is impossible anyway: `possible` is the public range of the exact values."""
+    return np.clip(low, *possible), np.clip(high, *possible)
 
 
 @cache
@@ -205,6 +211,28 @@ class Result(ABC):
     @abstractmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Result:
         """The same result again from its stored parts."""
+
+    @property
+    def possible(self) -> tuple[float, float] | None:
+        """The public range of the exact values, at which intervals are cut; None where there is none."""
+        return None
+
+    def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
+        """For each value, whether its interval leaves out anything that is possible; if not, nothing was learned."""
+        low, high = self.interval(level)
+        lowest, highest = self.possible or (-np.inf, np.inf)
+        return np.asarray((low > lowest) | (high < highest) | (lowest == highest))
+
+    @property
+    def doubt(self) -> str:
+        """How much of the result is not determined, in words; empty where everything is."""
+        known = self.determined()
+        if known.all():
+            return ""
+        lowest, highest = self.possible or (-np.inf, np.inf)
+        which = "Nothing of this is" if not known.any() else f"{(~known).sum()} of {len(known)} values are not"
+        where = "everywhere" if not known.any() else "there"
+        return f"{which} determined at this price: {where} any value from {lowest:.4g} to {highest:.4g} is possible."
 
     def part(self, name: str) -> tuple[NDArray[np.int64], Noise]:
         """The released integers of one part and the law of their noise."""

@@ -116,12 +116,13 @@ class Curve(Result):
 
         low, high = self.interval()
         mesh = np.meshgrid(*[np.arange(n) for n in self.shape], indexing="ij")
-        taken = {"value", "released", "low", "high"}
+        taken = {"value", "released", "low", "high", "determined"}
         where = {}
         for axis, index in zip(self.axes, mesh, strict=True):
             name = f"{axis.feature} (feature)" if axis.feature in taken else axis.feature
             where[name] = [axis.points[i] for i in index.ravel()]
-        return pd.DataFrame({**where, "value": self.values, "released": self.raw, "low": low, "high": high})
+        columns = {"value": self.values, "released": self.raw, "low": low, "high": high}
+        return pd.DataFrame({**where, **columns, "determined": self.determined()})
 
     def plot(self, ax: Axes | None = None) -> Axes:
         from dpexplain.render.plots import plot_curve
@@ -172,6 +173,10 @@ class MeanCurve(Curve):
     @property
     def span(self) -> float:
         return self.output.width
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        return self.output.low, self.output.high
 
     @cached_property
     def _means(self) -> Means:
@@ -251,7 +256,8 @@ class Curves(Sequence[Curve]):
         where = [point[0] if len(point) == 1 else point for point in points]
         released = np.concatenate([curve.raw for curve in self._curves])
         columns = {"feature": names, "point": where, "value": self.values, "released": released}
-        return pd.DataFrame({**columns, "low": low, "high": high})
+        known = np.concatenate([curve.determined() for curve in self._curves])
+        return pd.DataFrame({**columns, "low": low, "high": high, "determined": known})
 
     def to_json(self, folder: str | Path) -> list[Path]:
         """One file for each curve, which can be published and verified by itself."""

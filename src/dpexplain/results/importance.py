@@ -40,6 +40,10 @@ class Importance(Ranking):
         return QUANTITIES[self.spec["loss"]["name"]]
 
     @property
+    def possible(self) -> tuple[float, float]:
+        return -self.losses.width, self.losses.width
+
+    @property
     def title(self) -> str:
         return f"Permutation importance for {self.spec['target']}"
 

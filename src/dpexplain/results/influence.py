@@ -125,7 +125,8 @@ class Influence(Result):
         import pandas as pd
 
         low, high = self.interval()
-        return pd.DataFrame({"item": self.items, "influence": self.values, "low": low, "high": high})
+        columns = {"item": self.items, "influence": self.values, "low": low, "high": high}
+        return pd.DataFrame({**columns, "determined": self.determined()})
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Bars from zero with their intervals, the largest at the top. Faint: chance could explain it."""
@@ -382,10 +383,14 @@ class TableInfluence(Influence):
 
     def _inside(self, numbers: Floats) -> Floats:
         """No influence is larger than the range of outcomes, of a difference twice that; a plain change has no sign."""
+        inside: Floats = np.clip(numbers, *self.possible)
+        return inside
+
+    @property
+    def possible(self) -> tuple[float, float]:
         plain = self.quantity == "average" and self.aggregate == "unary" and not self.given
         most = self.output.width * self._blocks
-        inside: Floats = np.clip(numbers, 0.0 if plain else -most, most)
-        return inside
+        return 0.0 if plain else -most, most
 
     # Noise ------------------------------------------------------------------------------------------------------------
 

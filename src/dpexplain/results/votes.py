@@ -10,14 +10,16 @@ import numpy as np
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise, checked_level
-from dpexplain.results.base import Floats, Receipt
-from dpexplain.results.ranking import Ranking
+from dpexplain.results.base import Floats, Receipt, cut_to
+from dpexplain.results.ranking import IN_THE_TAILS, Ranking
 
 
 @dataclass(frozen=True)
 class Votes(Ranking):
     """The items that were voted on, or the chosen ones of them. A value is the mean number of points on a ballot: the
-    best of M items gets M - 1, the last one 0. Intervals cover that mean for the parts as they were dealt.
+    best of M items gets M - 1, the last one 0. Intervals cover that mean for the parts as they were dealt; the
+    probabilities of places also count by how much another dealing could move it. How parts of this size rank items is
+    not how the whole table would: `caveat` says so.
     """
 
     kind: ClassVar[str] = "rank-aggregation"
@@ -60,6 +62,45 @@ class Votes(Ranking):
         return sums * unit
 
     @property
+    def caveat(self) -> str:
+        return (
+            f"Each of {self.parts} parts of the table ranked the items by itself, and points are the mean of that. "
+            "Intervals are about these parts; probabilities of places also count that rows could have met in other "
+            "parts. Neither includes that small parts can rank items otherwise than all rows together would."
+        )
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        return 0.0, float(len(self.spec["items"]) - 1)
+
+    @property
+    def _centre(self) -> float:
+        """Every ballot gives the same number of points in all."""
+        return (len(self.spec["items"]) - 1) / 2
+
+    @property
+    def widest(self) -> float:
+        """That of 0, 1, ..., M - 1: all ballots agree."""
+        return float(np.sqrt((len(self.spec["items"]) ** 2 - 1) / 12))
+
+    @property
+    def unreleased(self) -> int:
+        return len(self.spec["items"]) - len(self.chosen)
+
+    @property
+    def score_std(self) -> Floats:
+        """Noise, and how ballots vary: points from 0 to M - 1 with mean s have at most the variance s (M - 1 - s)."""
+        _, noise, unit = self._votes
+        highest = self.possible[1]
+        width = 2 * noise.std * unit  # so far the mean is known; the variance is largest in the middle
+        nearest = np.clip(highest / 2, self.scores - width, self.scores + width)
+        mean = np.clip(nearest, 0.0, highest)
+        share, deviations = IN_THE_TAILS
+        noisy = max(noise.std, noise.halfwidth(share) / deviations) * unit
+        found: Floats = np.sqrt(noisy**2 + mean * (highest - mean) / self.parts)
+        return found
+
+    @property
     def gap_noise(self) -> tuple[Noise, float]:
         _, noise, unit = self._votes
         return noise, unit
@@ -67,7 +108,7 @@ class Votes(Ranking):
     def score_interval(self, level: float) -> tuple[Floats, Floats]:
         sums, noise, unit = self._votes
         half = noise.halfwidth(checked_level(level))
-        return (sums - half) * unit, (sums + half) * unit
+        return cut_to((sums - half) * unit, (sums + half) * unit, self.possible)
 
     def view(self) -> JsonObject:
         return {}

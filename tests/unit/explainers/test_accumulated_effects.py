@@ -80,7 +80,7 @@ def test_the_model_is_clipped_to_its_output_range_before_differences_are_taken(m
 
 
 def test_a_forecast_knows_that_counts_are_noisy_too(make_table, frame, model):
-    request = dpx.requests.AccumulatedEffects(feature="age")
+    request = dpx.requests.AccumulatedEffects(feature="age", bins=5)
     options = {"domain": DOMAIN_OF_EXAMPLES, "relation": "replace-one", "n": 400}
     small, large = (dpx.plan(request, epsilon=e, **options).options[0].error for e in (0.5, 50))
     assert small > 5 * large
@@ -121,7 +121,8 @@ def test_a_file_that_was_tampered_with_is_refused_and_nothing_else_happens(make_
     ):
         with pytest.raises((dpx.InputError, dpx.VerificationError)):
             dpx.from_json(text)
-    assert bool(curve.caveat) == (method == "paper")
+    assert ("equally full" in curve.caveat) == (method == "paper")
+    assert ("cut off" in curve.caveat) == (curve.spec["clip"] < curve.span)
 
 
 def test_an_empty_table_is_a_table_like_any_other(make_table, frame, model):
@@ -182,3 +183,15 @@ def test_shrinking_keeps_clear_steps_and_pulls_noisy_ones_to_the_line():
     variances = np.where(noisy > 1, 9.0, 1e-6)
     np.testing.assert_allclose(shrink(noisy, variances, widths, 1.0, trend=True), line, atol=0.02)
     assert abs(shrink(np.array([2.0]), np.array([4.0]), np.array([1.0]), 1.0, trend=False)[0]) < 0.6
+
+
+def test_a_file_from_before_curves_were_cut_opens_as_it_was(make_table, frame, model):
+    curve = dpx.accumulated_effects(make_table(frame, relation="add-remove"), model, ["sex", "age"], epsilon=0.02)[0]
+    document = json.loads(curve.to_json())
+    del document["receipt"]["request"]["spec"]["cut"]
+    free = curve._curve._lifted @ np.clip(curve._curve.sums / curve.bins.rows, -curve.spec["clip"], curve.spec["clip"])
+    document["view"]["smoothed"], document["values"] = False, free.tolist()
+    again = dpx.from_json(json.dumps(document))
+    np.testing.assert_allclose(again.values, free)
+    np.testing.assert_allclose(np.clip(free, -1, 1), curve.raw)
+    assert np.abs(again.interval()).max() <= 1

@@ -258,7 +258,8 @@ def test_results_come_back_from_files_and_draw_themselves(make_table, frame, tmp
         assert result.plot().get_title(loc="left")
         assert "<svg" in result._repr_html_()
     assert curve.title == f"fine, mean over {curve.parts} parts, of age"
-    assert list(votes.to_frame().columns) == ["item", "mean points on a ballot", "low", "high", "above_next"]
+    ends = ["low", "high", "determined", "above_next", "in_top_1"]
+    assert list(votes.to_frame().columns) == ["item", "mean points on a ballot", *ends]
 
 
 def test_forged_results_are_refused(make_table, frame):

@@ -404,7 +404,7 @@ def test_what_may_be_nothing_is_said_to_be(ask, model):
 def test_frames_and_pictures(ask, quantity):
     found = ask(quantity)
     frame = found.to_frame()
-    assert list(frame.columns) == ["item", "influence", "low", "high"]
+    assert list(frame.columns) == ["item", "influence", "low", "high", "determined"]
     np.testing.assert_array_equal(frame["influence"], found.values)
     assert (frame["low"] <= frame["influence"]).all()
     picture = svg_of(found)

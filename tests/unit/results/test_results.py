@@ -192,7 +192,7 @@ def test_marginals_that_do_not_fit_are_refused(make_table, frame, model):
 def test_several_curves_as_one_table_files_and_figure(make_table, frame, model, tmp_path):
     curves = dpx.partial_dependence(make_table(frame), model, ["age", "sex", ("sex", "age")], epsilon=1)
     lines = curves.to_frame()
-    assert list(lines.columns) == ["feature", "point", "value", "released", "low", "high"]
+    assert list(lines.columns) == ["feature", "point", "value", "released", "low", "high", "determined"]
     assert lines["feature"].value_counts().to_dict() == {"sex x age": 20, "age": 10, "sex": 2}
     assert lines["point"].iloc[-1] == ("Male", 29.0)
     np.testing.assert_array_equal(lines["value"], curves.values)
@@ -271,7 +271,8 @@ def test_a_feature_may_have_any_name(make_table, frame, tmp_path):
         curves = dpx.partial_dependence(make_table(rows, domain=domain), model, names, epsilon=1)
     finally:
         progress(None)
-    assert curves["value"].to_frame().columns.tolist() == ["value (feature)", "value", "released", "low", "high"]
+    named = ["value (feature)", "value", "released", "low", "high", "determined"]
+    assert curves["value"].to_frame().columns.tolist() == named
     paths = write_results(list(curves), tmp_path)
     assert len(set(paths)) == len(names)
     assert all(path.parent == tmp_path and path.exists() for path in paths)
