@@ -29,11 +29,12 @@ Norms = NDArray[np.int64] | NDArray[np.float64]
 
 # of the price, for each aim that a limit can have; what is left pays for the changes
 SHARES = {
-    "order": {"base": Fraction(5, 100), "limit": Fraction(5, 100), "lost": Fraction(8, 100), "squares": Fraction(2, 100)},
-    "interval": {
-        "base": Fraction(5, 100), "limit": Fraction(5, 100), "lost": Fraction(30, 100), "squares": Fraction(3, 100)
-    },
-}  # fmt: skip
+    aim: {part: Fraction(hundredths, 100) for part, hundredths in shares.items()}
+    for aim, shares in {
+        "order": {"base": 5, "limit": 5, "lost": 8, "squares": 2},
+        "interval": {"base": 5, "limit": 5, "lost": 30, "squares": 3},
+    }.items()
+}
 MOST_FEATURES = 2_000
 INEXACT = 2.0**-40  # more than the rounding of floats can add to a norm of MOST_FEATURES numbers
 
@@ -163,10 +164,8 @@ def _sums(groups: Integers, norms: Norms, limit: int, spec: Spec) -> Integers:
     squares = np.floor(small.astype(np.float64) ** 2 * (SQUARE_LEVELS / unit * (1 - INEXACT)))
     cut = groups - small
     lost = np.minimum(cut.max(axis=1, initial=0) - cut.min(axis=1, initial=0), spec.cap)
-    above = int((norms > limit).sum())
-    return np.concatenate([small.sum(axis=0), squares.astype(np.int64).sum(axis=0), [lost.sum(), above]]).astype(
-        np.int64
-    )
+    totals: Integers = np.array([lost.sum(), (norms > limit).sum()], dtype=np.int64)
+    return np.concatenate([small.sum(axis=0), squares.astype(np.int64).sum(axis=0), totals])
 
 
 def changes(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
@@ -253,8 +252,8 @@ def squares_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
     """Of the sum of squares, whatever the limit is, because it is their unit.
 
     A group adds a >= 0 with |a|_1 <= L = SQUARE_LEVELS. It changes to b of the same kind: |a - b|_1 <= 2 L,
-    |a - b|_2^2 <= |a|_2^2 + |b|_2^2 <= 2 L^2, |a - b|_inf <= L. Rows that come or go: L in each norm. c groups, or rows,
-    move c times as far. For the cube every coordinate lies in [0, L], and so moves by at most L.
+    |a - b|_2^2 <= |a|_2^2 + |b|_2^2 <= 2 L^2, |a - b|_inf <= L. Rows that come or go: L in each norm. c groups, or
+    rows, move c times as far. For the cube every coordinate lies in [0, L], and so moves by at most L.
     """
     c, M, L = groups_changed(spec, neighbours), len(spec.features), SQUARE_LEVELS
     if spec.norm == "largest":

@@ -70,14 +70,14 @@ from dpexplain.results.importance import (
 )
 from dpexplain.results.tails import Term, combined_halfwidth
 
-TYPICAL = 0.15  # of the largest possible change of a group: what a shrunk one is taken to lose, and all to change by
+TYPICAL = 0.1  # of the largest possible change of a group: what a shrunk one is taken to lose, and all to change by
 
 
 def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Outlook:
     """How wide the intervals will be in a table of about this many rows.
 
     Assumed, because it is known only afterwards: a limit of one whole loss (of a whole group, where it is chosen for
-    intervals), or `clip`; that shrunk groups lose 15 % of the largest possible change, and that all change by that
+    intervals), or `clip`; that shrunk groups lose 10 % of the largest possible change, and that all change by that
     much. What a noisy number of rows adds is a share of the
     importance itself, and left out.
     """

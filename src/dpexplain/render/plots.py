@@ -135,10 +135,10 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     """Items top to bottom, the best first, a dot and its interval each; behind a name, how sure its place is."""
     ax = new_axes(ax)
     low, high = ranking.interval(LEVEL)
-    sure = [f"  (above the next: {p:.0%})" for p in ranking.order_probability] + [""]
+    sure = [f"  (above the next: {int(100 * p)}%)" for p in ranking.order_probability] + [""]  # 100 % is sure
     names = [_label(item) + note for item, note in zip(ranking.items, sure, strict=True)]
     places = np.arange(len(names))[::-1]
-    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each")
+    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} interval of each")
     ax.plot(ranking.values, places, "o", color=INK, markersize=5, label="released")
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)

@@ -226,9 +226,9 @@ def curve_view(curve: Curve) -> RenderableType:
 
 def ranking_view(ranking: Ranking) -> RenderableType:
     """The items, the best first, and how sure each place is."""
-    table = _table("", "", ranking.quantity, "95 % noise interval", "above the next")
+    table = _table("", "", ranking.quantity, "95 % interval", "above the next")
     low, high = ranking.interval()
-    sure = [f"{p:.0%}" for p in ranking.order_probability] + [""]
+    sure = [f"{int(100 * p)}%" for p in ranking.order_probability] + [""]  # rounded down: 100 % is sure
     lines = zip(ranking.items, ranking.values, low, high, sure, strict=True)
     for place, (item, value, a, b, p) in enumerate(list(lines)[: 4 * LINES], 1):
         table.add_row(str(place), escape(item), _number(value), f"{_number(a)} to {_number(b)}", p)

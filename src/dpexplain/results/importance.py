@@ -98,19 +98,17 @@ class Importance(Ranking):
         if not self._complete:
             return f"{said}Intervals show noise alone: they leave out what the limit cut off, and chance."
         parts = ["noise", "chance in the values that rows met"]
-        limited = (
-            "" if not self._limited else f"Large changes are limited (to {self.limit:.3g} in all for {self._who}). "
-        )
         if self._limited:
+            said += f"Large changes are limited, to {self.limit:.3g} in all for {self._who}. "
             parts.append("the most that this can have cut off")
         if self.spec["histograms"] is not None:
             parts.append("the noise of the histograms")
         *most, last = parts
         contained = f"Intervals cover the importance without a limit: they contain {', '.join(most)} and {last}"
         if self.spec["histograms"] is not None:
-            return f"{said}{limited}{contained}. They leave out that values inside a cell are blurred."
+            return f"{said}{contained}. They leave out that values inside a cell are blurred."
         several = self.receipt.neighbours.rows > 1
-        return f"{said}{limited}{contained}." + (" Rows of units with few rows count a little more." if several else "")
+        return f"{said}{contained}." + (" Rows of units with few rows count a little more." if several else "")
 
     @property
     def _who(self) -> str:
@@ -363,9 +361,9 @@ def _counted(law: Callable[[Floats], Floats], mean: float, most: float) -> float
 def allowance(level: float) -> float:
     """How many standard deviations of its noise are added to a released sum of squares, for intervals of this level.
 
-    With v = max(0, squares + noise) + allowance std(noise), an interval of so many sqrt(v) misses a normal number, whose
-    variance is the true sum of squares, with a probability of at most 1 - level, whatever that sum is
-    (tests/unit/results/test_importance.py integrates it).
+    With v = max(0, squares + noise) + allowance std(noise), an interval that is right for chance of variance v misses
+    normal chance, whose variance is the true sum of squares, with a probability of at most 1 - level, whatever that sum
+    is (tests/unit/results/test_importance.py integrates it).
     """
     return max(3.0, -math.log(1 - level)) / 4
 
@@ -373,8 +371,8 @@ def allowance(level: float) -> float:
 def square_unit(norm: str, features: int, limit: int, cap: int) -> int:
     """The most that the squares of a shrunk group's changes add up to; for the cube, each of them.
 
-    No change is above `cap`, whatever the limit. With b = min(limit, cap) and M features: sum norm, sum v^2 <= b sum |v|
-    <= b min(limit, M b). Euclidean, min(limit^2, M b^2). Largest, b^2.
+    No change is above `cap`, whatever the limit. With b = min(limit, cap) and M features: sum norm, sum v^2 <=
+    b sum |v| <= b min(limit, M b). Euclidean, min(limit^2, M b^2). Largest, b^2.
     """
     b = min(limit, cap)
     if norm == "sum":
