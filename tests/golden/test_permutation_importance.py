@@ -422,7 +422,7 @@ def test_the_noised_stages_are_what_is_released(make_table, people):
     diagram = pfi.diagram()
     assert diagram.noised in diagram.privacy_enabling_sets()
     found = permutation_importance(make_table(people, domain=WIDE), simple(), "spent", epsilon=5)
-    assert set(found.released["parts"]) == set(diagram.noised)
+    assert set(found.released["parts"]) == diagram.noised
     assert found.receipt.cost.amount == 5
 
 
@@ -441,7 +441,7 @@ def test_the_forecast_is_the_noise_of_the_release(make_table, people, budget, me
 @pytest.mark.parametrize("protection", PROTECTIONS)
 @pytest.mark.parametrize("epsilon", [0.3, 3])
 def test_the_outlook_is_about_the_width_of_the_interval(make_table, people, protection, epsilon):
-    """What the limit will be, and what it will cut off, is not known before: within a factor of 1.5 here."""
+    """What the limit will be, what it will cut off, and how much is chance, is not known before."""
     neighbours = make_table(people, domain=WIDE, **protection).neighbours
     setting = Setting(WIDE, simple().output, neighbours, len(people), len(people), features=FEATURES)
     for options in ({"clip": 1.0}, {"clip": math.inf}, {}, {"limit": "interval"}, {"method": "paper"}):
@@ -456,7 +456,8 @@ def test_the_outlook_is_about_the_width_of_the_interval(make_table, people, prot
         half = float(np.median(high - low)) / 2
         if "method" in options:
             assert half == pytest.approx(told.error)
-        print(round(told.error / half, 2), options, epsilon, protection, half)
+        often = 4 if options.get("limit") else 2  # for narrow intervals chance counts most, and it is small here
+        assert half / often <= told.error <= half * often
         assert told.std <= told.error <= told.band
 
 
