@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -118,3 +119,26 @@ def test_the_distance_of_noisy_histograms(law):
     assert inside >= 320
     assert histogram_errors(known, unsure=True, level=0.9)[0] > histogram_errors(known, unsure=False, level=0.9)[0]
     assert sum_halfwidth(noise, 1, 0.95) >= noise.halfwidth(0.95) - 1
+
+
+def test_the_variance_by_chance_is_below_the_sum_of_squares():
+    """Any function of a group, five rows dealt to three groups by numbers, six in pairs by a shuffle: all ways there
+    are. What belongs to single rows cancels out; where there is nothing else, nothing is left to chance.
+    """
+    draw = np.random.default_rng(0)
+    subsets = [s for k in range(7) for s in itertools.combinations(range(6), k)]
+    single = draw.normal(size=6)
+    for number in range(6):
+        value = {s: float(draw.normal()) if number else float(single[list(s)].sum()) for s in subsets}
+        dealt = [
+            [value[tuple(i for i in range(5) if label[i] == g)] for g in range(3)]
+            for label in itertools.product(range(3), repeat=5)
+        ]
+        pairs = [
+            [value[tuple(sorted(order[g : g + 2]))] for g in (0, 2, 4)] for order in itertools.permutations(range(6))
+        ]
+        for sums in (np.array(dealt), np.array(pairs)):
+            chance, bound = sums.sum(axis=1).var(), 3 / 2 * sums.var(axis=0).sum()
+            assert chance <= bound + 1e-12
+            assert bound <= 3 / 2 * (sums**2).mean(axis=0).sum()
+            assert number or chance < 1e-12
