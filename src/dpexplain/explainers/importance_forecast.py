@@ -39,7 +39,7 @@ NORMS = {Law.LAPLACE: "sum", Law.GAUSSIAN: "euclidean", Law.CUBE: "largest"}  # 
 UNKNOWN_ROWS = 10_000  # what all this is chosen by where the number of rows is private and no hint was given
 LIMITS = 25  # each sqrt(2) times smaller than the one before
 # times the noise, in groups: so many groups are shrunk; and enough of them that the selection can tell
-SHRUNK, SEEN = {"order": 10, "interval": 2}, 2
+SHRUNK, SEEN = {"order": 10, "interval": 2}, 4
 # from so many times as many rows as noise on, so many draws are worth their predictions: from other rows, or histograms
 OTHER_ROWS, HISTOGRAMS = ((400, 3), (0, 1)), ((400, 10), (0, 3))
 WHERE_GROUPS_WIDEN = 4  # times as many for narrow intervals: larger groups can lose more

@@ -32,7 +32,7 @@ SHARES = {
     aim: {part: Fraction(hundredths, 100) for part, hundredths in shares.items()}
     for aim, shares in {
         "order": {"base": 5, "limit": 5, "lost": 8, "squares": 2},
-        "interval": {"base": 5, "limit": 5, "lost": 30, "squares": 3},
+        "interval": {"base": 5, "limit": 10, "lost": 27, "squares": 3},
     }.items()
 }
 MOST_FEATURES = 2_000

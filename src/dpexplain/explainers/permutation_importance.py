@@ -113,9 +113,9 @@ def diagram() -> DataFlow:
     """Where the rows go, and where noise is added."""
     stages = {
         "table": "private rows",
-        "rows": "changes of losses with other values, of other rows in a small group or of released histograms",
+        "rows": "changes of losses with values of other rows",
         "base": "sum of the losses as the rows are, and their number where it is private",
-        "limit": "a limit that shrinks a wanted number of rows or groups",
+        "limit": "a limit that shrinks a wanted number of groups",
         "changes": "sum of the changes, each row's or group's limited",
         "lost": "sum of the largest changes that the limit cut off",
         "squares": "sum of the squares of limited changes",

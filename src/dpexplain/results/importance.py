@@ -105,6 +105,7 @@ class Importance(Ranking):
             parts.append("the noise of the histograms")
         *most, last = parts
         contained = f"Intervals cover the importance without a limit: they contain {', '.join(most)} and {last}"
+        contained += "; the probabilities to stand above the next are lower bounds"
         if self.spec["histograms"] is not None:
             return f"{said}{contained}. They leave out that values inside a cell are blurred."
         several = self.receipt.neighbours.rows > 1
@@ -116,7 +117,7 @@ class Importance(Ranking):
 
     @property
     def _complete(self) -> bool:
-        """Whether what intervals need was released; before version 0.2 it was not."""
+        """Whether what intervals need was released; earlier versions did not."""
         return "squares" in self.released["parts"]
 
     @property
@@ -126,7 +127,7 @@ class Importance(Ranking):
 
     @cached_property
     def marginals(self) -> Marginals | None:
-        """The histograms that a part of the price bought, as versions before 0.2 did; else None."""
+        """The histograms that a part of the price bought, as in earlier versions; else None."""
         return Marginals(self.receipt, self.released) if self.spec.get("partitions") else None
 
     @cached_property
