@@ -7,10 +7,9 @@ reference, which averages 100 permutations of every feature, without noise. The 
 used for every epsilon, and predictions are remembered (bench/cached.py). Each repetition has a seed of its own, so it
 has other groups (or permutations) and other noise.
 
-The default is one of two forms, by forecast: values from marginals that are bought from the same price, or from other
-rows of small groups. Both are measured at every epsilon (decision 0009), the one that the default is with more
-repetitions; and beside them values from marginals that were released before, for epsilon 1 (the price in a cell is that
-of the importances).
+Values come from other rows of small groups; beside that, the same with a limit for narrow intervals and from marginals
+that were released before, for epsilon 1 (the price in a cell is that of the importances). The width of an interval is
+told for the median feature.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ import dpexplain as dpx
 from bench import report
 from bench.cached import NEIGHBOURS, ROW, BenchAccount, CachedModel, numbered, numbers
 from bench.tables import CASES, Case
-from dpexplain.core.budget import Cost, pure
+from dpexplain.core.budget import Cost
 from dpexplain.core.release import Door, Gate
 from dpexplain.data.donors import Gathered, by_group, by_permutation
 from dpexplain.data.encode import encode
@@ -52,7 +51,7 @@ EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REPETITIONS, PERMUTATIONS = 200, 100
 FEWER = 50  # repetitions beside the default where no integers can be kept
 TARGET = "target"
-FORMS = ("paper", "groups", "marginals", "before")
+FORMS = ("paper", "groups", "interval", "before")
 BEFORE = 1.0  # the price of marginals that were released before
 
 
@@ -92,8 +91,10 @@ class Exact:
         self.between_permutations = float(np.mean([concordance(a, b) for a, b in itertools.pairwise(errors)]))
         return errors.mean(axis=0)
 
-    def spec(self, method: str, seed: int, cost: Cost) -> Spec:
-        request = PermutationImportance(target=TARGET, method=method, seed=seed)
+    def spec(self, form: str, seed: int, cost: Cost) -> Spec:
+        limit = "interval" if form == "interval" else "order"
+        method = "paper" if form == "paper" else "default"
+        request = PermutationImportance(target=TARGET, method=method, limit=limit, seed=seed)
         settings = {"label": self.model.label, "uses": self.features}
         return resolve(request, self.domain, self.model.output, NEIGHBOURS, self.size, cost, **settings)
 
@@ -106,41 +107,42 @@ class Exact:
             else:
                 parts = groups_for(self.size, spec.group)
                 shuffled = PublicRandom(spec.seed).generator.permutation(self.size)
-                batches = by_group(Gathered(self.gathered.rows, shuffled), parts, spec.features, spec.draws)
+                gathered, uniform = Gathered(self.gathered.rows, shuffled), PublicRandom(spec.seed).generator.random
+                batches = by_group(gathered, parts, spec.features, spec.draws, spec.most, uniform)
             kernel = partial(pfi.paper_statistic if spec.paper else pfi.statistic, predictor=self.predictor, spec=spec)
             self._found[key] = map_sum(kernel, batches, size=spec.size, label=spec.method, total=None, parallel=False)
         return self._found[key]
 
-    def release(self, method: str, seed: int, epsilon: float) -> Importance:
+    def release(self, form: str, seed: int, epsilon: float) -> Importance:
         """One private ranking through the door."""
         cost = dpx.Budget(100).cost(epsilon=epsilon)
-        spec = self.spec(method, seed, cost)
-        found = self.found(spec)
+        spec = self.spec(form, seed, cost)
+        found, prices = self.found(spec), spec.shares(cost)
 
         def body(gate: Gate) -> None:
             if spec.paper:
                 bound = pfi.paper_sensitivity(spec, NEIGHBOURS)
-                gate.noisy_sum("errors", found, bound, spec.shares(cost)[2], mechanism=spec.mechanism)
+                gate.noisy_sum("errors", found, bound, prices["errors"], mechanism=spec.mechanism)
             else:
-                gate.noisy_sum("base", [0], pfi.base_sensitivity(spec, NEIGHBOURS), spec.shares(cost)[0])
+                gate.noisy_sum("base", [0], pfi.base_sensitivity(spec, NEIGHBOURS), prices["base"])
                 send_changes(gate, spec, cost, found, groups_for(self.size, spec.group))
 
         identity = {"table": {"rows": self.size}, "spec": spec.to_json(), "public": []}
         released = self.door.release("importance", identity, cost, body)
         return Importance(receipt_for(dpx.Budget(100), NEIGHBOURS, released, None), released.payload)
 
-    def ranked(self, form: str, seed: int, epsilon: float) -> float:
-        """The concordance of one private ranking."""
-        if form in ("paper", "groups"):
-            return concordance(self.release(form, seed, epsilon).scores, self.reference)
-        table = self._table()
-        options: dict[str, Any] = {"method": "marginals"}
+    def ranked(self, form: str, seed: int, epsilon: float) -> tuple[float, float]:
+        """The concordance of one private ranking, and the half-width of the median interval."""
         if form == "before":
-            options["marginals"] = dpx.marginals(table, self.features, epsilon=BEFORE)
-        self._announce(options.get("marginals"), epsilon)
-        found = dpx.permutation_importance(table, self.model, TARGET, epsilon=epsilon, **options)
-        table.ledger.close()
-        return concordance(found.scores, self.reference)
+            table = self._table()
+            known = dpx.marginals(table, self.features, epsilon=BEFORE)
+            self._announce(known)
+            ranking = dpx.permutation_importance(table, self.model, TARGET, epsilon=epsilon, marginals=known)
+            table.ledger.close()
+        else:
+            ranking = self.release(form, seed, epsilon)
+        low, high = ranking.interval()
+        return concordance(ranking.scores, self.reference), float(np.median(high - low)) / 2
 
     def _table(self) -> dpx.PrivateTable:
         return dpx.PrivateTable(
@@ -148,10 +150,9 @@ class Exact:
             ledger="sqlite:///:memory:", name="bench",
         )  # fmt: skip
 
-    def _announce(self, known: dpx.Marginals | None, epsilon: float) -> None:
+    def _announce(self, known: dpx.Marginals) -> None:
         """What values will be drawn from which cells, so that their predictions are remembered."""
-        cells = self.spec("marginals", 0, pure(epsilon)).partitions if known is None else known.partitions
-        for cell in cells:
+        for cell in known.partitions:
             even = np.full(cell.size, 1 / cell.size)
             self.predictor.announce(cell.feature, Reference(self.domain[cell.feature], cell, even).points)
 
@@ -183,13 +184,12 @@ def permutation_importance(options: Namespace) -> list[dict[str, Any]]:
         for epsilon in EPSILONS:
             cell = {"dataset": table.case.name, "epsilon": epsilon, "published": figures[table.case.name, epsilon]}
             cell["two_exact_rankings"] = table.between_permutations
-            source = "marginals" if table.spec("default", 0, pure(epsilon)).partitions else "groups"
-            numbers = dict.fromkeys(FORMS, fewer) | {"paper": times, "groups": times, source: times}
-            for form, number in numbers.items():
+            for form, number in (dict.fromkeys(FORMS, times) | {"before": fewer}).items():
                 seeds = track(range(number), description=f"{key} {epsilon:g} {form}")
-                cell[form] = [table.ranked(form, seed, epsilon) for seed in seeds]
-            cell |= {"default": source, "ours": cell[source]}
-            cells.append(cell)
+                measured = [table.ranked(form, seed, epsilon) for seed in seeds]
+                cell[form] = [order for order, _ in measured]
+                cell[f"half-width, {form}"] = float(np.mean([half for _, half in measured]))
+            cells.append(cell | {"ours": cell["groups"]})
     return cells
 
 
@@ -203,15 +203,14 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "ours": round(float(np.mean(cell["ours"])), 4),
             "our paper form": round(float(np.mean(cell["paper"])), 4),
             "published": round(cell["published"][0], 4),
-            "default": cell["default"],
-            "marginals of the same price": round(float(np.mean(cell["marginals"])), 4),
-            "groups": round(float(np.mean(cell["groups"])), 4),
+            "for intervals": round(float(np.mean(cell["interval"])), 4),
             "marginals released before": round(float(np.mean(cell["before"])), 4),
+            "half-widths": {form: float(f"{cell[f'half-width, {form}']:.3g}") for form in FORMS},
         }
         for cell in cells
     }
     counts = {}
-    for against in ("paper", "published", "groups", "marginals", "before"):
+    for against in ("paper", "published", "interval", "before"):
         bounds = [difference_bounds(cell, against, tail) for cell in cells]
         counts[f"against {against}"] = {
             "above beyond noise": sum(low > 0 for low, _ in bounds),
@@ -223,7 +222,7 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     exact = {cell["dataset"]: round(cell["two_exact_rankings"], 3) for cell in cells}
     return {
         "cells": len(cells),
-        "repetitions": {"ours, our paper form, groups": len(cells[0]["ours"]), "others": len(cells[0]["before"])},
+        "repetitions": {"ours, our paper form": len(cells[0]["ours"]), "others": len(cells[0]["before"])},
         "two_exact_rankings_with_different_permutations": exact,
         "concordance": lines,
         **counts,
@@ -270,8 +269,7 @@ def _figure(cells: Sequence[dict[str, Any]]) -> Figure:
         "ours": ("#1f4e79", "-o", "ours"),
         "paper": ("#c55a11", "--s", "our method='paper'"),
         "published": ("#7f7f7f", ":^", "published"),
-        "marginals": ("#8e44ad", "-.v", "marginals of the same price"),
-        "groups": ("#b8860b", "-.x", "groups"),
+        "interval": ("#b8860b", "-.x", "limit='interval'"),
         "before": ("#2f8f4e", "-.d", f"marginals released before, epsilon {BEFORE:g}"),
     }
     for ax, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):

@@ -2,8 +2,9 @@
 
 The real path leads from rows to exact integers once; what is repeated is the release of them, at epsilon 2 and with
 confidence 1 - 1e-6, so a sound mechanism is accused with probability at most 1e-6. The broken siblings are missed with
-a probability of about 1e-6: half the noise (8,000 releases on each side), and the published form with a sensitivity of
-K instead of 2 K, as if a row did not give its value to another one (20,000).
+a probability of about 1e-6: half the noise (8,000 releases on each side), the published form with a sensitivity of
+K instead of 2 K, as if a row did not give its value to another one (20,000), and what was cut off with a bound of K
+instead of 2 K, or squares with half of theirs, as if one row of a group changed (8,000).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ TABLES = {  # one group of rows goes from one end of its ball to the other one; 
     "add-remove": ([FIRST, AGREE], [FIRST, AGREE, (0, 1.0, "x")]),
     "paper": ([(0, -1.0, "x"), (0, -1.0, "x")], [(0, -1.0, "x"), (0, 1.0, "z")]),
 }
+# nothing changes in a group; then both rows are as wrong as can be with the other's value, and nearly all is cut off
+CUT = ([(0, -1.0, "x"), (0, -1.0, "x")], [(0, -1.0, "x"), (3, 1.0, "x")])
 
 
 def by_column(rows: pd.DataFrame) -> np.ndarray:
@@ -42,14 +45,14 @@ def by_column(rows: pd.DataFrame) -> np.ndarray:
     return np.where((rows["c"] == "z").to_numpy(), 3.0, 1.5 + 1.5 * rows["b"].to_numpy())
 
 
-def exact(case, rows):
+def exact(case, rows, clip=0.5):
     """The spec of a request and the exact integers of the statistic for one table; all rows are one group."""
     relation = "replace-one" if case == "paper" else case
     frame = pd.DataFrame(rows, columns=["y", "b", "c"])
     table = dpx.PrivateTable(
         frame, domain=DOMAIN, budget=BUDGET, relation=relation, ledger="sqlite:///:memory:", name="t"
     )
-    options = {"method": "paper", "seed": SWAP} if case == "paper" else {"method": "groups", "clip": 0.5, "repeats": 1}
+    options = {"method": "paper", "seed": SWAP} if case == "paper" else {"method": "groups", "clip": clip, "repeats": 1}
     request = PermutationImportance(target="y", features=["b"], **options)
     model = dpx.Model(by_column, output=(0, 3), features=["b", "c"])
     spec = pfi.resolve(request, DOMAIN, model.output, table.neighbours, table.size, COST, uses=["b", "c"])
@@ -60,21 +63,21 @@ def exact(case, rows):
         (batch,) = by_permutation(gathered, spec.features, spec.seed)
         found = pfi.paper_statistic(batch, model.checked(DOMAIN), spec)
     else:
-        (batch,) = by_group(gathered, 1, spec.features, spec.draws)
+        (batch,) = by_group(gathered, 1, spec.features, spec.draws, spec.most, np.zeros)
         found = pfi.statistic(batch, model.checked(DOMAIN), spec)
     table.ledger.close()
     return spec, found, table.neighbours
 
 
-def mechanism(side, *, sides, sampler):
+def mechanism(side, *, sides, sampler, part="changes", cost=COST):
     """One release of the product's noise for one of two tables."""
     spec, found, neighbours = sides[side]
-    gate = Gate(Door(FreeAccount(BUDGET, neighbours, keep=False), sampler=sampler), COST)
+    gate = Gate(Door(FreeAccount(BUDGET, neighbours, keep=False), sampler=sampler), cost)
     if spec.paper:
         bound = pfi.paper_sensitivity(spec, neighbours)
-        return gate.noisy_sum("errors", found, bound, spec.shares(COST)[2], mechanism=spec.mechanism)
-    pfi.send_changes(gate, spec, COST, found, 1)
-    return gate.close()["parts"]["changes"]["values"]
+        return gate.noisy_sum("errors", found, bound, spec.shares(COST)["errors"], mechanism=spec.mechanism)
+    pfi.send_changes(gate, spec, cost, found, 1)
+    return gate.close()["parts"][part]["values"]
 
 
 def score(values):
@@ -86,8 +89,18 @@ def score(values):
 
 
 def audit(case, sampler, trials=1_500):
-    sides = [exact(case, rows) for rows in TABLES[case]]
-    run = partial(mechanism, sides=sides)
+    return audited(partial(mechanism, sides=[exact(case, rows) for rows in TABLES[case]]), sampler, trials, COST)
+
+
+def audit_part(part, trials):
+    """One of the parts that intervals are made of, at epsilon 2 of its own."""
+    sides = [exact("replace-one", rows, clip=0.05) for rows in CUT]
+    cost = COST * (COST.amount / sides[0][0].shares(COST)[part].amount)
+    run = partial(mechanism, sides=sides, part=part, cost=cost)
+    return audited(run, ExactSampler(), trials, COST)
+
+
+def audited(run, sampler, trials, claim):
     ends = sorted(score(run(side, sampler=ZeroNoise())) for side in (0, 1))  # the likelihood ratio grows between them
     return dpx.audit.epsilon_lower_bound(
         partial(run, sampler=sampler),
@@ -96,7 +109,7 @@ def audit(case, sampler, trials=1_500):
         trials=trials,
         confidence=1 - 1e-6,
         score=lambda values: float(np.clip(score(values), *ends)),
-        claim=COST,
+        claim=claim,
         gaussian=False,
     )
 
@@ -110,6 +123,26 @@ def test_no_lower_bound_above_the_claim(case):
 @pytest.mark.parametrize("case", ["replace-one", "add-remove"])
 def test_half_the_noise_is_caught(case):
     bound = audit(case, Shrunk(), trials=8_000)
+    assert bound.violates, bound
+
+
+@pytest.mark.parametrize("part", ["squares", "lost"])
+def test_what_intervals_are_made_of(part):
+    bound = audit_part(part, 1_500)
+    assert not bound.violates, bound
+    assert bound.epsilon > 0.5  # the pair is a telling one
+
+
+@pytest.mark.parametrize("part", ["squares", "lost"])
+def test_a_bound_as_if_one_row_of_a_group_changed_is_caught(part, monkeypatch):
+    whole = getattr(pfi, f"{part}_sensitivity")
+
+    def half(spec, neighbours):
+        bound = whole(spec, neighbours)
+        return Sensitivity(neighbours, bound.l1 // 2, bound.l2_squared // 4, bound.linf // 2)
+
+    monkeypatch.setattr(pfi, f"{part}_sensitivity", half)
+    bound = audit_part(part, 8_000)
     assert bound.violates, bound
 
 

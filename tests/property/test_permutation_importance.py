@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
+from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.data import assignment, donors
 from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, gather
@@ -58,18 +59,22 @@ def group_sums(rows, protection, tags=None, *, parts=2, model=wild, **options):
     if tags is not None:
         gathered = Gathered(gathered.rows, np.asarray(tags))
     found = np.zeros(spec.size, dtype=np.int64)
-    for batch in by_group(gathered, parts, spec.features, spec.draws):
+    for batch in by_group(gathered, parts, spec.features, spec.draws, spec.most, np.zeros):
         found += pfi.statistic(batch, predictor(model), spec)
     table.ledger.close()
     return found, spec, table.neighbours
 
 
+def lines(found, spec) -> list[pfi.Sums]:
+    return [pfi.Sums.read(line) for line in found.reshape(len(spec.limits), -1)]
+
+
 def assert_within(left, right, spec, relation) -> None:
-    many, M = len(spec.limits), len(spec.features)
-    change = left - right
-    for i, limit in enumerate(spec.limits):
-        assert within(norms(change[i * M : (i + 1) * M]), pfi.sensitivity(spec, relation, limit))
-    assert abs(change[many * M :]).max() <= pfi.groups_changed(spec, relation)
+    for one, two, limit in zip(lines(left, spec), lines(right, spec), spec.limits, strict=True):
+        assert within(norms(one.changes - two.changes), pfi.sensitivity(spec, relation, limit))
+        assert within(norms(one.squares - two.squares), pfi.squares_sensitivity(spec, relation))
+        assert abs(one.lost - two.lost) <= pfi.lost_sensitivity(spec, relation).linf
+        assert abs(one.above - two.above) <= pfi.groups_changed(spec, relation)
 
 
 def place_of_change(left, right) -> int:
@@ -95,12 +100,11 @@ def test_groups_of_rows(pair, mechanism, parts, repeats, data):
     assert_within(left, right, spec, relation)
 
 
-def row_sums(rows, protection, values, *, bought=False, **options):
+def row_sums(rows, protection, values, *, model=wild, **options):
     """The exact integers where every row takes the same given values instead of its own."""
-    known = {} if bought else {"marginals": FakeMarginals()}
-    table, gate, spec = prepared(rows, protection, method="marginals", repeats=len(values), **known, **options)
+    settings_ = {"method": "marginals", "repeats": len(values), "marginals": FakeMarginals()}
+    table, gate, spec = prepared(rows, protection, **settings_, **options)
     assert spec.drawn
-    assert bool(spec.partitions) == bought
     found = np.zeros(spec.size, dtype=np.int64)
     for batch in table.rows(gate, COLUMNS):
         columns = {
@@ -108,7 +112,7 @@ def row_sums(rows, protection, values, *, bought=False, **options):
             "c": [np.full(batch.size, c, dtype=np.int32) for _, c in values],
         }
         replaced = Replaced(batch, columns, [np.ones(batch.size, dtype=bool)] * len(values), np.arange(batch.size))
-        found += pfi.statistic(replaced, predictor(), spec)
+        found += pfi.statistic(replaced, predictor(model), spec)
     table.ledger.close()
     return found, spec, table.neighbours
 
@@ -116,24 +120,32 @@ def row_sums(rows, protection, values, *, bought=False, **options):
 class FakeMarginals:
     """As much of a release as the spec asks for."""
 
+    features, total = ["b", "c"], 1.0
+
     class receipt:  # noqa: N801
         class entry:  # noqa: N801
             payload_hash = "hash"
 
-    def rug(self, feature):
-        return feature
+    class rug:  # noqa: N801
+        def __init__(self, feature):
+            self.feature = feature
+
+        class partition:  # noqa: N801
+            size = 3
+
+    def part(self, _name):
+        return None, Noise(Law.LAPLACE, 6, 1)
 
 
 DRAWN = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max_size=3)
 
 
 @settings(max_examples=60, deadline=None)
-@given(neighbours(), st.sampled_from(MECHANISMS), DRAWN, st.booleans())
-def test_rows_with_drawn_values(pair, mechanism, values, bought):
+@given(neighbours(), st.sampled_from(MECHANISMS), DRAWN)
+def test_rows_with_drawn_values(pair, mechanism, values):
     protection, one, two = pair
-    options = {"mechanism": mechanism, "bought": bought}
-    left, spec, relation = row_sums(one, protection, values, **options)
-    right, _, _ = row_sums(two, protection, values, **options)
+    left, spec, relation = row_sums(one, protection, values, mechanism=mechanism)
+    right, _, _ = row_sums(two, protection, values, mechanism=mechanism)
     assert_within(left, right, spec, relation)
 
 
@@ -195,6 +207,11 @@ SWAP = next(s for s in range(9) if dpx.data.PublicRandom(s).generator.permutatio
 AGREE, DISAGREE = (3, 1.0, "x"), (3, -1.0, "x")  # beside (1, 0.0): predictions in the order of the targets, or not
 
 
+def by_either(rows: pd.DataFrame) -> np.ndarray:
+    """3 where `b` is high or `c` is z, else 0."""
+    return np.where((rows["c"] == "z").to_numpy() | (rows["b"] > 0).to_numpy(), 3.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("protection", "left", "right", "tags"),
     [
@@ -217,6 +234,54 @@ def test_the_bound_of_groups_is_attained(protection, left, right, tags, mechanis
     (limit,) = spec.limits
     assert pfi.sensitivity(spec, relation, limit).linf == 2 * limit
     assert 2 * limit - 2 <= one[0] - two[0] <= 2 * limit
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_bounds_of_squares_and_of_what_was_cut_off_are_attained(mechanism):
+    """One group: nothing changes in it, or both rows go from no loss to the largest one with the other's `b`, or `c`.
+
+    So its squares leave one corner of their simplex for another one, and what was cut off goes from nothing to all but
+    the limit. Rounding takes a step of a limit of few steps.
+    """
+    protection = {"relation": "replace-one"}
+    options = {"parts": 1, "model": by_either, "repeats": 1, "mechanism": mechanism, "clip": 0.01}
+    still = [((0, -1.0, "x"), 0), ((0, -1.0, "x"), 1)]
+    by_b = [((0, -1.0, "x"), 0), ((3, 1.0, "x"), 1)]  # right, and wrong with the other's b
+    by_c = [((0, -1.0, "x"), 0), ((3, -1.0, "z"), 1)]
+    (none, spec, relation), (b, *_), (c, *_) = (group_sums(rows, protection, **options) for rows in (still, by_b, by_c))
+    [none], [b], [c] = lines(none, spec), lines(b, spec), lines(c, spec)
+    bound = pfi.squares_sensitivity(spec, relation)
+    moved = norms(b.squares - c.squares)
+    if mechanism == "cube":  # both coordinates can be at their end at once; here one of them is
+        assert 0.98 * bound.linf <= moved[2] <= bound.linf
+    else:
+        assert 0.98 * bound.l1 <= moved[0] <= bound.l1
+        assert 0.98 * bound.l2_squared <= moved[1] <= bound.l2_squared
+    cap = pfi.lost_sensitivity(spec, relation).linf
+    assert none.lost == 0
+    assert cap - spec.limits[0] - 2 <= b.lost <= cap
+
+
+def test_rows_that_come_and_go_attain_the_bounds():
+    """Add-remove with drawn values: a row alone is a point of its ball, its square all of the unit."""
+    protection, values = {"relation": "add-remove"}, [(-1.0, 0)]
+    options = {"model": by_either, "features": ["b"], "clip": 0.5}
+    one, spec, relation = row_sums([((0, -1.0, "x"), 0)], protection, values, **options)
+    two, _, _ = row_sums([((0, -1.0, "x"), 0), ((3, 1.0, "x"), 1)], protection, values, **options)
+    [one], [two] = lines(one, spec), lines(two, spec)
+    assert 0.99 * pfi.squares_sensitivity(spec, relation).l1 <= (two.squares - one.squares)[0]
+    K, limit = spec.loss.range.levels, spec.limits[0]
+    assert 0 <= two.lost - one.lost - (K - limit) <= 1
+    assert pfi.lost_sensitivity(spec, relation).linf == K
+
+
+def test_a_group_that_is_too_large_counts_its_first_rows_only():
+    options = {"model": by_either, "features": ["b"], "repeats": 1, "clip": 1e9}
+    rows = [((0, -1.0, "x"), 0), *(((3, 1.0, "x"), i) for i in range(1, 40))]
+    found, spec, _ = group_sums(rows, {"relation": "add-remove"}, list(range(40)), parts=1, **options)
+    assert spec.most == 6
+    [sums] = lines(found, spec)
+    assert abs(sums.changes).max() <= spec.cap == 6 * spec.loss.range.levels
 
 
 def test_a_replaced_unit_changes_two_groups(monkeypatch):
@@ -260,7 +325,7 @@ def test_a_shrunk_group_lies_in_the_ball(groups, limit, norm):
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=12), st.integers(1, 4))
 def test_donors_are_other_units_of_the_group(pairs, draws):
     group, mark = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
-    first, others, places = donors._company(group, mark, draws)
+    first, others, places = donors._company(group, mark, draws, np.random.default_rng(0).random(len(group)))
     for row in range(len(group)):
         members = [i for i in range(len(group)) if group[i] == group[row]]
         strangers = [i for i in members if mark[i] != mark[row]]

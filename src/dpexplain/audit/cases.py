@@ -126,6 +126,9 @@ class DealtTable(PrivateTable):
     def shuffle(self, size: int) -> NDArray[np.int64]:
         return np.arange(size)
 
+    def uniform(self, size: int) -> NDArray[np.float64]:
+        return np.zeros(size)
+
     def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
         place = 0
         for rows, _ in super().dealt_rows(gate, columns, parts):

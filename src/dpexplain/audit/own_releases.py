@@ -7,7 +7,7 @@ nothing new.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,6 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.explainers import (
     accumulated_effects,
-    importance_forecast,
     influence,
     interaction_ranking,
     local_explanation,
@@ -64,11 +63,7 @@ def _ale(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
 def _importance(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
     assert subject.target is not None
     request = permutation_importance.PermutationImportance(target=subject.target, features=_columns(subject))
-    rows = subject.size if subject.neighbours.rows_public else subject.rows_hint
-    public = (subject.domain, subject.model.output, subject.neighbours, rows, cost)
-    whole = importance_forecast.resolve(request, *public, label=subject.model.label, uses=subject.features)
-    form = "marginals" if whole.partitions else "groups"  # of the whole table, not of the few rows that are attacked
-    return permutation_importance.explain(table, subject.model, replace(request, method=form), cost=cost)
+    return permutation_importance.explain(table, subject.model, request, cost=cost)
 
 
 def _interactions(subject: Subject, table: PrivateTable, cost: Cost) -> Any:

@@ -50,7 +50,7 @@ def plan(
     grid: Grid = None,
     method: Annotated[
         str,
-        option("--method", "NAME", "default, or paper for the published design; for importance, marginals or groups."),
+        option("--method", "NAME", "default, or paper for the published design."),
     ] = "default",
     mechanism: Mechanism = None,
     no_rug: NoRug = False,

@@ -23,9 +23,10 @@ def importance(
     marginals: MarginalsFile = None,
     price: Price,
     loss: Annotated[str, option("--loss", "NAME", "squared, absolute, log or accuracy.")] = "squared",
-    method: Annotated[
-        str, option("--method", "NAME", "default, marginals, groups, or paper for the published design.")
-    ] = "default",
+    limit: Annotated[
+        str, option("--limit", "NAME", "What large changes are limited for: order, or interval for narrower intervals.")
+    ] = "order",
+    method: Annotated[str, option("--method", "NAME", "default, or paper for the published design.")] = "default",
     mechanism: Mechanism = None,
     n: Guess = None,
     call: Call,
@@ -33,9 +34,9 @@ def importance(
     """Rank columns by permutation importance: how much worse the model predicts without what a column tells.
 
     All columns that the model uses, or those named with --feature, for one price, with the probability that each stands
-    above the next. The target must be declared in the domain. Other values come from --marginals that were released
-    before; or from marginals that three tenths of the price buy, to be used again; or, where the price is too small for
-    that beside so many rows, from other rows in small groups. --method says which of the two.
+    above the next. The target must be declared in the domain. Other values come from other rows in small groups, or
+    from --marginals that were released before: the order is then more certain at small prices, intervals are wider.
+    Large changes are limited, and the intervals contain what that can have cut off.
 
         dpexplain importance --target income --epsilon 0.5
 
@@ -43,7 +44,7 @@ def importance(
     """
     known = marginals_of(marginals)
     aim = needed_target(target or Project.load(call.project).target)
-    options: dict[str, Any] = {"loss": loss, "method": method, "mechanism": mechanism}
+    options: dict[str, Any] = {"loss": loss, "limit": limit, "method": method, "mechanism": mechanism}
 
     def ask(_domain: Domain, _model: Model) -> Task:
         request = PermutationImportance(target=aim, features=once(feature) or None, **options)

@@ -60,13 +60,19 @@ def gather(table: PrivateTable, gate: Gate, columns: Sequence[str]) -> Gathered:
     return Gathered(*table.gathered(gate, columns, TAGS))
 
 
-def by_group(gathered: Gathered, parts: int, features: Sequence[str], draws: int) -> Iterator[Replaced]:
-    """Batches of whole groups. A row's values come from the next rows of its group that belong to other units."""
+def by_group(
+    gathered: Gathered, parts: int, features: Sequence[str], draws: int, most: int, uniform: Uniform
+) -> Iterator[Replaced]:
+    """Batches of whole groups. A row's values come from rows of its group that belong to other units, one after the
+    other from a secret place on. From the first `most` rows of a group; the others only give values.
+    """
     group = gathered.tags % parts
     order = np.lexsort((gathered.tags, group))
     rows, group = gathered.rows.take(order), group[order]
-    first, others, donors = _company(group, gathered.tags[order], draws)
-    starts = np.flatnonzero(first == np.arange(len(group)))
+    first, others, donors = _company(group, gathered.tags[order], draws, uniform(len(group)))
+    place = np.arange(len(group))
+    starts = np.flatnonzero(first == place)
+    others = np.where(place - first < most, others, 0)
     for begin, end in _cuts(starts, len(group)):
         values = {name: [rows[name][donor[begin:end]] for donor in donors] for name in features}
         valid = [others[begin:end] > k for k in range(draws)]
@@ -74,16 +80,17 @@ def by_group(gathered: Gathered, parts: int, features: Sequence[str], draws: int
         yield Replaced(rows.take(slice(begin, end)), values, valid, inside)
 
 
-def _company(group: Integers, mark: Integers, draws: int) -> tuple[Integers, Integers, list[Integers]]:
+def _company(group: Integers, mark: Integers, draws: int, start: Floats) -> tuple[Integers, Integers, list[Integers]]:
     """For rows sorted by group and mark: the first row of the group, how many rows of other units it has, and the
-    place of each donor (of any row, where there are too few).
+    place of each donor (of any row, where there are too few). `start` says, from 0 and below 1, with which of them a
+    row begins: were it the next one, first rows of units would always meet first rows.
     """
-    place = np.arange(len(group))
     first, size = _runs(group[1:] != group[:-1], len(group))
     own, width = _runs((group[1:] != group[:-1]) | (mark[1:] != mark[:-1]), len(group))
     others = size - width
     after = own - first + width  # where the rows of other units begin, counted from the start of the group, and around
-    donors = [first + (after + (place - own + k) % np.maximum(others, 1)) % np.maximum(size, 1) for k in range(draws)]
+    begin = np.floor(start * others).astype(np.int64)
+    donors = [first + (after + (begin + k) % np.maximum(others, 1)) % np.maximum(size, 1) for k in range(draws)]
     return first, others, donors
 
 

@@ -82,11 +82,10 @@ def _most_important(ranking: Result) -> str:
     assert isinstance(ranking, Ranking)
     first, second, third = ranking.items[:3]
     sure = ranking.order_probability[0]
-    percent = "more than 99 %" if sure > 0.99 else f"{100 * sure:.0f} %"
-    return (
-        f"The model needs {first} most, then {second} and {third}. "
-        f"That the first truly comes before the second is {percent} sure, in spite of the noise."
-    )
+    told = f"The model needs {first} most, then {second} and {third}. "
+    if sure <= 0.5:
+        return f"{told}Which of the first two truly matters more is not certain at this price."
+    return f"{told}That the first truly comes before the second is at least {int(100 * sure)} % sure."
 
 
 def _price_of_care(curve: Curve) -> str:

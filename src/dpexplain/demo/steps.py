@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from dpexplain.explainers import (
     interaction_ranking,
     local_sketch,
     partial_dependence,
-    permutation_importance,
 )
 from dpexplain.explainers.influence import influence
 from dpexplain.explainers.local_explanation import anchor_of
@@ -125,7 +123,7 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
         f"  cd {folder}\n"
         "  dpexplain pdp --pair health,chronic_diseases --epsilon 0.3\n"
         "  dpexplain ale --feature incentive --epsilon 0.3\n"
-        "  dpexplain importance --loss absolute --epsilon 0.3 --marginals marginals.json\n"
+        "  dpexplain importance --loss absolute --epsilon 0.3\n"
         "  dpexplain local --sketch local-sketch.json --rows people.csv\n"
         "  dpexplain influence --epsilon 0.3\n"
         "  dpexplain budget\n"
@@ -164,10 +162,8 @@ def _release(data: PrivateTable, model: Model, requests: Mapping[str, Any], show
 
     known = marginals(data, list(COLUMNS), epsilon=PRICES["marginals"])  # used again, free, by what comes later
     keep("marginals", [known])
-    importance = partial(permutation_importance.explain, marginals=known)
-    explainers: dict[str, Callable[..., Any]] = {**EXPLAINERS, "importance": importance}
     for name, request in requests.items():
-        answer = explainers[name](data, model, request, cost=data.cost(epsilon=PRICES[name]))
+        answer = EXPLAINERS[name](data, model, request, cost=data.cost(epsilon=PRICES[name]))
         keep(name, [answer] if isinstance(answer, Result) else list(answer))
     keep("clusters", _clusters(data))
     keep("disparity", _disparity(data, model, known))

@@ -6,15 +6,13 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.errors import InputError
-from dpexplain.explainers.marginals import share_of
 
 METHODS = ("default", "marginals", "groups", "paper")
-MARGINALS_SHARE = Fraction(3, 10)
+LIMITS = ("order", "interval")
 MOST_DRAWS = 100
 
 
@@ -27,14 +25,14 @@ class PermutationImportance:
     loss       "squared" (default), "absolute", "log" or "accuracy"
     positive   the value of the target that counts as one, all others as zero (default: the label of the model)
     clip       the most by which the losses of one row (or group of rows) may change in all, in units of the loss; by
-               default it is chosen from the data for a tenth of what histograms leave. `math.inf` for no limit
+               default it is chosen from the data, with noise. `math.inf` for no limit
+    limit      what large changes are limited for. "order" (default): the features' order, so low that many groups are
+               limited; "interval": narrower intervals and a less certain order
     repeats    how many other values each row takes, one after the other (default: by forecast)
     floor      the least probability that the log loss takes a class to have
-    method     where other values come from. "marginals": from histograms that are released for a part of the price;
-               "groups": from other rows of small groups; "default": from histograms, unless the forecast says that the
-               price is too small for them beside so many rows (10,000, where that is private and there is no hint).
+    method     where other values come from. "groups": from other rows of small groups; "marginals": from marginals that
+               are handed over; "default": from marginals if some are handed over, else in groups.
                "paper": the published design, fixed permutations, Laplace noise, replace-one only
-    marginals_share  the part of the price that is paid for histograms, where any are
     mechanism  "discrete-laplace", "discrete-gaussian" or "cube"; decides the norm that changes are limited in
     seed       of the public permutations of the published design (rows are shuffled secretly before them);
                draws from histograms are secret, and have none
@@ -45,10 +43,10 @@ class PermutationImportance:
     loss: str | None = None
     positive: Any = None
     clip: float | None = None
+    limit: str = "order"
     repeats: int | None = None
     floor: float = 0.01
     method: str = "default"
-    marginals_share: Any = MARGINALS_SHARE
     mechanism: str | None = None
     seed: int = 0
 
@@ -57,7 +55,8 @@ class PermutationImportance:
             raise InputError(
                 f"unknown method {self.method!r}."[:200], hint="use " + ", ".join(f'"{name}"' for name in METHODS)
             )
-        object.__setattr__(self, "marginals_share", share_of(self.marginals_share))
+        if self.limit not in LIMITS:
+            raise InputError(f"unknown limit {self.limit!r}."[:200], hint='use "order" or "interval"')
         if isinstance(self.features, str) or (self.features is not None and not list(self.features)):
             raise InputError(
                 "features must be a list of names.", hint='features=["age", "sex"], or leave it out for all'
@@ -72,8 +71,8 @@ class PermutationImportance:
         whole = isinstance(self.repeats, int) and not isinstance(self.repeats, bool)
         if self.repeats is not None and not (whole and 1 <= self.repeats <= MOST_DRAWS):
             raise InputError(f"repeats must be a whole number from 1 to {MOST_DRAWS}; got {self.repeats!r}.")
-        if self.method == "paper" and (self.clip is not None or self.repeats is not None):
-            raise InputError('method="paper" has neither clip nor repeats.', hint="leave them out")
+        if self.method == "paper" and (self.clip is not None or self.repeats is not None or self.limit != "order"):
+            raise InputError('method="paper" has neither clip nor repeats, and no limit.', hint="leave them out")
         PublicRandom(self.seed)
 
     @property

@@ -1,23 +1,24 @@
 """Differentially private permutation feature importance: how much worse predictions become without a feature.
 
-Guarantee    the account's definition and price, for one unit replaced, or added or removed, the histograms that it buys
-             included. Marginals that are handed over were paid for before; their price comes on top, and the guarantee
-             names it. Public: the model, its output range, the loss and its bound, the cells, the declared domain, and
-             the number of rows under replace-one without units. Nothing is promised about the data the model was
-             trained on.
-Statistic    every row is predicted again with feature j drawn from a released histogram of that feature; d_j is the
-             mean change of the quantised loss. The vector d of a row is shrunk to a norm of at most C, and rows are
-             added up. The mean loss as the rows are (`base`) is released too, and the number of rows where it is
-             private. C is chosen among public limits by a noisy selection: so that a wanted number of rows is shrunk.
-             Where the price is too small for histograms, rows are dealt to small groups instead; feature j is taken
-             from other rows of the group, and d is the sum over its rows.
-Sensitivity  rows by themselves: k C (add-remove) or 2 k C, in the norm of the ball, which is the norm the noise is
-             calibrated to (sum: Laplace, Euclidean: Gaussian, largest: cube). Groups: a unit changes c of them, and
-             each moves inside a ball of radius C: 2 c C. docs/methods/permutation-importance.md has the proofs.
-Release      histograms ("counts"), base, limit and changes share one price; with marginals that were released before,
-             only the others do. Means, intervals and the order are post-processing.
-             `explainers/importance_statistic.py` has `statistic` and `sensitivity`, and the spec that they take;
-             `explainers/importance_forecast.py` has all that is chosen by forecast before any row is touched.
+Guarantee    the account's definition and price, for one unit replaced, or added or removed. Marginals that are handed
+             over were paid for before; their price comes on top, and the guarantee names it. Public: the model, its
+             output range, the loss and its bound, the declared domain, and the number of rows under replace-one without
+             units. Nothing is promised about the data the model was trained on.
+Statistic    rows are dealt to small groups; every row is predicted again with feature j taken from other rows of its
+             group, and d_j is the sum over the group of the mean change of the quantised loss. (With marginals, from a
+             released histogram of that feature, and each row is a group of its own.) The vector d of a group is shrunk
+             to a norm of at most C, and groups are added up. Beside that sum: that of its squares, from which chance is
+             estimated; how far apart the cut-off changes of each group lie, which bounds what the limit took from any
+             feature; the mean loss as the rows are (`base`), and the number of rows where it is private. C is chosen
+             among public limits by a noisy selection: so that a wanted number of groups is shrunk.
+Sensitivity  groups: a unit changes c of them, and each moves inside a ball of radius C: 2 c C, in the norm of the ball,
+             which is the norm the noise is calibrated to (sum: Laplace, Euclidean: Gaussian, largest: cube). Rows by
+             themselves: k C (add-remove) or 2 k C. Squares and what was cut off have bounds of the same kind.
+             docs/methods/permutation-importance.md has the proofs.
+Release      base, limit, changes, squares and what was cut off share one price. Means, intervals and the order are
+             post-processing. `explainers/importance_statistic.py` has `statistic` and `sensitivity`, and the spec that
+             they take; `explainers/importance_forecast.py` has all that is chosen by forecast before any row is
+             touched; `results/importance.py` what intervals contain.
 References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private Global Explanations", Lemma V.3
              (method="paper": one fixed permutation for each feature, sensitivity 2 K of each error, Laplace noise).
 """
@@ -25,46 +26,60 @@ References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.release import Gate, split
+from dpexplain.core.release import Gate
 from dpexplain.data.donors import Replaced, by_feature, by_group, by_permutation, gather
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engine import map_sum
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.importance_forecast import forecast, resolve
+from dpexplain.explainers.importance_forecast import forecast, likely_limit, resolve
 from dpexplain.explainers.importance_request import PermutationImportance as PermutationImportance
 from dpexplain.explainers.importance_statistic import (
     Integers,
     Spec,
+    Sums,
     base_sensitivity,
     base_statistic,
+    lost_sensitivity,
     paper_sensitivity,
     paper_statistic,
     score_range,
     sensitivity,
+    squares_sensitivity,
     statistic,
 )
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
-from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
-from dpexplain.results.importance import Importance, gap_halfwidth, groups_for
+from dpexplain.results.importance import (
+    SQUARE_LEVELS,
+    Importance,
+    allowance,
+    gap_halfwidth,
+    groups_for,
+    histogram_errors,
+    square_unit,
+)
+from dpexplain.results.tails import Term, combined_halfwidth
+
+TYPICAL = 0.1  # of the largest possible change of a group: what a shrunk one is taken to lose, and all to change by
 
 
 def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Outlook:
-    """How far noise will move the importances in a table of about this many rows.
+    """How wide the intervals will be in a table of about this many rows.
 
-    Told for a limit of one whole loss, or for `clip`; the limit that will be chosen is often smaller, and the noise
-    with it. What a noisy number of rows adds is a share of the importance itself, and left out; so is how far noisy
-    histograms move it.
+    Assumed, because it is known only afterwards: a limit of one whole loss (of a whole group, where it is chosen for
+    intervals), or `clip`; that shrunk groups lose 10 % of the largest possible change, and that all change by that
+    much. What a noisy number of rows adds is a share of the
+    importance itself, and left out.
     """
     neighbours = setting.neighbours
     spec = resolve(
@@ -77,36 +92,47 @@ def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Out
     if spec.paper:  # differences from the base, which is as noisy as an error
         error, band = gap_halfwidth(noise, LEVEL), 2 * noise.band(LEVEL)
         return Outlook(law, points - 1, math.sqrt(2) * noise.std * unit, error * unit, band * unit)
-    error = noise.halfwidth((1 + LEVEL) / 2 if spec.count_weight else LEVEL)
-    rug = parts["counts"].halfwidth(LEVEL) if "counts" in parts else None
-    return Outlook(law, points, noise.std * unit, error * unit, noise.band(LEVEL) * unit, rug_error=rug)
+    groups = setting.rows if spec.drawn else groups_for(setting.rows, spec.group)
+    cut = min(spec.shrunk, groups // 2) * TYPICAL * spec.cap
+    shown: list[Term] = [(noise, [1.0])]
+    if spec.limited:
+        shown.append((parts["lost"], [1.0]))
+        cut += parts["lost"].std / 2  # what noise shows of nothing, on average
+    hidden = allowance(LEVEL) * parts["squares"].std / SQUARE_LEVELS
+    square = square_unit(spec.norm or "", points, likely_limit(spec), spec.cap)
+    chance = math.sqrt(groups * (TYPICAL * spec.cap) ** 2 + hidden * square) + math.sqrt(spec.cap * cut)
+    known = 0.0 if spec.histograms is None else max(histogram_errors(spec.histograms, bool(spec.count_weight), LEVEL))
+    std = math.sqrt(sum(term.std**2 for term, _ in shown) + chance**2)
+    each = (1 + LEVEL) / 2 if spec.count_weight or known else LEVEL
+    wide = [combined_halfwidth(shown, chance, level) + cut for level in (each, 1 - (1 - each) / points)]
+    known *= spec.loss.range.width
+    error, band = (min(half * unit + known, spec.loss.range.width) for half in wide)
+    return Outlook(law, points, std * unit, error, band)
 
 
 def diagram() -> DataFlow:
     """Where the rows go, and where noise is added."""
     stages = {
         "table": "private rows",
-        "counts": "rows in each public cell of each feature",
-        "rows": "changes of losses with other values, of the histograms or of other rows in a small group",
+        "rows": "changes of losses with values of other rows",
         "base": "sum of the losses as the rows are, and their number where it is private",
-        "limit": "a limit that shrinks a wanted number of rows or groups",
+        "limit": "a limit that shrinks a wanted number of groups",
         "changes": "sum of the changes, each row's or group's limited",
-        "importances": "division, order, intervals; the histograms, to be used again",
+        "lost": "sum of the largest changes that the limit cut off",
+        "squares": "sum of the squares of limited changes",
+        "importances": "division, order, intervals",
     }
     edges = [
-        ("table", "counts"),
-        ("counts", "rows"),
         ("table", "rows"),
         ("table", "base"),
         ("rows", "limit"),
         ("rows", "changes"),
+        *((part, other) for part in ("rows", "limit") for other in ("lost", "squares")),
         ("limit", "changes"),
-        ("limit", "importances"),
-        ("changes", "importances"),
-        ("base", "importances"),
-        ("counts", "importances"),
+        *((part, "importances") for part in ("limit", "changes", "base", "lost", "squares")),
     ]
-    return DataFlow(stages, edges, name="Permutation importance", noised=["counts", "base", "limit", "changes"])
+    noised = ["base", "limit", "changes", "lost", "squares"]
+    return DataFlow(stages, edges, name="Permutation importance", noised=noised)
 
 
 def explain(
@@ -142,7 +168,7 @@ def explain(
         else:
             job.release_changes(gate, cost, marginals)
 
-    said = ["the loss", "the output range", "the model", *(["the cells"] if spec.partitions else [])]
+    said = ["the loss", "the output range", "the model"]
     identity = {
         "explainer": "permutation-importance",
         "table": table.identity,
@@ -155,17 +181,19 @@ def explain(
     return Importance(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
-def send_changes(gate: Gate, spec: Spec, cost: Cost, found: Integers, groups: int) -> None:
-    """Choose the limit, then release the sums of groups shrunk to it. `found` is the `statistic` of all rows."""
-    _, limit_cost, changes_cost = spec.shares(cost)
-    many, M = len(spec.limits), len(spec.features)
-    sums, above, chosen = found[: many * M].reshape(many, M), found[many * M :], 0
-    if many > 1:
-        wanted = min(spec.shrunk, groups // 2)
-        scores = [-abs(int(number) - wanted) - spec.pull * (many - i) for i, number in enumerate(above)]
-        chosen = gate.select("limit", scores, score_range(spec, gate.neighbours), limit_cost)[0]
-    bound = sensitivity(spec, gate.neighbours, spec.limits[chosen])
-    gate.noisy_sum("changes", sums[chosen], bound, changes_cost, mechanism=spec.mechanism)
+def send_changes(gate: Gate, spec: Spec, cost: Cost, exact: Integers, groups: int) -> None:
+    """Choose the limit, then release what groups shrunk to it add up to. `exact` is the `statistic` of all rows."""
+    prices, neighbours = spec.shares(cost), gate.neighbours
+    lines, chosen = [Sums.read(line) for line in exact.reshape(len(spec.limits), -1)], 0
+    if "limit" in prices:
+        wanted, many = min(spec.shrunk, groups // 2), len(lines)
+        scores = [-abs(sums.above - wanted) - spec.pull * (many - i) for i, sums in enumerate(lines)]
+        chosen = gate.select("limit", scores, score_range(spec, neighbours), prices["limit"])[0]
+    sums, bound = lines[chosen], sensitivity(spec, neighbours, spec.limits[chosen])
+    gate.noisy_sum("changes", sums.changes, bound, prices["changes"], mechanism=spec.mechanism)
+    if "lost" in prices:
+        gate.noisy_sum("lost", [sums.lost], lost_sensitivity(spec, neighbours), prices["lost"])
+    gate.noisy_sum("squares", sums.squares, squares_sensitivity(spec, neighbours), prices["squares"])
 
 
 @dataclass(frozen=True)
@@ -188,40 +216,30 @@ class _Job:
         batches = by_permutation(gather(self.table, gate, self.columns), spec.features, spec.seed)
         sums = self._sum(partial(paper_statistic, predictor=self.predictor, spec=spec), batches)
         bound = paper_sensitivity(spec, gate.neighbours)
-        gate.noisy_sum("errors", sums, bound, spec.shares(cost)[2], mechanism=spec.mechanism)
+        gate.noisy_sum("errors", sums, bound, spec.shares(cost)["errors"], mechanism=spec.mechanism)
 
     def release_changes(self, gate: Gate, cost: Cost, marginals: Marginals | None) -> None:
-        """Histograms, base, limit, changes. Groups are made and limits wanted by the *released* number of rows."""
+        """Base, limit, changes. Groups are made and limits wanted by the *released* number of rows."""
         spec, table = self.spec, self.table
-        others = self._others(gate, cost, marginals)
         kernel = partial(base_statistic, predictor=self.predictor, spec=spec)
         size = 2 if spec.count_weight else 1
         losses = table.map_sum(gate, kernel, self.columns, size=size, label=self.label, parallel=self.parallel)
-        noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), spec.shares(cost)[0])
+        noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), spec.shares(cost)["base"])
         count = max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else float(table.size or 1)
         groups = groups_for(count, spec.group)
-        found = self._row_sums(gate, others) if spec.drawn else self._group_sums(gate, groups)
-        send_changes(gate, spec, cost, found, groups)
-
-    def _others(self, gate: Gate, cost: Cost, marginals: Marginals | None) -> dict[str, Reference]:
-        """The histograms that other values are drawn from: of earlier marginals, or released here; none for groups."""
-        spec, table = self.spec, self.table
-        if marginals is not None:
-            return histograms.references(spec.features, marginals, table.domain)
-        if not spec.partitions:
-            return {}
-        counts_cost, _ = split(cost, spec.marginals_share)
-        return histograms.send_counts(table, gate, spec.partitions, counts_cost, self.label)
+        exact = self._group_sums(gate, groups) if marginals is None else self._row_sums(gate, marginals)
+        send_changes(gate, spec, cost, exact, groups)
 
     def _group_sums(self, gate: Gate, groups: int) -> Integers:
         """Rows take their values from other rows of their group."""
         spec, gathered = self.spec, gather(self.table, gate, self.columns)
-        batches = by_group(gathered, groups, spec.features, spec.draws)
+        batches = by_group(gathered, groups, spec.features, spec.draws, spec.most, self.table.uniform)
         return self._sum(partial(statistic, predictor=self.predictor, spec=spec), batches)
 
-    def _row_sums(self, gate: Gate, others: Mapping[str, Reference]) -> Integers:
+    def _row_sums(self, gate: Gate, marginals: Marginals) -> Integers:
         """Rows take their values from released histograms."""
         spec = self.spec
+        others = histograms.references(spec.features, marginals, self.table.domain)
 
         def kernel(rows: Rows) -> Integers:
             return statistic(by_feature(rows, others, spec.draws, self.table.uniform), self.predictor, spec)
@@ -247,9 +265,8 @@ def permutation_importance(
 ) -> Importance:
     """Differentially private permutation importance of `features` (all that the model uses by default).
 
-    `epsilon` (or `rho`) is the whole price. Other values come from `marginals` that were released before; or from those
-    that a part of the price buys, which the result has for later use; or, where the price is too small for that beside
-    so many rows, from other rows. Options: see `requests.PermutationImportance`.
+    `epsilon` (or `rho`) is the whole price. Other values come from other rows, or from `marginals` that were released
+    before. Options: see `requests.PermutationImportance`.
     """
     request = PermutationImportance(target=target, features=features, **options)
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)

@@ -164,7 +164,7 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     sure = [f"  (among the best {ranking.top}: {percent(p)})" for p in ranking.top_probability()]
     names = [_label(item) + note for item, note in zip(ranking.items, sure, strict=True)]
     places = np.arange(len(names))[::-1]
-    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each")
+    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} interval of each")
     ax.plot(ranking.values, places, "o", color=INK, markersize=5, label="released")
     ax.set_yticks(places, names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)

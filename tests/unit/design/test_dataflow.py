@@ -106,10 +106,8 @@ def test_what_is_released_is_what_the_diagram_says(make_table, frame, model):
     assert {name.split("-")[0] for name in found.released["parts"]} == {"level", "count"}
     assert quantiles.diagram().noised == {"levels", "count"}
     short = dpx.Model(lambda rows: rows["age"].to_numpy() / 30, output=(0, 1), features=["age", "sex"])
-    ranking = dpx.permutation_importance(table, short, "income", epsilon=1, method="marginals")
+    ranking = dpx.permutation_importance(table, short, "income", epsilon=1)
     assert set(ranking.released["parts"]) == permutation_importance.diagram().noised
-    ranking = dpx.permutation_importance(table, short, "income", epsilon=1, method="groups")
-    assert set(ranking.released["parts"]) == permutation_importance.diagram().noised - {"counts"}
 
 
 def test_what_local_explanations_release_is_what_their_diagrams_say(make_table, frame, model):

@@ -1,11 +1,11 @@
-"""Where permutation importance takes other values from, by forecast; and of what use bought marginals are."""
+"""What permutation importance chooses by forecast, and what its results say."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from dataclasses import replace
-from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,6 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.release import split
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.explainers import importance_forecast as forecasts
 from dpexplain.explainers.importance_request import PermutationImportance
@@ -30,6 +29,7 @@ DOMAIN = dpx.Domain(
     }
 )
 USES = ["age", "pay", "sex"]
+BEFORE = Path(__file__).parents[2] / "golden" / "ledger_before" / "importance.json"
 REPLACE, ADD = Neighbours(Relation.REPLACE_ONE, None), Neighbours(Relation.ADD_REMOVE, None)
 
 
@@ -62,54 +62,24 @@ def model():
 # By forecast ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbours", [REPLACE, ADD])
-@pytest.mark.parametrize("definition", [pure, zcdp])
-def test_marginals_are_bought_from_so_many_rows_on_as_the_noise_of_a_count_allows(neighbours, definition):
-    seen = set()
-    for price in (0.01, 0.1, 1, 10):
-        cost = definition(price)
-        for rows in (100, 1_000, 10_000, 100_000, 10**6):
-            spec = resolved(rows, cost, neighbours)
-            noise = forecasts.forecast(resolved(rows, cost, neighbours, method="marginals"), neighbours, cost)["counts"]
-            assert bool(spec.partitions) == spec.drawn == (rows >= forecasts.WORTH * noise.std)
-            seen.add(spec.drawn)
-    assert seen == {False, True}
-
-
-def test_so_many_categories_that_their_noise_adds_up_are_no_reason_to_buy():
-    """Else most of what is drawn would be values that nobody has, and a column that says nothing would come first."""
-    domain = dpx.Domain({**DOMAIN, "zip": dpx.Categorical([str(i) for i in range(20_000)])})
-    for uses, price, drawn in ((USES, 1, True), ([*USES, "zip"], 1, False), ([*USES, "zip"], 1_000, True)):
-        request = PermutationImportance(target="ill")
-        spec = forecasts.resolve(request, domain, PublicRange(0, 1), REPLACE, 20_000, pure(price), uses=uses)
-        assert spec.drawn == drawn
+def test_other_values_come_from_other_rows_unless_marginals_are_handed_over():
+    for rows, price, method in itertools.product((100, 10**6), (0.01, 10), ("default", "groups", "paper")):
+        assert not resolved(rows, pure(price), method=method).drawn
+    with pytest.raises(dpx.InputError, match="marginals that were released before"):
+        resolved(10**6, pure(10), method="marginals")
+    data = table()
+    known = dpx.marginals(data, USES, epsilon=1)
+    first, second = (
+        dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=known, method=method)
+        for method in ("default", "marginals")
+    )
+    assert first.released == second.released  # the same request
+    assert spent(data) == 2
 
 
 def test_a_number_of_rows_that_nobody_knows_is_taken_to_be_ten_thousand():
-    seen = set()
-    for price, method in itertools.product((0.01, 0.1, 0.3, 1, 10), ("default", "groups", "marginals")):
-        unknown = resolved(None, pure(price), ADD, method=method)
-        assert unknown == resolved(10_000, pure(price), ADD, method=method)
-        seen.add((method, unknown.drawn))
-    assert seen == {("default", False), ("default", True), ("groups", False), ("marginals", True)}
-
-
-@pytest.mark.parametrize(
-    ("price", "source"), [(9, "histograms that a part of the price bought"), (0.01, "other rows, in small groups")]
-)
-def test_a_table_whose_number_of_rows_nobody_knows(price, source):
-    found = dpx.permutation_importance(table(relation="add-remove"), model(), "ill", epsilon=price)
-    assert found.source == source
-    setting = Setting(DOMAIN, PublicRange(0, 1), ADD, 1_000, None, features=USES)
-    told = outlook(PermutationImportance(target="ill"), setting, pure(price))
-    assert (told.rug_error is None) == (found.marginals is None)
-
-
-def test_a_caller_decides():
-    assert not resolved(10**6, pure(10), method="groups").drawn
-    assert resolved(100, pure(0.01), method="marginals").drawn
-    assert resolved(10**6, pure(10)).partitions == resolved(10**6, pure(10), method="marginals").partitions
-    assert not resolved(10**6, pure(10), method="paper").drawn
+    for price in (0.01, 0.1, 0.3, 1, 10):
+        assert resolved(None, pure(price), ADD) == resolved(10_000, pure(price), ADD)
 
 
 def test_a_tiny_price_is_no_reason_to_refuse():
@@ -117,48 +87,49 @@ def test_a_tiny_price_is_no_reason_to_refuse():
 
 
 def test_all_parts_together_cost_the_price():
-    for method in ("marginals", "groups"):
-        for clip in (None, 1.0):
-            spec, cost = resolved(10**6, pure(1), method=method, clip=clip), pure(1)
-            counts, _ = split(cost, spec.marginals_share)
-            assert counts.amount + sum(part.amount for part in spec.shares(cost)) == 1
-            assert counts.amount == (Fraction(3, 10) if method == "marginals" else 0)
-    assert resolved(10**6, pure(1), marginals_share="0.5").marginals_share == Fraction(1, 2)
+    for clip, limit in itertools.product((None, 1.0, float("inf")), ("order", "interval")):
+        shares = resolved(10**6, pure(1), clip=clip, limit=limit).shares(pure(1))
+        assert sum(part.amount for part in shares.values()) == 1
+        assert ("limit" in shares, "lost" in shares) == (clip is None, clip != float("inf"))
+        assert {"base", "changes", "squares"} <= set(shares)
 
 
 def test_no_limit_is_what_a_row_or_a_group_can_reach_at_most():
-    spec, K = resolved(10**6, pure(1), method="marginals", clip=float("inf")), 2**18
-    assert spec.limits == (3 * K,)
-    grouped = resolved(10**6, pure(1), method="groups", clip=float("inf"), repeats=1)
-    assert grouped.limits == (2 * 2 * 3 * K,)
+    K = 2**18
+    grouped = resolved(10**6, pure(1), clip=float("inf"), repeats=1)
+    assert (grouped.most, grouped.limits, grouped.top) == (2, (2 * 3 * K,), 2 * 3 * K)
+    odd = resolved(10**6 + 1, pure(1), clip=float("inf"), repeats=1)
+    assert odd.most == 3
+    dealt = resolved(10**6, pure(1), ADD, clip=float("inf"), repeats=1)
+    assert (dealt.group, dealt.most) == (3, 6)
 
 
 def test_more_draws_where_they_are_worth_their_predictions():
-    assert resolved(100, pure(0.1), method="marginals").draws < resolved(10**6, pure(1), method="marginals").draws
+    assert resolved(100, pure(0.1)).draws < resolved(10**6, pure(1)).draws
     assert resolved(10**6, pure(1), repeats=2).draws == 2
 
 
-def test_the_outlook_tells_the_noise_of_the_histograms():
-    setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE, 10**6, 10**6, features=USES)
-    told = {m: outlook(PermutationImportance(target="ill", method=m), setting, pure(1)) for m in ("default", "groups")}
-    spec = resolved(10**6, pure(1))
-    assert told["default"].rug_error == forecasts.forecast(spec, REPLACE, pure(1))["counts"].halfwidth(0.95)
-    assert told["groups"].rug_error is None
-    with_known = replace(setting, marginals=dpx.marginals(table(), USES, epsilon=1))
-    known = outlook(PermutationImportance(target="ill"), with_known, pure(1))
-    assert known.rug_error is None
-    assert known.error < told["default"].error
+def test_narrow_intervals_have_a_larger_limit_and_a_larger_share_for_what_it_cuts_off():
+    order, interval = (resolved(20_000, zcdp(0.5), limit=limit) for limit in ("order", "interval"))
+    assert interval.shrunk < order.shrunk
+    assert interval.shares(pure(1))["lost"].amount > order.shares(pure(1))["lost"].amount
+    assert order.to_json() != interval.to_json()  # another request
+
+
+def test_the_outlook_allows_for_the_noise_of_histograms():
+    setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE, 4_000, 4_000, features=USES)
+    grouped = outlook(PermutationImportance(target="ill"), setting, pure(1))
+    before = replace(setting, marginals=dpx.marginals(table(), USES, epsilon=1))
+    known = outlook(PermutationImportance(target="ill"), before, pure(1))
+    assert 0 < grouped.error < known.error <= 1
+    assert grouped.rug_error is known.rug_error is None
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"method": "rows"}, "unknown method 'rows'"),
-        ({"marginals_share": 0}, "marginals_share lies between 0 and 1"),
-        ({"marginals_share": 1}, "marginals_share lies between 0 and 1"),
-        ({"marginals_share": True}, "marginals_share lies between 0 and 1"),
-        ({"marginals_share": "1/0"}, "marginals_share lies between 0 and 1"),
-        ({"marginals_share": "much"}, "marginals_share lies between 0 and 1"),
+        ({"limit": "much"}, "unknown limit"),
     ],
 )
 def test_bad_input(options, message):
@@ -175,23 +146,7 @@ def test_marginals_are_refused_where_they_have_no_use(method):
     assert spent(data) == 1
 
 
-# What was bought ------------------------------------------------------------------------------------------------------
-
-
-def test_bought_marginals_are_used_again():
-    data = table()
-    found = dpx.permutation_importance(data, model(), "ill", epsilon=5)
-    assert set(found.released["parts"]) == {"counts", "base", "limit", "changes"}
-    assert found.items[0] == "age"
-    known = found.marginals
-    assert known.features == USES
-    person = {"age": 40, "pay": 0.5, "sex": "f", "ill": 0}
-    dpx.influence(data, model(), "individual", row=person, marginals=known)
-    assert spent(data) == 5
-    again = dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=known)
-    assert again.marginals is None
-    assert again.receipt.request["builds_on"][0]["payload"] == found.receipt.entry.payload_hash
-    assert spent(data) == 6
+# What is said ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_same_call_is_the_same_request():
@@ -199,16 +154,6 @@ def test_the_same_call_is_the_same_request():
     first, second = (dpx.permutation_importance(data, model(), "ill", epsilon=5) for _ in range(2))
     assert first.released == second.released
     assert spent(data) == 5
-
-
-def test_a_saved_result_has_its_marginals():
-    data = table()
-    found = dpx.permutation_importance(data, model(), "ill", epsilon=5)
-    read = dpx.from_json(found.to_json())
-    assert read == found
-    np.testing.assert_array_equal(read.marginals.values, found.marginals.values)
-    dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=read.marginals)
-    assert dpx.permutation_importance(data, model(), "ill", epsilon=1, method="groups").marginals is None
 
 
 def test_a_release_without_marginals_is_not_taken_for_some():
@@ -221,9 +166,8 @@ def test_a_release_without_marginals_is_not_taken_for_some():
 
 def test_a_model_that_uses_nothing():
     nothing = dpx.Model(lambda rows: np.full(len(rows), 0.5), output=(0, 1), features=[], name="m", version="1")
-    for method in ("default", "groups", "marginals"):
-        with pytest.raises(dpx.InputError, match="uses no column"):
-            dpx.permutation_importance(table(), nothing, "ill", epsilon=1, method=method)
+    with pytest.raises(dpx.InputError, match="uses no column"):
+        dpx.permutation_importance(table(), nothing, "ill", epsilon=1)
 
 
 @pytest.mark.parametrize("high", [1.7e308, 5e-324])
@@ -233,46 +177,52 @@ def test_the_widest_and_the_narrowest_column(high):
         frame().assign(pay=0.0), domain=domain, budget=dpx.Budget(100), relation="replace-one",
         ledger="sqlite:///:memory:", name="t",
     )  # fmt: skip
-    found = dpx.permutation_importance(data, model(), "ill", epsilon=5, method="marginals")
+    found = dpx.permutation_importance(data, model(), "ill", epsilon=5)
     assert dpx.from_json(found.to_json()) == found
 
 
-def test_where_other_values_came_from_and_what_the_intervals_leave_out_is_said():
+def test_where_other_values_came_from_and_what_the_intervals_contain_is_said():
     data = table()
-    bought = dpx.permutation_importance(data, model(), "ill", epsilon=5)
+    known = dpx.marginals(data, USES, epsilon=1)
+
+    def asked(**options):
+        return dpx.permutation_importance(data, model(), "ill", epsilon=5, **options)
+
     sources = [
-        (bought, "histograms that a part of the price bought"),
-        (dpx.permutation_importance(data, model(), "ill", epsilon=0.01), "other rows, in small groups"),
-        (dpx.permutation_importance(data, model(), "ill", epsilon=5, method="groups"), "other rows, in small groups"),
-        (dpx.permutation_importance(data, model(), "ill", epsilon=5, marginals=bought.marginals),
-         "histograms that were released before"),
-        (dpx.permutation_importance(data, model(), "ill", epsilon=5, method="paper"), "one permutation of each column"),
-    ]  # fmt: skip
+        (asked(), "other rows, in small groups"),
+        (asked(clip=float("inf")), "other rows, in small groups"),
+        (asked(marginals=known), "histograms that were released before"),
+        (asked(method="paper"), "one permutation of each column"),
+    ]
     for found, source in sources:
         assert found.source == source
         assert found.caveat.startswith(f"Replacements came from {source}.")
-        assert "not the chance" in found.caveat
-        assert ("noise of those histograms" in found.caveat) == ("histograms" in source)
         assert f"came from {source}" in " ".join(str(found).split())
+        limited = found.limit is not None and found.spec["top"] * found._step > found.limit
+        assert ("Large changes are limited" in found.caveat) == limited
+        assert ("can have cut off" in found.caveat) == limited
+        assert ("leave out that values inside a cell are blurred" in found.caveat) == ("histograms" in source)
+        assert ("about that permutation" in found.caveat) == ("permutation" in source)
+    assert "without a limit: they contain noise and chance in the values" in sources[1][0].caveat
+
+
+def test_a_result_of_an_earlier_version_says_what_its_intervals_leave_out():
+    old = dpx.from_json(BEFORE)
+    assert "leave out what the limit cut off, and chance" in old.caveat
+    assert "above the next" in " ".join(str(old).split())
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda spec: spec["partitions"].pop(),
-        lambda spec: spec["partitions"].reverse(),
-        lambda spec: spec.update(marginals="0" * 64),
+        lambda parts: parts.pop("lost"),
+        lambda parts: parts.pop("changes"),
+        lambda parts: parts["squares"]["values"].pop(),
+        lambda parts: parts["lost"]["values"].append(1),
     ],
 )
-def test_cells_that_do_not_fit_the_counts_are_refused(change):
+def test_parts_that_do_not_fit_are_refused(change):
     document = json.loads(dpx.permutation_importance(table(), model(), "ill", epsilon=5).to_json())
-    change(document["receipt"]["request"]["spec"])
+    change(document["released"]["parts"])
     with pytest.raises(dpx.InputError, match="damaged"):
         dpx.from_json(json.dumps(document))
-
-
-def test_what_is_public_is_said():
-    bought = dpx.permutation_importance(table(), model(), "ill", epsilon=5)
-    assert "the cells" in bought.receipt.guarantee
-    grouped = dpx.permutation_importance(table(), model(), "ill", epsilon=5, method="groups")
-    assert "the cells" not in grouped.receipt.guarantee
