@@ -155,6 +155,12 @@ def plan(
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
+    if type(request) not in OUTLOOKS:
+        raise InputError(
+            f"a plan is about a request; got an object of type {type(request).__name__}.",
+            hint='dpx.plan(dpx.requests.PartialDependence(feature="age"), ...)',
+            spent="",
+        )
     if marginals is not None and not isinstance(marginals, Marginals):
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:

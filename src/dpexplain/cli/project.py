@@ -44,7 +44,9 @@ KEYS: Mapping[str, frozenset[str]] = {
         {"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint", "separate_from"}
     ),
     "budget": frozenset({"epsilon", "delta", "ledger"}),
-    "model": frozenset({"path", "import", "output", "label", "features", "name", "version", "target"}),
+    "model": frozenset(
+        {"path", "import", "output", "label", "features", "name", "version", "target", "thread_safe", "block"}
+    ),
     "clustering": frozenset({"path", "import", "labels", "features", "name", "version"}),
 }
 EXAMPLES = {
@@ -144,8 +146,11 @@ class Project:
         return domain
 
     def budget(self) -> Budget:
-        epsilon = self.need("budget", "epsilon", (int, float))
-        return Budget(epsilon, self.get("budget", "delta", (int, float)))
+        epsilon, delta = self.need("budget", "epsilon", (int, float)), self.get("budget", "delta", (int, float))
+        try:
+            return Budget(epsilon, delta)
+        except InputError as error:
+            raise InputError(f"{self.path.name}: [budget] {error.message}", hint="write epsilon = 2.0") from None
 
     def ledger(self) -> str:
         """The URL of the ledger: from the environment, or from the file and then relative to it."""
@@ -228,6 +233,8 @@ class Project:
             "output": self.output,
             "label": self.label,
             "features": self.get("model", "features", list),
+            "thread_safe": self.get("model", "thread_safe", bool),
+            "block": self.get("model", "block", int),
             "name": self.need("model", "name", str),
             "version": self.need("model", "version", str),
         }

@@ -44,6 +44,7 @@ from dpexplain.explainers.marginals import builds_on, known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.sketch import LocalSketch, layout_from
@@ -363,6 +364,7 @@ def explain(
     return LocalSketch(receipt_for(table.budget, table.neighbours, released), released.payload)
 
 
+@of_wrapped
 def local_sketch(
     table: PrivateTable, model: Model, *, epsilon: Any = None, rho: Any = None, **options: Any
 ) -> LocalSketch:

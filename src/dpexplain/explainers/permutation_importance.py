@@ -53,6 +53,7 @@ from dpexplain.explainers.importance_statistic import (
 )
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
@@ -234,6 +235,7 @@ class _Job:
         )
 
 
+@of_wrapped
 def permutation_importance(
     table: PrivateTable,
     model: Model,

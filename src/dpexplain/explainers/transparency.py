@@ -51,6 +51,7 @@ from dpexplain.explainers.persons import (
 from dpexplain.games import Asker, Outcome
 from dpexplain.grids import CELLS, Partition, cells_of
 from dpexplain.models import Model
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import Receipt, receipt_for
 from dpexplain.results.transparency import TransparencyReport, TransparencyReports
@@ -341,6 +342,7 @@ def _released(
     return receipt_for(table.budget, table.neighbours, released), released.payload
 
 
+@of_wrapped
 def transparency_report(
     table: PrivateTable,
     model: Model,
