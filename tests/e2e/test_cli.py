@@ -68,6 +68,35 @@ class TestWholeWay:
         assert run(["verify", "results/sex.json", "--ledger", "sqlite:///budget.db"]) == 0
         assert "sex.json is genuine" in capsys.readouterr().out
 
+    def test_no_file_of_another_release_is_replaced(self, project, capsys):
+        out = project / "explanations"
+        out.mkdir()
+        (out / "sex.png").write_text("a picture of somebody else")
+        first = answer(capsys, "pdp", "--feature", "age", "--epsilon", "0.5")
+        kept = {path: path.read_bytes() for path in out.iterdir()}
+        second = answer(capsys, "pdp", "--feature", "age", "--feature", "sex", "--epsilon", "0.25")
+        assert {path: path.read_bytes() for path in kept} == kept
+        assert [Path(r["json"]).name for r in second["results"]] == ["age-2.json", "sex-2.json"]
+        assert (Path(first["page"]).name, Path(second["page"]).name) == ("index.html", "index-2.html")
+        assert (
+            answer(capsys, "verify", second["results"][0]["json"])["entry"]
+            != answer(capsys, "verify", first["results"][0]["json"])["entry"]
+        )
+        files = sorted(out.iterdir())
+        for asked, told in ((["--feature", "age", "--epsilon", "0.5"], first),):
+            (out / "age.png").unlink()
+            again = answer(capsys, "pdp", *asked)  # the same release goes to its own files
+            assert [r["json"] for r in again["results"]] == [r["json"] for r in told["results"]]
+            assert again["page"] == told["page"]
+        assert sorted(out.iterdir()) == files
+
+    def test_all_leaves_the_target_out(self, project, capsys):
+        edit(project / "dpexplain.toml", 'name = "score"', 'name = "score"\ntarget = "sex"')
+        for command in ("pdp", "ale"):
+            asked = answer(capsys, command, "--all", "--epsilon", "0.5")
+            assert [result["feature"] for result in asked["results"]] == ["age"]
+        assert refusal(capsys, 2, "pdp", "--all", "--feature", "age", "--epsilon", "0.5")["message"]
+
     def test_accumulated_effects(self, project, capsys):
         request = ["ale", "--all", "--epsilon", "0.5", "--out", "results"]
         assert run(request) == 0
@@ -291,7 +320,7 @@ class TestPlan:
             (["--feature", "agee", "--epsilon", "1"], "unknown feature 'agee'"),
             (["--feature", "age", "--epsilon", "1", "--n", "0"], "n must be"),
             (["--feature", "age", "--epsilon", "x"], "--epsilon must be a number"),
-            (["--feature", "age", "--max-error", "0"], "max_error must be"),
+            (["--feature", "age", "--max-error", "0"], "--max-error must be"),
             (["--feature", "age", "--epsilon", "1", "--delta", "2"], "delta must be below 1"),
             (["--feature", "age", "--epsilon", "1", "--output", "0"], "--output takes two numbers"),
             (["--feature", "age", "--epsilon", "1", "--output", "1,0"], "reversed"),
@@ -627,7 +656,7 @@ class TestSecondBudgets:
         edit(project / "dpexplain.toml", 'name = "people"', 'name = "people 2"')
         error = refusal(capsys, 2, *self.COMMAND)
         assert 'the files of account "people"' in error["message"]
-        assert 'separate_from=["people"] (in a project file under [table])' in error["hint"]
+        assert 'separate_from = ["people"] in [table]' in error["hint"]
         edit(project / "dpexplain.toml", 'name = "people 2"', 'name = "people 2"\nseparate_from = ["people"]')
         answer(capsys, *self.COMMAND)
         assert [a["account"] for a in answer(capsys, "budget", "--ledger", "budget.db")["accounts"]] == [
@@ -646,6 +675,7 @@ class TestSecondBudgets:
         shown = capsys.readouterr()
         assert json.loads(shown.out)["spent_now"]
         assert shown.err.startswith('Warning: the new account "others" has the same columns as "people"')
+        assert 'separate_from = ["people"] in [table].' in shown.err
         assert len(shown.err.splitlines()) == 1
 
     def test_other_warnings_are_shown_as_ever(self, monkeypatch):

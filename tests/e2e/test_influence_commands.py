@@ -87,7 +87,7 @@ def test_chance_above_the_noise_is_refused_and_told_how_to_go_on(project, capsys
     error = refusal(capsys, 2, *asked)
     assert "would outweigh the noise: it takes" in error["message"]
     assert error["spent"] == "Nothing was spent."
-    number = re.match(r"most_predictions=([\d_]+) takes them", error["hint"])[1]
+    number = re.match(r"--most-predictions ([\d_]+) takes them", error["hint"])[1]
     assert f"{int(number):,} predictions" in error["message"]
     assert open_ledger(f"sqlite:///{project / 'budget.db'}").statement("people").spent.amount == 0
     told = answer(capsys, *asked, "--most-predictions", number)
@@ -101,7 +101,7 @@ def test_a_report_for_a_person(project, capsys):
     told = answer(capsys, "transparency", *ROW, "--epsilon", "1")
     assert told["spent_now"] is True
     assert "the record of the person" in told["guarantee"]
-    page = Path("explanations/transparency.html").read_text()
+    page = Path("explanations/transparency-report.html").read_text()
     assert "<html" in page
     assert answer(capsys, "transparency", *ROW, "--epsilon", "1")["spent_now"] is False
     assert answer(capsys, "verify", told["results"][0]["json"])
@@ -113,11 +113,14 @@ def test_later_persons_are_free(project, capsys):
     told = answer(capsys, "transparency", "--rows", "people.csv", "--epsilon", "1")
     assert told["spent_now"] is False
     assert len(told["results"]) == 2
+    pages = sorted(Path("explanations").glob("transparency-report*.html"))
+    assert len(pages) == 3  # one for each person, the first one's still there
+    assert sum("<b>Female</b>" in page.read_text() for page in pages) == 1
 
 
 def test_the_words_say_what_is_not_protected(project, capsys):
     assert run(["transparency", *ROW, "--epsilon", "1"]) == 0
-    assert "transparency.html" in capsys.readouterr().out
+    assert "one page for each person: transparency-report.html" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ def test_the_words_say_what_is_not_protected(project, capsys):
         (["influence", "--epsilon", "1", "--quantity", "group", "--group", "sex"], "takes NAME=VALUE"),
         (["influence", "--epsilon", "1", "--feature", "height"], "unknown feature"),
         (["influence", "--epsilon", "1", "--samples", "-3"], "samples"),
-        (["influence", "--epsilon", "1", "--most-predictions", "0"], "most_predictions"),
+        (["influence", "--epsilon", "1", "--most-predictions", "0"], "--most-predictions must"),
         (["influence", "--epsilon", "1", "--quantity", "actual", *ROW, "--most-predictions", "9"], "about tables"),
         (["influence", "--epsilon", "1", "--quantity", "individual"], "one person"),
         (["influence", "--epsilon", "1", *ROW], "has no row"),

@@ -82,7 +82,7 @@ def option_names() -> dict[str, set[str]]:
     return {name: {o[2:].replace("-", "_") for p in command.params for o in p.opts} for name, command in commands}
 
 
-def in_words(text: str, command: str) -> str:
+def in_words(text: str, command: str = "") -> str:
     """What an error says, in the language of this command."""
     names = option_names()
     known = set().union(*names.values()) - {"anchor"}  # the option of `budget` is not the argument of local models
@@ -101,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
 def _warn(others: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Our own warning in one line, without a place in our code."""
     if issubclass(category, BudgetWarning):
-        print(f"Warning: {message}", file=sys.stderr)
+        print(f"Warning: {in_words(str(message))}", file=sys.stderr)
     else:
         others(message, category, *where)
 

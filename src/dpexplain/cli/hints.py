@@ -34,6 +34,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"dpx\.marginals(\([^)]*\))?", "`dpexplain marginals`"),
     (r"dpx\.transparency_report", "`dpexplain transparency --rows FILE`"),
     (r"dpx\.Categorical", "categorical"),
+    (r" \(in a project file under \[table\]\)", ""),
     (r"missing=(\.\.\.|\S+?)(?=[.,;]?(\s|$))", r"missing: \1 in the domain file"),
     (r", for example pandas\.read_csv\([^)]*\)", ""),
     (r": frame\[.*", " in the file"),
