@@ -106,6 +106,7 @@ class Forecast:
     rows: int
     neighbours: Neighbours
     options: tuple[Option, ...]
+    needs_delta: bool = False  # a pure account cannot pay for it
 
     @property
     def best(self) -> Option:
@@ -122,6 +123,7 @@ class Forecast:
             "rows": self.rows,
             "neighbours": self.neighbours.to_json(),
             "options": [asdict(option) for option in self.options],
+            "needs_delta": self.needs_delta,
         }
 
     def __str__(self) -> str:
@@ -177,7 +179,7 @@ def plan(
             return _option(request, setting, budget, budget.cost(epsilon=price))
 
         options.append(at(epsilon) if max_error is None else _cheapest(at, float(exact(max_error, "max_error"))))
-    return Forecast(request.label, int(n), neighbours, tuple(options))
+    return Forecast(request.label, int(n), neighbours, tuple(options), type(request) in NEEDS_DELTA)
 
 
 def _option(request: Request, setting: Setting, budget: Budget, cost: Cost) -> Option:

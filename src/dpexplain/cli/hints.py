@@ -32,6 +32,8 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(dpx\.)?Model\((\.\.\., )?features=(\[[^]]*\])\)", r"features = \3 in [model]"),
     (r"(dpx\.)?Model\((\.\.\., )?([^)]*)\)", r"\3"),
     (r"dpx\.marginals(\([^)]*\))?", "`dpexplain marginals`"),
+    (r"dpx\.plan\b(?!\()", "`dpexplain plan`"),
+    (r"by another name, ", "by another name in [table], with "),
     (r"dpx\.transparency_report", "`dpexplain transparency --rows FILE`"),
     (r"dpx\.Categorical", "categorical"),
     (r" \(in a project file under \[table\]\)", ""),

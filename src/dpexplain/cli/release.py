@@ -20,6 +20,7 @@ from dpexplain.core.domain import Domain
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
+from dpexplain.explainers.outlook import OPEN_WITH_DELTA
 from dpexplain.ledger import Statement
 from dpexplain.models import Model
 from dpexplain.planning import Forecast
@@ -79,6 +80,8 @@ def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> Rele
     before = table.ledger.statement(table.name)
     forecasts = _forecasts(task, table, model, cost, n)
     call.reporter.show(words.forecast_view(forecasts))
+    if budget.delta is None and not found.wants and not before.rows:
+        call.reporter.show("This opens a pure account, for ever: `sketch` and `local` cannot be paid from it.")
     if table.size is None and n is None:
         call.reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
     call.reporter.show(f"Price: {budget.describe(cost)}.", left("Left before", before, call.analyst), "")
@@ -243,7 +246,7 @@ def _forecast(
     if not own:
         raise InputError(
             "a pure account cannot pay for this: it needs Gaussian noise.",
-            hint="open an account with a delta: [budget] delta = 1e-6",
+            hint=OPEN_WITH_DELTA,
         )
     return replace(both, options=own)
 

@@ -41,7 +41,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.marginals import builds_on, known_marginals
-from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
+from dpexplain.explainers.outlook import LEVEL, OPEN_WITH_DELTA, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
@@ -223,7 +223,7 @@ def require_delta(cost: Cost) -> None:
     if cost.definition is Definition.PURE:
         raise InputError(
             "a local sketch needs Gaussian noise, which a pure account cannot pay for.",
-            hint="open the account with a delta: dpx.Budget(1, 1e-6)",
+            hint=OPEN_WITH_DELTA,
         )
 
 

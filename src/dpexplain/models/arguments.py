@@ -11,7 +11,8 @@ from dpexplain.data import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.models.model import Model
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 WRAP = {
     "table": (
         PrivateTable,

@@ -74,6 +74,7 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
         f"Forecast: {escape(first.label)}; protects {escape(first.neighbours.describe())}.",
         table,
         "± is half the width of the 95 % noise interval before smoothing, in the units of the result.",
+        *(["A pure account cannot pay for this: its noise is Gaussian, which needs a delta."] * first.needs_delta),
     )
 
 

@@ -24,8 +24,8 @@ PYTHON_ONLY = {
 NO_COMMAND = (
     "dpx.plan(", "dpx.Domain(", "dpx.Numeric(", "be a dpx.", "needs a dpx.Model", "model=dpx.Model(", "interval(",
     ".marginals of another", "marginals_share", "selection_share", "candidates=", "labels are", "lambda",
-    "PrivateTable(", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(", "repeats",
-    "None for an open",
+    "PrivateTable(lambda", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(",
+    "repeats", "None for an open",
 )  # fmt: skip
 FILE_KEYS = set().union(*KEYS.values()) | {"max_rows", "reviewed_by", "dpexplain_domain", "n_jobs"}
 PYTHON = re.compile(r"dpx\.|\b[A-Za-z_]\w*\((?!s\))|(?<![\w.-])[a-z_]+=|\b(None|True|False|to_\w+)\b|lambda")
