@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from dpexplain.render.attributions import FAINT, LOWERS, RAISES
-from dpexplain.render.plots import LEVEL, NOTE, _label, _note, new_axes
+from dpexplain.render.plots import LEVEL, NOTE, _label, _note, new_axes, plain
 from dpexplain.results.influence import Influence
 
 BARS = 25  # of a picture; the files have all of them
@@ -34,7 +34,7 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
                 [low[i], high[i]], [line, line], "|-", color=ink, linewidth=width, markersize=5, markeredgewidth=width
             )
     ax.axvline(0, color="#9a9a9a", linewidth=0.8)
-    names = [_label(influence.items[i], 36) for i in reversed(shown)]
+    names = [_label(influence.items[i]) for i in reversed(shown)]
     ax.set_yticks(np.arange(len(names)), names, fontsize=8)
     ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
@@ -45,7 +45,7 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
     ax.grid(axis="x", alpha=0.25)
     ax.set_axisbelow(True)
     _legend(ax, signed, all(influence.sure[i] for i in shown))
-    ax.set_title(_label(influence.title, 84), fontsize=10, loc="left")
+    ax.set_title(plain(influence.title), fontsize=10, loc="left")
     left_out = len(influence.items) - len(shown)
     before = f"{left_out} smaller influences are not shown. " if left_out else ""
     _note(ax, influence, f"{before}{influence.caveat} " if influence.caveat else before, width=96)

@@ -234,6 +234,6 @@ def _fares_words(report: TransparencyReport, a: Association) -> str:
 def plot_person(influence: PersonInfluence, ax: Axes | None = None) -> Axes:
     """The bars of influences, with the person's own values beside the names of features."""
     ax = plot_influence(influence, ax)
-    names = [_label(influence.names[i], 36) for i in reversed(influence.order[:BARS])]
+    names = [_label(influence.names[i]) for i in reversed(influence.order[:BARS])]
     ax.set_yticks(ax.get_yticks(), names, fontsize=8)
     return ax
