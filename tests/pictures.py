@@ -64,9 +64,7 @@ def every_result() -> dict[str, Result]:
     found["rough curve"] = dpx.partial_dependence(table, model, PLAN, smooth=False, rug=False, **price)
     found["accumulated"] = dpx.accumulated_effects(table, model, AGE, **price)
     found["accumulated names"] = dpx.accumulated_effects(table, model, KIND, **price)
-    found["generic"] = dpx.generic_plot(
-        table, "pdp", AGE, output=(0, 1), model=model, grid=4, parts=10, **price
-    )
+    found["generic"] = dpx.generic_plot(table, "pdp", AGE, output=(0, 1), model=model, grid=4, parts=10, **price)
     found["marginals"] = known = dpx.marginals(table, **price)
     found["quantiles"] = dpx.quantiles(table, AGE, [0.1, 0.5, 0.9], **price)
     found["importance"] = dpx.permutation_importance(table, model, TARGET, marginals=known, **price)

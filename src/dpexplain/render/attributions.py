@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from dpexplain.render.picture import name_lines
 from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
 from dpexplain.results.attribution import Attribution, Push
 
@@ -47,7 +48,7 @@ def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
     ax.plot([ends[0], ends[-1]], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
     for place, value in ((len(pushes) + 1, ends[0]), (0, ends[-1])):
         ax.annotate(_short(value), (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
-    names = ["base", *(_label(push.name) for push in pushes), "this record"]
+    names = ["base", *(name_lines(plain(push.name)) for push in pushes), "this record"]
     ax.set_yticks(np.arange(len(names))[::-1], names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.use_sticky_edges = False  # room for the numbers beside bars that end at the edge

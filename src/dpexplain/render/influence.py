@@ -13,7 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from dpexplain.render.attributions import FAINT, LOWERS, RAISES
-from dpexplain.render.plots import LEVEL, NOTE, _label, _note, new_axes, plain
+from dpexplain.render.picture import name_lines
+from dpexplain.render.plots import LEVEL, NOTE, _note, new_axes, plain
 from dpexplain.results.influence import Influence
 
 BARS = 25  # of a picture; the files have all of them
@@ -34,7 +35,7 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
                 [low[i], high[i]], [line, line], "|-", color=ink, linewidth=width, markersize=5, markeredgewidth=width
             )
     ax.axvline(0, color="#9a9a9a", linewidth=0.8)
-    names = [_label(influence.items[i]) for i in reversed(shown)]
+    names = [name_lines(plain(influence.items[i])) for i in reversed(shown)]
     ax.set_yticks(np.arange(len(names)), names, fontsize=8)
     ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
 NAME = 30  # letters of a name along the y axis before it gets a second line
+LONGEST = 110  # letters of a name
 ACROSS = 60  # letters of all names along the x axis before they are turned
 LEAST = (2.6, 1.3)  # inches of a plot, between its names and its note
 LARGEST = 14.0  # inches of a figure that grew
 PAD = 10.0  # pixels
-ROUNDS = 6
+ROUNDS = 8
 
 
 class Picture(Figure):
@@ -45,16 +47,26 @@ class Picture(Figure):
             self._wrap(_title(ax), right - left - 2 * PAD)  # its middle counts in the layout
         for note in self._notes():
             note.set_in_layout(False)  # a wide one would push the plot aside
-        self.draw_without_rendering()
         for _ in range(ROUNDS):
+            if not self._laid_out():
+                continue
             changed = [self._fit_axes(ax) for ax in self.axes if ax.get_subplotspec() is not None]
             for ax in self.axes:  # those of colour bars too
                 self._wrap(ax.yaxis.label, 1.1 * ax.get_window_extent().height, upright=True)
             for note in self._notes():
                 note.set_in_layout(True)
-            self.draw_without_rendering()
-            if not any([*changed, self._grow(plots)]):
+            if self._laid_out() and not any([*changed, self._grow(plots)]):
                 break
+
+    def _laid_out(self) -> bool:
+        """Lay out once; a figure without room for its plots gets larger instead."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.draw_without_rendering()
+        if not any("collapsed" in str(warning.message) for warning in said):
+            return True
+        self.set_size_inches(*np.minimum(1.25 * self.get_size_inches(), 2 * LARGEST))
+        return False
 
     def _notes(self) -> list[Annotation]:
         """The texts under plots."""
@@ -125,7 +137,6 @@ class Picture(Figure):
         if np.allclose(larger, size, atol=0.01):
             return False
         self.set_size_inches(*larger)
-        self.draw_without_rendering()
         return True
 
 
@@ -150,10 +161,15 @@ def _title(ax: Axes) -> Text:
     return title
 
 
+def name_lines(name: str) -> str:
+    """A name along the y axis: in several lines where it is long, cut where it is much too long."""
+    return _filled(name if len(name) <= LONGEST else name[: LONGEST - 1].rstrip("\\") + "…", NAME)
+
+
 def _shorten_names(ax: Axes) -> None:
     """Long names along the y axis get a second line; those along the x axis are turned, and longer ones cut."""
     names = [label.get_text() for label in ax.get_yticklabels()]
-    if any(len(name) > NAME for name in names):
+    if any(len(line) > NAME for name in names for line in name.splitlines()):
         ax.set_yticks(ax.get_yticks(), [_filled(name, NAME) for name in names])
     names = [label.get_text() for label in ax.get_xticklabels()]
     if sum(map(len, names)) > ACROSS and ax.get_xticklabels()[0].get_rotation() == 0:

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpexplain.grids import Partition
-from dpexplain.render.picture import Picture, new_picture
+from dpexplain.render.picture import LONGEST, Picture, name_lines, new_picture
 from dpexplain.results import (
     Attribution,
     ClusterCentres,
@@ -66,7 +66,7 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
 
 def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     """Categories top to bottom, a dot and its interval each; the share of rows behind the name."""
-    names = [_label(str(point)) for point in curve.axes[0].points]
+    names = [plain(str(point)) for point in curve.axes[0].points]
     if curve.rug:
         names = [f"{name}  ({share})" for name, share in zip(names, _shares(curve.rug[0]), strict=True)]
     places = np.arange(len(names))[::-1]
@@ -74,7 +74,7 @@ def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     ax.plot(curve.values, places, "o", color=INK, markersize=5, label="smoothed" if curve.smoothed else "released")
     if curve.smoothed:
         ax.plot(curve.raw, places, ".", color=INK, markersize=3, alpha=0.5, label="released values")
-    ax.set_yticks(places, names, fontsize=8)
+    ax.set_yticks(places, list(map(name_lines, names)), fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.set_ylabel(_label(curve.axes[0].feature) + ("  (share of rows ± noise of its count)" if curve.rug else ""))
     ax.set_xlabel(curve.quantity)
@@ -99,7 +99,7 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
     for axis, set_ticks in ((first, ax.set_xticks), (second, ax.set_yticks)):
         step = max(1, round(len(axis.points) / 6)) if axis.ordered else 1
         places = np.arange(0, len(axis.points), step)
-        names = [f"{axis.points[i]:.3g}" if axis.ordered else _label(str(axis.points[i])) for i in places]
+        names = [f"{axis.points[i]:.3g}" if axis.ordered else name_lines(plain(str(axis.points[i]))) for i in places]
         set_ticks(places, names, fontsize=8)
     ax.set_xlabel(_label(first.feature))
     ax.set_ylabel(_label(second.feature))
@@ -122,7 +122,7 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
             ax.text(place, line - 0.04, plain(value), fontsize=6.5, color=NOTE, va="top", ha=side)
         most = int(np.argmax(rug.shares))
         ax.text(1.01, line + 0.3, f"highest bar:\n{_shares(rug)[most]}", fontsize=6.5, color=NOTE, va="center")
-    names = [_label(f) for f in reversed(marginals.features)]
+    names = [name_lines(plain(feature)) for feature in reversed(marginals.features)]
     ax.set_yticks(np.arange(len(names)) + 0.3, names, fontsize=8)
     ax.set_xticks([])
     ax.spines[["top", "right", "bottom"]].set_visible(False)
@@ -173,7 +173,7 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     low, high = ranking.interval(LEVEL)
     sure = [f"  (above the next: {p:.0%})" for p in ranking.order_probability] + [""]
-    names = [_label(item) + note for item, note in zip(ranking.items, sure, strict=True)]
+    names = [name_lines(plain(item)) + note for item, note in zip(ranking.items, sure, strict=True)]
     places = np.arange(len(names))[::-1]
     ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each")
     ax.plot(ranking.values, places, "o", color=INK, markersize=5, label="released")
@@ -258,7 +258,7 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _label(text: str, most: int = 110) -> str:
+def _label(text: str, most: int = LONGEST) -> str:
     """A name of a feature or a category, cut where it would leave no room for the plot; `Picture` gives it lines."""
     return plain(text if len(text) <= most else text[: most - 3] + "...")
 
