@@ -108,6 +108,7 @@ class Forecast:
     rows: int
     neighbours: Neighbours
     options: tuple[Option, ...]
+    needs_delta: bool = False  # a pure account cannot pay for it
 
     @property
     def best(self) -> Option:
@@ -124,6 +125,7 @@ class Forecast:
             "rows": self.rows,
             "neighbours": self.neighbours.to_json(),
             "options": [asdict(option) for option in self.options],
+            "needs_delta": self.needs_delta,
         }
 
     def __str__(self) -> str:
@@ -157,6 +159,12 @@ def plan(
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
+    if type(request) not in OUTLOOKS:
+        raise InputError(
+            f"a plan is about a request; got an object of type {type(request).__name__}.",
+            hint='dpx.plan(dpx.requests.PartialDependence(feature="age"), ...)',
+            spent="",
+        )
     if marginals is not None and not isinstance(marginals, Marginals):
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
@@ -173,7 +181,7 @@ def plan(
             return _option(request, setting, budget, budget.cost(epsilon=price))
 
         options.append(at(epsilon) if max_error is None else _cheapest(at, float(exact(max_error, "max_error"))))
-    return Forecast(request.label, int(n), neighbours, tuple(options))
+    return Forecast(request.label, int(n), neighbours, tuple(options), type(request) in NEEDS_DELTA)
 
 
 def _option(request: Request, setting: Setting, budget: Budget, cost: Cost) -> Option:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -88,6 +89,35 @@ class TestWholeWay:
         assert verified["entry"]["account"] == "people"
         assert run(["verify", "results/sex.json", "--ledger", "sqlite:///budget.db"]) == 0
         assert "sex.json is genuine" in capsys.readouterr().out
+
+    def test_no_file_of_another_release_is_replaced(self, project, capsys):
+        out = project / "explanations"
+        out.mkdir()
+        (out / "sex.png").write_text("a picture of somebody else")
+        first = answer(capsys, "pdp", "--feature", "age", "--epsilon", "0.5")
+        kept = {path: path.read_bytes() for path in out.iterdir()}
+        second = answer(capsys, "pdp", "--feature", "age", "--feature", "sex", "--epsilon", "0.25")
+        assert {path: path.read_bytes() for path in kept} == kept
+        assert [Path(r["json"]).name for r in second["results"]] == ["age-2.json", "sex-2.json"]
+        assert (Path(first["page"]).name, Path(second["page"]).name) == ("index.html", "index-2.html")
+        assert (
+            answer(capsys, "verify", second["results"][0]["json"])["entry"]
+            != answer(capsys, "verify", first["results"][0]["json"])["entry"]
+        )
+        files = sorted(out.iterdir())
+        for asked, told in ((["--feature", "age", "--epsilon", "0.5"], first),):
+            (out / "age.png").unlink()
+            again = answer(capsys, "pdp", *asked)  # the same release goes to its own files
+            assert [r["json"] for r in again["results"]] == [r["json"] for r in told["results"]]
+            assert again["page"] == told["page"]
+        assert sorted(out.iterdir()) == files
+
+    def test_all_leaves_the_target_out(self, project, capsys):
+        edit(project / "dpexplain.toml", 'name = "score"', 'name = "score"\ntarget = "sex"')
+        for command in ("pdp", "ale"):
+            asked = answer(capsys, command, "--all", "--epsilon", "0.5")
+            assert [result["feature"] for result in asked["results"]] == ["age"]
+        assert refusal(capsys, 2, "pdp", "--all", "--feature", "age", "--epsilon", "0.5")["message"]
 
     def test_accumulated_effects(self, project, capsys):
         request = ["ale", "--all", "--epsilon", "0.5", "--out", "results"]
@@ -242,7 +272,14 @@ class TestInit:
         for name in ("domain.yaml", "dpexplain.toml"):
             (project / name).unlink()
         found = answer(capsys, "init", "people.parquet")
-        assert found == {"domain": "domain.yaml", "project": "dpexplain.toml", "project_drafted": True, "peeked": False}
+        assert found == {
+            "domain": "domain.yaml",
+            "project": "dpexplain.toml",
+            "project_drafted": True,
+            "peeked": False,
+            "project_names_domain": True,
+            "account": None,
+        }
         error = refusal(capsys, 2, "plan", "--feature", "age", "--epsilon", "1")
         assert "'age' still has ???" in error["message"]
         (project / "domain.yaml").write_text(DOMAIN)
@@ -260,6 +297,77 @@ class TestInit:
         assert run(["init", "people.parquet", "--peek", "--out", "peeked.yaml"]) == 0
         assert "reveal the data" in capsys.readouterr().out
         assert "values: [Female, Male]" in (project / "peeked.yaml").read_text()
+
+    def test_the_project_file_names_the_domain_file_or_init_says_that_it_does_not(self, project, capsys):
+        assert run(["init", "people.parquet", "--peek", "--out", "peeked.yaml"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert 'names domain.yaml: write domain = "peeked.yaml" in its [table]' in said
+        (project / "dpexplain.toml").unlink()
+        told = answer(capsys, "init", "people.parquet", "--peek", "--out", "other.yaml")
+        assert told["project_names_domain"] is True
+        assert 'domain = "other.yaml"' in (project / "dpexplain.toml").read_text()
+        told = answer(capsys, "init", "people.parquet", "--out", "other.yaml", "--force")
+        assert (told["project_drafted"], told["project_names_domain"]) == (False, True)
+
+    def test_a_csv_file(self, project, capsys):
+        pd.read_parquet("people.parquet").to_csv("people.csv", index=False)
+        assert run(["init", "people.csv", "--out", "csv.yaml"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "Only the header line was read; a CSV file has no types." in said
+        edit(project / "csv.yaml", "age: {type: ???}", "age: {low: 20, high: 29, integer: true}")
+        edit(project / "csv.yaml", "sex: {type: ???}", "sex: {values: [Female, Male]}")
+        edit(project / "csv.yaml", "reviewed_by: null", "reviewed_by: Ada")
+        edit(project / "dpexplain.toml", "domain.yaml", "csv.yaml")
+        assert answer(capsys, "plan", "--feature", "age", "--epsilon", "1")["forecasts"]
+
+    @pytest.mark.parametrize(
+        ("wants", "delta"), [("pdp", None), ("importance,local", "1e-6"), ("clusters", "1e-6"), (" pdp , ale ", None)]
+    )
+    def test_the_account_that_suits_what_is_wanted(self, project, capsys, wants, delta):
+        (project / "dpexplain.toml").unlink()
+        told = answer(capsys, "init", "people.parquet", "--out", "new.yaml", "--wants", wants)["account"]
+        assert told["delta"] == delta
+        written = tomllib.loads((project / "dpexplain.toml").read_text())["budget"]
+        assert written["wants"] == told["wants"] == [name.strip() for name in wants.split(",")]
+        assert written.get("delta") == (None if delta is None else float(delta))
+        assert run(["init", "people.parquet", "--out", "new.yaml", "--force", "--wants", wants]) == 0
+        said = capsys.readouterr().out
+        assert "a pure account" in said if delta is None else "a zCDP account (delta = 1e-6)" in said
+        assert "see to its [budget] yourself" in said
+
+    def test_a_terminal_is_asked(self, project, capsys, monkeypatch):
+        (project / "dpexplain.toml").unlink()
+        for stream in (sys.stdin, sys.stdout):
+            monkeypatch.setattr(stream, "isatty", lambda: True)
+        monkeypatch.setattr("typer.prompt", lambda question, **_: "sketch" if "sketch, local" in question else "")
+        assert run(["init", "people.parquet", "--out", "new.yaml"]) == 0
+        assert "delta = 1e-6" in (project / "dpexplain.toml").read_text()
+
+    def test_an_unknown_wish(self, project, capsys):
+        error = refusal(capsys, 2, "init", "people.parquet", "--out", "new.yaml", "--wants", "pdp,magic")
+        assert "'magic'" in error["message"]
+        assert "sketch, local" in error["hint"]
+        assert not (project / "new.yaml").exists()
+
+    def test_an_account_that_cannot_pay_for_what_is_wanted_is_not_opened(self, project, capsys):
+        edit(project / "dpexplain.toml", "epsilon = 2.0", 'epsilon = 2.0\nwants = ["pdp", "sketch"]')
+        error = refusal(capsys, 2, "pdp", "--feature", "age", "--epsilon", "0.5")
+        assert "[budget] wants sketch, which a pure account cannot pay for" in error["message"]
+        assert "delta = 1e-6 in [budget]" in error["hint"]
+        assert not (project / "budget.db").exists()
+        edit(project / "dpexplain.toml", "epsilon = 2.0", "epsilon = 2.0\ndelta = 1e-6")
+        assert answer(capsys, "pdp", "--feature", "age", "--epsilon", "0.5")["spent_now"]
+
+    def test_a_new_pure_account_is_announced_and_a_sketch_is_told_what_it_needs(self, project, capsys):
+        assert run(["pdp", "--feature", "age", "--epsilon", "0.5"]) == 0
+        assert "This opens a pure account, for ever" in capsys.readouterr().out
+        assert run(["pdp", "--feature", "sex", "--epsilon", "0.5"]) == 0
+        assert "This opens" not in capsys.readouterr().out
+        hint = refusal(capsys, 2, "sketch", "--epsilon", "0.5")["hint"]
+        assert "by another name in [table], with delta = 1e-6 in [budget]" in hint
+        assert "`dpexplain plan` compares both kinds" in hint
+        assert run(["plan", "--explainer", "sketch", "--epsilon", "0.5"]) == 0
+        assert "A pure account cannot pay for this" in capsys.readouterr().out
 
     def test_nothing_is_overwritten_unasked(self, project, capsys):
         before = (project / "dpexplain.toml").read_text()
@@ -310,7 +418,7 @@ class TestPlan:
             (["--feature", "agee", "--epsilon", "1"], "unknown feature 'agee'"),
             (["--feature", "age", "--epsilon", "1", "--n", "0"], "n must be"),
             (["--feature", "age", "--epsilon", "x"], "--epsilon must be a number"),
-            (["--feature", "age", "--max-error", "0"], "max_error must be"),
+            (["--feature", "age", "--max-error", "0"], "--max-error must be"),
             (["--feature", "age", "--epsilon", "1", "--delta", "2"], "delta must be below 1"),
             (["--feature", "age", "--epsilon", "1", "--output", "0"], "--output takes two numbers"),
             (["--feature", "age", "--epsilon", "1", "--output", "1,0"], "reversed"),
@@ -646,7 +754,7 @@ class TestSecondBudgets:
         edit(project / "dpexplain.toml", 'name = "people"', 'name = "people 2"')
         error = refusal(capsys, 2, *self.COMMAND)
         assert 'the files of account "people"' in error["message"]
-        assert 'separate_from=["people"] (in a project file under [table])' in error["hint"]
+        assert 'separate_from = ["people"] in [table]' in error["hint"]
         edit(project / "dpexplain.toml", 'name = "people 2"', 'name = "people 2"\nseparate_from = ["people"]')
         answer(capsys, *self.COMMAND)
         assert [a["account"] for a in answer(capsys, "budget", "--ledger", "budget.db")["accounts"]] == [
@@ -665,6 +773,7 @@ class TestSecondBudgets:
         shown = capsys.readouterr()
         assert json.loads(shown.out)["spent_now"]
         assert shown.err.startswith('Warning: the new account "others" has the same columns as "people"')
+        assert 'separate_from = ["people"] in [table].' in shown.err
         assert len(shown.err.splitlines()) == 1
 
     def test_other_warnings_are_shown_as_ever(self, monkeypatch):

@@ -64,6 +64,7 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     assert outside == []
     assert not re.search(r"<(script|link|img|iframe)\b", page)
     assert re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*\"", page) == []
+    assert re.findall(r"<svg (?!role=\"img\" aria-label=\"[^\"]{12,}\")", page) == []  # every picture in words
     assert "What is not" in page
     assert "no person id" in page
     several = [demo.COLUMNS, demo.EFFECTS, RANKINGS, demo.PEOPLE, GROUPS, CAUSES]

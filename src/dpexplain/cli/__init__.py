@@ -10,7 +10,7 @@ app.py        the list of all commands, exit codes        options.py   options t
 release.py    what all that release do: forecast, release, write, tell
 project.py    dpexplain.toml: table, domain, budget, model, clustering
 typed.py      records and groups as people type them      report.py    what is printed, errors included
-reference.py  docs/commands.md
+hints.py      errors in the command line's words          reference.py docs/commands.md
 """
 
 from __future__ import annotations
@@ -23,5 +23,7 @@ __all__ = ["main"]
 def main() -> None:
     """The entry point."""
     from dpexplain.cli.app import run
+    from dpexplain.engine import progress
 
+    progress(True)  # a bar on a terminal, lines in a pipe
     sys.exit(run(sys.argv[1:]))

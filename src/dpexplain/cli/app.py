@@ -8,12 +8,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 import typer
 
 from dpexplain.cli import audit, books, clusters, effects, influence, local, marginals, plan, rankings, start
+from dpexplain.cli.hints import spoken
 from dpexplain.cli.options import option, spread
 from dpexplain.cli.report import show_error
 from dpexplain.errors import BudgetWarning, DpexplainError, InputError, InternalError
@@ -74,6 +75,20 @@ for _command, _help in COMMANDS.items():
     app.command(short_help=_help)(spread(_command))
 
 
+@cache
+def option_names() -> dict[str, set[str]]:
+    """The options of each command, as Python spells them."""
+    commands = typer.main.get_group(app).commands.items()
+    return {name: {o[2:].replace("-", "_") for p in command.params for o in p.opts} for name, command in commands}
+
+
+def in_words(text: str, command: str = "") -> str:
+    """What an error says, in the language of this command."""
+    names = option_names()
+    known = set().union(*names.values()) - {"anchor"}  # the option of `budget` is not the argument of local models
+    return spoken(text, known, names.get(command, set()))
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. No error leaves as a traceback, which could show rows."""
     arguments = list(arguments) or ["--help"]
@@ -86,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
 def _warn(others: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
     """Our own warning in one line, without a place in our code."""
     if issubclass(category, BudgetWarning):
-        print(f"Warning: {message}", file=sys.stderr)
+        print(f"Warning: {in_words(str(message))}", file=sys.stderr)
     else:
         others(message, category, *where)
 
@@ -98,6 +113,7 @@ def _run(arguments: list[str], as_json: bool) -> int:
             print(f"Interrupted. {RESERVED}", file=sys.stderr)
         return code if isinstance(code, int) else 0
     except DpexplainError as error:
+        error.message, error.hint = (in_words(text, arguments[0]) for text in (error.message, error.hint))
         return show_error(error, as_json=as_json)
     except UsageError as error:
         name = getattr(getattr(error, "ctx", None), "info_name", None)

@@ -69,7 +69,7 @@ def clusters(
     after = table.ledger.statement(table.name)
     show_results(call, results)
     paid = (f"{text(result.receipt.label)}: {_paid(result)}." for result in results)
-    call.reporter.show(*paid, left("Left", after, call.analyst), where(call, "result"))
+    call.reporter.show(*paid, left("Left", after, call.analyst), where(files, "result"))
     call.reporter.finish(
         {
             "account": table.name,
@@ -77,8 +77,8 @@ def clusters(
             "left": after.left.to_json(),
             "guarantee": results[0].receipt.guarantee,
             "spent_now": not all(result.receipt.replayed for result in results),
-            "results": listed(results, files),
-            "page": str(call.out / "index.html"),
+            "results": listed(results, files.results),
+            "page": str(files.page),
         }
     )
 

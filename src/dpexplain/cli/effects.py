@@ -20,6 +20,7 @@ from dpexplain.cli.options import (
     once,
     option,
 )
+from dpexplain.cli.project import Project
 from dpexplain.cli.release import Task, release
 from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
@@ -56,7 +57,8 @@ def pdp(
     options = {"grid": grid, "method": method, "mechanism": mechanism, "smooth": not no_smooth, "rug": not no_rug}
 
     def ask(domain: Domain, model: Model) -> Task:
-        request = dependence_request(domain, _named(feature, everything, domain, model), pair, options)
+        names = _named(feature, everything, domain, model, call)
+        request = dependence_request(domain, names, pair, options)
         lead = "how the model's mean prediction changes when one column is set to a value for everybody"
         return Task(request, partial_dependence.explain, "Partial dependence", lead)
 
@@ -94,7 +96,7 @@ def ale(
     }
 
     def ask(domain: Domain, model: Model) -> Task:
-        names = _named(feature, everything, domain, model)
+        names = _named(feature, everything, domain, model, call)
         if not names:
             raise InputError("name what to explain.", hint="--feature age, or --all")
         for name in names:
@@ -124,8 +126,11 @@ def dependence_request(
     return request
 
 
-def _named(features: Sequence[str] | None, everything: bool, domain: Domain, model: Model) -> list[str]:
-    """The features asked for, each once; all that the model uses with --all."""
+def _named(features: Sequence[str] | None, everything: bool, domain: Domain, model: Model, call: Call) -> list[str]:
+    """The features asked for, each once; with --all, all that the model uses, without what it predicts."""
     if everything and features:
         raise InputError("give --feature or --all, not both.")
-    return list(model.features(domain)) if everything else once(features)
+    if not everything:
+        return once(features)
+    target = Project.load(call.project).target
+    return [name for name in model.features(domain) if name != target]

@@ -170,8 +170,12 @@ def transparency(
         return Task(request, explain, "Transparency report", lead)
 
     found = free(call, ask) if known is not None and not price.given else release(call, price, ask, n=n)
-    pages = TransparencyReports([r for r in found if isinstance(r, TransparencyReport)]).to_html(call.out)
+    pages = [path.with_suffix(".html") for path in found.files.results]  # each beside its .json, which is its own
+    for report, page in zip(found.results, pages, strict=True):
+        assert isinstance(report, TransparencyReport)
+        report.to_html(page)
     names = ", ".join(page.name for page in pages[:3]) + (f" and {len(pages) - 3} more" if len(pages) > 3 else "")
     call.reporter.show(f"To hand over, one page for each person: {text(names)} in {text(call.out)}.")
     if len(pages) > 1:
-        call.reporter.show("index.html shows all of them: it is for whoever may see them all.")
+        shown = text(found.files.page.name)
+        call.reporter.show(f"{shown} shows all of them: it is for whoever may see them all.")

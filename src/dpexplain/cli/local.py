@@ -40,10 +40,8 @@ def sketch(
         lead = "what the model does in each region of the table, from which any record can be explained, free"
         return Task(request, local_sketch.explain, "Local sketch", lead)
 
-    release(call, price, ask, n=n)
-    call.reporter.show(
-        f"Explain records from it, free: dpexplain local --sketch {text(call.out)}/local-sketch.json --row ..."
-    )
+    written = release(call, price, ask, n=n).files.results[0]
+    call.reporter.show(f"Explain records from it, free: dpexplain local --sketch {text(written)} --row ...")
 
 
 def local(

@@ -41,7 +41,7 @@ DEFAULT_OUT = Path("explanations")
 # What is asked
 Features = Annotated[list[str] | None, option("--feature", "NAME", "A column to explain. May be repeated.")]
 Pairs = Annotated[list[str] | None, option("--pair", "NAME,NAME", "Two columns for a surface. May be repeated.")]
-All = Annotated[bool, option("--all", None, "Every column that the model uses, for one price.")]
+All = Annotated[bool, option("--all", None, "Every column that the model uses but its target, for one price.")]
 Target = Annotated[
     str | None, option("--target", "NAME", "The declared column that the model predicts. Default: the project's.")
 ]

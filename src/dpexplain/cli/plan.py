@@ -31,6 +31,7 @@ from dpexplain.data.domain_file import load_domain
 from dpexplain.errors import InputError
 from dpexplain.explainers.accumulated_effects import AccumulatedEffects
 from dpexplain.explainers.interaction_ranking import InteractionRanking
+from dpexplain.explainers.local_sketch import LocalSketchRequest
 from dpexplain.explainers.permutation_importance import PermutationImportance
 from dpexplain.planning import plan as forecast_of
 from dpexplain.render import text as words
@@ -38,7 +39,7 @@ from dpexplain.render import text as words
 
 def plan(
     *,
-    explainer: Annotated[str, option("--explainer", "NAME", "pdp, ale, importance or interactions.")] = "pdp",
+    explainer: Annotated[str, option("--explainer", "NAME", "pdp, ale, importance, interactions or sketch.")] = "pdp",
     feature: Features = None,
     pair: Pairs = None,
     epsilon: Epsilon = None,
@@ -73,6 +74,8 @@ def plan(
         dpexplain plan --feature age --max-error 0.01
 
         dpexplain plan --explainer importance --target income --epsilon 0.5
+
+        dpexplain plan --explainer sketch --epsilon 1
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of --epsilon and --max-error.", hint="plan --feature age --epsilon 0.5")
@@ -121,7 +124,9 @@ def _request(explainer: str, named: list[str], target: str | None, method: str, 
         return PermutationImportance(target=aim, features=named or None, method=method, mechanism=mechanism)
     if explainer == "interactions":
         return InteractionRanking(features=named or None, mechanism=mechanism)
-    raise InputError(f"unknown explainer {explainer!r}.", hint="use pdp, ale, importance or interactions")
+    if explainer == "sketch":
+        return LocalSketchRequest(features=named or None)
+    raise InputError(f"unknown explainer {explainer!r}.", hint="use pdp, ale, importance, interactions or sketch")
 
 
 def _known(project: Project | None) -> Project:

@@ -4,7 +4,8 @@
 path = "patients.parquet"                epsilon = 2.0
 domain = "domain.yaml"                   delta = 1e-6
 name = "patients"                        ledger = "sqlite:///budget.db"
-version = "2026-11"                      [model]
+version = "2026-11"                      wants = ["pdp", "local"]
+                                         [model]
 relation = "replace-one"                 path = "model.joblib"
 unit = {column = "id", max_rows = 4}     output = [0.0, 1.0]
 row_id = "id"                            label = ">50K"
@@ -28,6 +29,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dpexplain.cli.accounts import check_account, wanted
 from dpexplain.clusters import Clustering
 from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Domain
@@ -43,8 +45,10 @@ KEYS: Mapping[str, frozenset[str]] = {
     "table": frozenset(
         {"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint", "separate_from"}
     ),
-    "budget": frozenset({"epsilon", "delta", "ledger"}),
-    "model": frozenset({"path", "import", "output", "label", "features", "name", "version", "target"}),
+    "budget": frozenset({"epsilon", "delta", "ledger", "wants"}),
+    "model": frozenset(
+        {"path", "import", "output", "label", "features", "name", "version", "target", "thread_safe", "block"}
+    ),
     "clustering": frozenset({"path", "import", "labels", "features", "name", "version"}),
 }
 EXAMPLES = {
@@ -144,8 +148,20 @@ class Project:
         return domain
 
     def budget(self) -> Budget:
-        epsilon = self.need("budget", "epsilon", (int, float))
-        return Budget(epsilon, self.get("budget", "delta", (int, float)))
+        epsilon, delta = self.need("budget", "epsilon", (int, float)), self.get("budget", "delta", (int, float))
+        check_account(self.wants, delta)
+        try:
+            return Budget(epsilon, delta)
+        except InputError as error:
+            raise InputError(f"{self.path.name}: [budget] {error.message}", hint="write epsilon = 2.0") from None
+
+    @property
+    def wants(self) -> list[str]:
+        """The explanations that the account has to pay for, where the project says so."""
+        names = self.get("budget", "wants", list, [])
+        if not all(isinstance(name, str) for name in names):
+            raise InputError(f"{self.path.name}: [budget] wants is a list of names.", hint='wants = ["pdp", "local"]')
+        return wanted(",".join(names))
 
     def ledger(self) -> str:
         """The URL of the ledger: from the environment, or from the file and then relative to it."""
@@ -228,6 +244,8 @@ class Project:
             "output": self.output,
             "label": self.label,
             "features": self.get("model", "features", list),
+            "thread_safe": self.get("model", "thread_safe", bool),
+            "block": self.get("model", "block", int),
             "name": self.need("model", "name", str),
             "version": self.need("model", "version", str),
         }

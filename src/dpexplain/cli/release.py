@@ -20,6 +20,7 @@ from dpexplain.core.domain import Domain
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
+from dpexplain.explainers.outlook import OPEN_WITH_DELTA
 from dpexplain.ledger import Statement
 from dpexplain.models import Model
 from dpexplain.planning import Forecast
@@ -55,7 +56,21 @@ class Task:
 Ask = Callable[[Domain, Model], Task]
 
 
-def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> list[Result]:
+@dataclass(frozen=True)
+class Files:
+    """What was written: a page, and a .json for each result with a .png beside it."""
+
+    page: Path
+    results: list[Path]
+
+
+@dataclass(frozen=True)
+class Released:
+    results: list[Result]
+    files: Files
+
+
+def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> Released:
     """Check, forecast, release; then files and words."""
     found = Project.load(call.project)
     domain, budget = found.domain(), found.budget()
@@ -70,6 +85,8 @@ def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> list
     before = table.ledger.statement(table.name)
     forecasts = _forecasts(task, table, model, cost, n)
     call.reporter.show(words.forecast_view(forecasts))
+    if budget.delta is None and not found.wants and not before.rows:
+        call.reporter.show("This opens a pure account, for ever: `sketch` and `local` cannot be paid from it.")
     if table.size is None and n is None:
         call.reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
     call.reporter.show(f"Price: {budget.describe(cost)}.", left("Left before", before, call.analyst), "")
@@ -82,7 +99,7 @@ def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> list
     call.reporter.show(
         "Already released: answered from the ledger, free." if receipt.replayed else f"Spent: {budget.describe(cost)}.",
         left("Left", after, call.analyst),
-        where(call, "plot"),
+        where(files, "plot"),
     )
     call.reporter.finish(
         {
@@ -96,15 +113,15 @@ def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> list
             "guarantee": receipt.guarantee,
             "results": [
                 {"feature": result.feature if isinstance(result, Curve) else None, **facts}
-                for result, facts in zip(results, listed(results, files), strict=True)
+                for result, facts in zip(results, listed(results, files.results), strict=True)
             ],
-            "page": str(call.out / "index.html"),
+            "page": str(files.page),
         }
     )
-    return results
+    return Released(results, files)
 
 
-def free(call: Call, ask: Ask) -> list[Result]:
+def free(call: Call, ask: Ask) -> Released:
     """The same from values that were paid for before: no price, no forecast."""
     found = Project.load(call.project)
     domain, model = found.domain(), found.model()
@@ -114,18 +131,18 @@ def free(call: Call, ask: Ask) -> list[Result]:
     results = task.results(table, model, None)
     files = publish(results, call.out, task, table.name, "nothing")
     show_results(call, results)
-    call.reporter.show("Free: computed from released values alone.", f"Files: {text(call.out)}/index.html.")
+    call.reporter.show("Free: computed from released values alone.", f"Files: {text(files.page)}.")
     call.reporter.finish(
         {
             "account": table.name,
             "guarantee": results[0].receipt.guarantee,
             "entry": results[0].receipt.entry.sequence,
             "spent_now": False,
-            "results": listed(results, files),
-            "page": str(call.out / "index.html"),
+            "results": listed(results, files.results),
+            "page": str(files.page),
         }
     )
-    return results
+    return Released(results, files)
 
 
 # Files and words ------------------------------------------------------------------------------------------------------
@@ -141,10 +158,10 @@ def prepare_folder(out: Path) -> None:
         raise InputError(f"{out} cannot be written to: {error.strerror}.", hint="--out names another folder") from None
 
 
-def publish(results: Sequence[Result], out: Path, task: Task, account: str, price: str) -> list[Path]:
+def publish(results: Sequence[Result], out: Path, task: Task, account: str, price: str) -> Files:
     """Files for each result and one page. What goes wrong here goes wrong after the release, and says so."""
     try:
-        from dpexplain.render.files import write_results
+        from dpexplain.render.files import write_page, write_results
         from dpexplain.render.html import Section, page
 
         files = write_results(results, out)
@@ -154,8 +171,7 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
             f"the protected units; the shaded band says how much. {results[0].receipt.guarantee} "
             f"Cleaning of the table: {in_brief(results[0].receipt.cleaning())}"
         )
-        (out / "index.html").write_text(page(f"{task.title}, {account}", lead, sections), encoding="utf-8")
-        return files
+        return Files(write_page(page(f"{task.title}, {account}", lead, sections), results, out), files)
     except Exception as error:  # of results, which hold released values only
         reason = error.strerror if isinstance(error, OSError) else type(error).__name__
         raise InputError(
@@ -172,12 +188,9 @@ def show_results(call: Call, results: Sequence[Result]) -> None:
         call.reporter.show(f"Cleaning of the table: {text(in_brief(cleaning))}", "")
 
 
-def where(call: Call, each: str) -> str:
+def where(files: Files, each: str) -> str:
     """The files that were written, in words."""
-    return (
-        f"Files: {text(call.out)}/index.html, and for each {each} a .png and a .json with its receipt "
-        "(`dpexplain verify`)."
-    )
+    return f"Files: {text(files.page)}, and for each {each} a .png and a .json with its receipt (`dpexplain verify`)."
 
 
 def listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, Any]]:
@@ -244,7 +257,7 @@ def _forecast(
     if not own:
         raise InputError(
             "a pure account cannot pay for this: it needs Gaussian noise.",
-            hint="open an account with a delta: [budget] delta = 1e-6",
+            hint=OPEN_WITH_DELTA,
         )
     return replace(both, options=own)
 

@@ -41,7 +41,7 @@ def text(value: Any) -> str:
 
 
 def show_error(error: DpexplainError, *, as_json: bool) -> int:
-    """One line, a hint, what was spent; the exit code."""
+    """One line, a hint, what was spent; the exit code. `cli.app` has put it into the command line's words."""
     if as_json:
         print(json.dumps({"error": error.to_dict()}, indent=1))
     else:

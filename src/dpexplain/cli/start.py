@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+import tomllib
 from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dpexplain.cli.accounts import WANTS, Advice, recommend, wanted
 from dpexplain.cli.options import Json, option
 from dpexplain.cli.report import Reporter, text
 from dpexplain.data.domain_file import draft_domain
@@ -30,7 +33,7 @@ relation = "???"            # "replace-one": the number of rows is public; "add-
 
 [budget]
 epsilon = "???"             # the most that may ever be spent on these people, e.g. 2.0; compare with `dpexplain plan`
-# delta = 1e-6              # with it the account counts zCDP, better for many releases; without it pure epsilon
+{account}
 ledger = "sqlite:///budget.db"   # keep it and back it up; or postgresql://user@host/database
 
 [model]
@@ -42,6 +45,19 @@ output = "???"              # the public range of its predictions, e.g. [0.0, 1.
 name = "model"
 version = "1"               # change it whenever the model changes
 """
+
+# what the project file says about delta: when nothing was said, and when something was
+UNDECIDED = """\
+# delta = 1e-6              # with it the account counts zCDP, without it pure epsilon; the choice is made once.
+#                           # `sketch` and `local` need it; many releases have less error with it
+# wants = ["pdp", "local"]  # what the account has to pay for: one that cannot is refused before it is opened"""
+PURE = """\
+# no delta: pure epsilon.   # {why}
+wants = {wants}"""
+ZCDP = """\
+delta = {delta}                # zCDP, far below 1 / number of rows. {why}
+wants = {wants}"""
+QUESTION = "Which explanations do you want? {names} (commas between them; Enter if you do not know yet)"
 
 
 def demo(
@@ -71,30 +87,60 @@ def init(
         bool, option("--peek", None, "Also suggest bounds and categories from the rows. This reveals them.")
     ] = False,
     out: Annotated[Path, option("--out", "FILE", "The domain file to write.")] = Path("domain.yaml"),
+    wants: Annotated[
+        str | None, option("--wants", "NAME,NAME", "Explanations that you want, for the choice of the account.")
+    ] = None,
     force: Annotated[bool, option("--force", None, "Replace a domain file that is there.")] = False,
     json: Json = False,
 ) -> None:
     """Draft domain.yaml (and dpexplain.toml beside it) for a table.
 
-    Reads column names and types only. What has to be declared from public knowledge is written ???, and nothing runs
-    before a person has replaced it and signed the file. With --peek, suggestions from the data are filled in and
-    marked; they reveal the data until a person replaces them.
+    Reads column names and types only; of a CSV file, which has no types, the header line. What has to be declared from
+    public knowledge is written ???, and nothing runs before a person has replaced it and signed the file. With --peek,
+    types, bounds and categories are suggested from the data and marked; they reveal the data until a person replaces
+    them.
+
+    An account is either pure or has a delta, for ever, and a pure one cannot pay for `sketch` and `local`. --wants
+    names the explanations that you want (on a terminal, init asks), and the account that suits them is written into the
+    project file.
+
+        dpexplain init patients.parquet --wants importance,local
     """
     reporter = Reporter(as_json=json)
     if out.exists() and not force:
         raise InputError(f"{out} exists already.", hint="--force replaces it, and with it what was reviewed")
     draft = draft_domain(table, peek=peek)
     project = out.parent / "dpexplain.toml"
+    if wants is None and not json and sys.stdin.isatty() and sys.stdout.isatty():
+        wants = typer.prompt(QUESTION.format(names=", ".join(WANTS)), default="", show_default=False)
+    names = wanted(wants or "")
+    advice = recommend(names) if names else None
     _write(out, draft)
     drafted = not project.exists()
     if drafted:
         paths = {"table": os.path.relpath(table, project.parent), "domain": out.name, "name": table.stem or "table"}
-        _write(project, PROJECT.format(**{key: dumps(value, ensure_ascii=False) for key, value in paths.items()}))
+        spelled = {key: dumps(value, ensure_ascii=False) for key, value in paths.items()}
+        _write(project, PROJECT.format(**spelled, account=_account(names, advice)))
     reporter.show(f"Drafted {text(out)}" + (f" and {text(project)}." if drafted else "."))
+    other = None if drafted else _other_domain(project, out)
+    if other is not None:
+        reporter.show(
+            f"{text(project)} was there before and names {text(other)}: write domain = {text(dumps(out.name))} in its "
+            "\\[table] to use the new draft."
+        )
+    if advice is not None:
+        reporter.show(f"For {', '.join(names)}: {advice.account}, because {advice.why}.")
+        if not drafted:
+            reporter.show(f"{text(project)} was there before: see to its \\[budget] yourself.")
     if peek:
         reporter.show(
             "The suggestions in it reveal the data: do not show the file around before you have replaced them "
             "by what is publicly known."
+        )
+    elif table.suffix.lower() == ".csv":
+        reporter.show(
+            "Only the header line was read; a CSV file has no types. Write low and high for numbers, values for "
+            "categories; the type follows from them. Or --peek suggests all of it from the rows."
         )
     else:
         reporter.show("Only column names and types were read; no row was looked at.")
@@ -105,7 +151,25 @@ def init(
         "  3. `dpexplain plan --feature NAME --epsilon 0.5` tells the error before anything is spent.",
         "  4. `dpexplain pdp --feature NAME --epsilon 0.5` releases the first explanation.",
     )
-    reporter.finish({"domain": str(out), "project": str(project), "project_drafted": drafted, "peeked": peek})
+    facts = {"domain": str(out), "project": str(project), "project_drafted": drafted, "peeked": peek}
+    account = None if advice is None else {"wants": names, "delta": advice.delta, "why": advice.why}
+    reporter.finish({**facts, "project_names_domain": other is None, "account": account})
+
+
+def _account(names: list[str], advice: Advice | None) -> str:
+    """The lines of the project file about the kind of account."""
+    if advice is None:
+        return UNDECIDED
+    return (PURE if advice.delta is None else ZCDP).format(delta=advice.delta, why=advice.why, wants=dumps(names))
+
+
+def _other_domain(project: Path, out: Path) -> str | None:
+    """The domain file that a project names, if it is not this one; "no domain file" if it cannot be read."""
+    try:
+        named = tomllib.loads(project.read_text(encoding="utf-8"))["table"]["domain"]
+        return None if (project.parent / named).absolute() == out.absolute() else str(named)
+    except (OSError, ValueError, LookupError, TypeError):
+        return "no domain file"
 
 
 def _write(path: Path, content: str) -> None:

@@ -53,6 +53,7 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results.base import receipt_for
 from dpexplain.results.clusters import (
     MOST_LISTED,
@@ -471,6 +472,7 @@ def released_here(clustering: Clustering, table: PrivateTable) -> bool:
     )
 
 
+@of_wrapped
 def explain_clusters(
     table: PrivateTable,
     clustering: Any,

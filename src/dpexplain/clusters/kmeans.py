@@ -42,6 +42,7 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results.base import receipt_for
 from dpexplain.results.centres import HALF, MOST_CLUSTERS, MOST_ROUNDS, OWN, ClusterCentres, Lloyd, nearest, places_of
 from dpexplain.surrogate import Space
@@ -315,6 +316,7 @@ def explain(
     return ClusterCentres(receipt, released.payload, names)
 
 
+@of_wrapped
 def dp_kmeans(
     table: PrivateTable,
     k: int,

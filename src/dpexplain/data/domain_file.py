@@ -29,6 +29,7 @@ import yaml
 from dpexplain.core.domain import Categorical, Column, Domain, column_from_json
 from dpexplain.data.encode import RawColumn
 from dpexplain.data.sources import open_source
+from dpexplain.data.spelling import says_missing
 from dpexplain.errors import DomainError
 
 FORMAT = 1
@@ -220,6 +221,9 @@ def _column(column: str, entry: Any, where: str) -> Column:
     place = f"{where}: column {column!r}"
     if entry is UNKNOWN or not isinstance(entry, dict):
         raise DomainError(f"{place} is not declared.", hint="write behind it {type: numeric, low: ..., high: ...}")
+    if entry.get("type", UNKNOWN) is UNKNOWN:  # it follows from what else is declared
+        known = {"values": "categorical", "low": "numeric", "high": "numeric"}
+        entry = {**entry, "type": next((known[key] for key in entry if key in known), entry.get("type"))}
     for key, value in entry.items():
         if value is UNKNOWN or (isinstance(value, list) and any(v is UNKNOWN for v in value)):
             others = [str(k) for k, v in entry.items() if v is UNKNOWN]
@@ -301,6 +305,9 @@ def _guess(kind: pa.DataType | None) -> Draft:
     return None, f"stored as {kind}; turn it into a number or a text to use it"
 
 
+_CODE = re.compile(r"\s*0\d+\s*")  # a number of a place or a thing, whose leading zeros count
+
+
 def _numeric(low: Any, high: Any, integer: bool, missing: Any) -> dict[str, Any]:
     return {"type": "numeric", "low": low, "high": high, "integer": integer, "missing": missing}
 
@@ -312,6 +319,7 @@ class _Seen:
         self.low, self.high = math.inf, -math.inf
         self.whole, self.numbers, self.truths = True, True, True
         self.distinct: set[Any] = set()
+        self.words: set[str] = set()  # that say that a value is missing
         self.other = False
 
     def add_numbers(self, values: np.ndarray[Any, np.dtype[np.float64]]) -> None:
@@ -330,9 +338,12 @@ class _Seen:
             if not isinstance(value, str | int | float):
                 self.other = True
                 continue
+            if isinstance(value, str) and says_missing(value):
+                self.words.add(value)
+                continue
             self.truths = self.truths and isinstance(value, bool)
             if not isinstance(value, bool) and self.numbers:
-                number = _float(value)
+                number = None if isinstance(value, str) and _CODE.fullmatch(value) else _float(value)
                 self.numbers = number is not None
                 self.add_numbers(np.array([] if number is None else [number]))
             self.numbers = self.numbers and not isinstance(value, bool)
@@ -372,8 +383,9 @@ def _suggest(seen: _Seen) -> Draft:
         return {"type": "categorical", "values": [False, True], "missing": None}, ""
     if len(seen.distinct) > MOST_CATEGORIES:
         return None, _IDENTIFIER
+    word = min(seen.words, default=None)
     values = sorted(seen.distinct, key=lambda value: (isinstance(value, str), str(value)))
-    return {"type": "categorical", "values": values, "missing": None}, _PEEKED
+    return {"type": "categorical", "values": values + ([] if word is None else [word]), "missing": word}, _PEEKED
 
 
 def _outwards(low: float, high: float) -> tuple[float, float]:

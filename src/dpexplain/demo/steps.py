@@ -27,7 +27,7 @@ from dpexplain.explainers.transparency import transparency_report
 from dpexplain.models import Model
 from dpexplain.planning import Forecast, plan
 from dpexplain.render import text as words
-from dpexplain.render.files import write_results
+from dpexplain.render.files import write_page, write_results
 from dpexplain.requests import (
     AccumulatedEffects,
     InteractionRanking,
@@ -99,7 +99,9 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
     released["people"] = _explained(released["sketch"][0], model)
     show(f"Explained from the sketch, free: {'; '.join(PEOPLE)}.")
     pd.DataFrame(list(PEOPLE.values())).to_csv(out / "people.csv", index=False)
-    files = write_results([result for results in released.values() for result in results], out)
+    every = [result for results in released.values() for result in results]
+    files = write_results(every, out)
+    file_of = {result.kind: path.name for result, path in zip(every, files, strict=True)}
     report = released["disparity"][-1]
     assert isinstance(report, TransparencyReport)
     report.to_html(out / "transparency.html")
@@ -116,21 +118,21 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
     show(f"{files[0].name} is genuine: entry {entry.sequence} of {checked.events}; the chain is whole.")
 
     errors = {name: forecast.options[-1].error for name, forecast in forecasts.items()}  # of the zCDP account
-    (out / "index.html").write_text(demo_page(released, errors, list(PEOPLE), statement), encoding="utf-8")
+    page = write_page(demo_page(released, errors, list(PEOPLE), statement), every, out)
     folder = literal(str(out))
     show(
-        f"\nOpen {folder}/index.html. Beside it: a .png and a .json for each plot, and the ledger. Go on with:\n"
+        f"\nOpen {literal(str(page))}. Beside it: a .png and a .json for each plot, and the ledger. Go on with:\n"
         f"  cd {folder}\n"
         "  dpexplain pdp --pair health,chronic_diseases --epsilon 0.3\n"
         "  dpexplain ale --feature incentive --epsilon 0.3\n"
         "  dpexplain importance --loss absolute --epsilon 0.3\n"
-        "  dpexplain local --sketch local-sketch.json --rows people.csv\n"
+        f"  dpexplain local --sketch {file_of['local-sketch']} --rows people.csv\n"
         "  dpexplain influence --epsilon 0.3\n"
         "  dpexplain budget\n"
         f"  dpexplain verify {files[0].name}"
     )
     return {
-        "page": str(out / "index.html"),
+        "page": str(page),
         "results": [str(path) for path in files],
         "project": str(out / "dpexplain.toml"),
         "spent_now": not all(results[0].receipt.replayed for results in released.values()),

@@ -42,6 +42,7 @@ from dpexplain.errors import InputError
 from dpexplain.explainers import quantiles
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Curve, Curves, Marginals
 from dpexplain.results.accumulated import (
     LEVEL_PARTS,
@@ -409,6 +410,7 @@ def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, c
     return Curves([AccumulatedCurve(receipt, released.payload, i, smooth) for i in range(len(spec.steps))])
 
 
+@of_wrapped
 def accumulated_effects(
     table: PrivateTable,
     model: Model,

@@ -43,6 +43,7 @@ from dpexplain.explainers import descent
 from dpexplain.explainers.descent import GAUSSIAN, Descent
 from dpexplain.explainers.local_explanation import LocalExplanation, anchor_of
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results.attribution import READERS, Attribution
 from dpexplain.results.base import Receipt, receipt_for
 from dpexplain.surrogate import Local, Space, StepWeight, Weight, history
@@ -227,6 +228,7 @@ class AdaptiveExplainer:
     Its history belongs to one model: once that is fitted anew, it answers nothing more.
     """
 
+    @of_wrapped
     def __init__(
         self,
         table: PrivateTable,

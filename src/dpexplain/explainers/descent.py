@@ -37,6 +37,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import averages
+from dpexplain.explainers.outlook import OPEN_WITH_DELTA
 from dpexplain.models import Predictor
 from dpexplain.surrogate import Local
 from dpexplain.surrogate.average import REST, Average
@@ -94,7 +95,7 @@ def require_zcdp(budget: Budget) -> None:
     if budget.definition is not Definition.ZCDP:
         raise InputError(
             "a local explanation needs an account with a delta: this one counts pure epsilon.",
-            hint="open the account with a delta, for example budget=dpx.Budget(1, 1e-6)",
+            hint=OPEN_WITH_DELTA,
         )
 
 

@@ -36,6 +36,7 @@ from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.partial_dependence import RESOLUTIONS, RUG_CELLS, UNKNOWN_ROWS_RESOLUTION, _rug_share
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.plain import Dealt, Levels, accumulated_effects, partial_dependence
 from dpexplain.plain.grouped import Floats
 from dpexplain.results import Curve, Marginals
@@ -340,6 +341,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+@of_wrapped
 def generic_plot(
     table: PrivateTable,
     explainer: Callable[..., Any] | str,

@@ -53,6 +53,7 @@ from dpexplain.explainers.influence_statistic import Integers, Spec, Values, sen
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Asker
 from dpexplain.models import Model
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.influence import Influence, TableInfluence
@@ -231,6 +232,7 @@ class _Job:
         return map_sum(kernel, batches, size=spec.size, label=self.label, total=self.table.size, parallel=self.parallel)
 
 
+@of_wrapped
 def influence(
     table: PrivateTable,
     model: Model,

@@ -29,6 +29,7 @@ from dpexplain.explainers import rank_aggregation as voting
 from dpexplain.explainers.outlook import Outlook, Setting
 from dpexplain.explainers.rank_aggregation import Spec
 from dpexplain.models import Model
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.plain import Dealt, Levels, pairwise_interaction, total_interaction
 from dpexplain.plain.grouped import Floats
 from dpexplain.results.votes import Votes
@@ -190,6 +191,7 @@ def _scores(request: InteractionRanking, levels: Levels, views: Sequence[tuple[s
     return lambda dealt: pairwise_interaction(dealt, levels, [(view[0], view[1]) for view in views], request.points)
 
 
+@of_wrapped
 def interaction_ranking(
     table: PrivateTable, model: Model, *, epsilon: Any = None, rho: Any = None, **options: Any
 ) -> Votes:

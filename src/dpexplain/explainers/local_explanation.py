@@ -45,6 +45,7 @@ from dpexplain.explainers import averages, descent
 from dpexplain.explainers.descent import Descent, check_radius, require_zcdp
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results.attribution import READERS, Attribution
 from dpexplain.results.base import receipt_for
 from dpexplain.surrogate import Fit, Local, Space, StepWeight, Weight, moments
@@ -337,6 +338,7 @@ def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit
 READERS[NAME] = read
 
 
+@of_wrapped
 def local_explanation(
     table: PrivateTable, model: Model, record: Any, *, epsilon: Any = None, rho: Any = None, **options: Any
 ) -> Attribution:

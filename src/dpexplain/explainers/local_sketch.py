@@ -43,9 +43,10 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import averages
 from dpexplain.explainers.marginals import builds_on, known_marginals
-from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
+from dpexplain.explainers.outlook import LEVEL, OPEN_WITH_DELTA, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.sketch import LocalSketch, layout_from
@@ -229,7 +230,7 @@ def require_delta(cost: Cost) -> None:
     if cost.definition is Definition.PURE:
         raise InputError(
             "a local sketch needs Gaussian noise, which a pure account cannot pay for.",
-            hint="open the account with a delta: dpx.Budget(1, 1e-6)",
+            hint=OPEN_WITH_DELTA,
         )
 
 
@@ -375,6 +376,7 @@ def explain(
     return LocalSketch(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
+@of_wrapped
 def local_sketch(
     table: PrivateTable, model: Model, *, epsilon: Any = None, rho: Any = None, **options: Any
 ) -> LocalSketch:

@@ -34,6 +34,7 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import WHOLE_NUMBERS, Partition, cells_of, partition_of
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.reference import Reference
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
@@ -222,6 +223,7 @@ def builds_on(found: Marginals | None) -> JsonObject:
     return {"builds_on": [{"entry": entry.sequence, "payload": entry.payload_hash, "cost": entry.charged.to_json()}]}
 
 
+@of_wrapped
 def marginals(
     table: PrivateTable, features: Sequence[str] | None = None, *, epsilon: Any = None, rho: Any = None, **options: Any
 ) -> Marginals:

@@ -11,6 +11,12 @@ from dpexplain.core.sensitivity import Neighbours
 from dpexplain.results import Marginals
 
 LEVEL = 0.95
+# for whoever needs Gaussian noise and has a pure account
+OPEN_WITH_DELTA = (
+    "an account keeps its kind: open another one with a delta, by another name, "
+    "budget=dpx.Budget(epsilon=2.0, delta=1e-6). What was spent from this one was spent on the same people. "
+    "dpx.plan compares both kinds before anything is spent"
+)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from dpexplain.explainers.marginals import known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of, with_missing
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Curve, Curves, Marginals, MeanCurve
 from dpexplain.results.base import receipt_for
 from dpexplain.results.curve import MOST_POINTS
@@ -308,6 +309,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
     return Curves([MeanCurve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])
 
 
+@of_wrapped
 def partial_dependence(
     table: PrivateTable,
     model: Model,

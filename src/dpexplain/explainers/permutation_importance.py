@@ -57,6 +57,7 @@ from dpexplain.explainers.importance_statistic import (
 )
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.importance import (
@@ -252,6 +253,7 @@ class _Job:
         )
 
 
+@of_wrapped
 def permutation_importance(
     table: PrivateTable,
     model: Model,

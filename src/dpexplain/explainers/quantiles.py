@@ -41,6 +41,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results.base import receipt_for
 from dpexplain.results.quantiles import FINEST, MOST_PROBS, Ladder, Level, Quantiles, rank_errors
 
@@ -259,6 +260,7 @@ def explain(table: PrivateTable, request: QuantilesRequest, *, cost: Cost) -> Qu
     return Quantiles(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
 
 
+@of_wrapped
 def quantiles(
     table: PrivateTable,
     feature: str,

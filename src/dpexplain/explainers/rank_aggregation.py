@@ -40,6 +40,7 @@ from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.targets import target_of
 from dpexplain.models import Model
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.plain import Dealt, Levels, importance
 from dpexplain.plain.grouped import Floats
 from dpexplain.results.base import receipt_for
@@ -448,6 +449,7 @@ def checked_k(k: Any) -> None:
         raise InputError(f"k must be a whole number of at least 1; got {k!r}.")
 
 
+@of_wrapped
 def rank_aggregation(
     table: PrivateTable,
     ranker: Callable[..., Any] | str,

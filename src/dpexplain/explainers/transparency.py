@@ -52,6 +52,7 @@ from dpexplain.explainers.persons import (
 from dpexplain.games import Asker, Outcome
 from dpexplain.grids import CELLS, Partition, cells_of
 from dpexplain.models import Model
+from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import Receipt, receipt_for
 from dpexplain.results.transparency import TransparencyReport, TransparencyReports
@@ -343,6 +344,7 @@ def _released(
     return receipt_for(table.budget, table.neighbours, released, table.domain), released.payload
 
 
+@of_wrapped
 def transparency_report(
     table: PrivateTable,
     model: Model,

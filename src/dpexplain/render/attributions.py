@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from dpexplain.render.picture import name_lines
 from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
 from dpexplain.results.attribution import Attribution, Push
 
@@ -51,7 +52,7 @@ def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
     ax.plot([ends[0], attribution.prediction], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
     for place, value in ((len(pushes) + 1, ends[0]), (0, attribution.prediction)):
         ax.annotate(_short(value), (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
-    names = [attribution.base_name, *(_label(push.name, 36) for push in pushes), attribution.end_name]
+    names = [attribution.base_name, *(name_lines(plain(push.name)) for push in pushes), attribution.end_name]
     ax.set_yticks(np.arange(len(names))[::-1], names, fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.use_sticky_edges = False  # room for the numbers beside bars that end at the edge
@@ -187,7 +188,7 @@ def _headline(ax: Axes, attribution: Attribution, before: str = "", width: int =
     """What is drawn above, the guarantee and what it leaves out below."""
     first = [text for text in (attribution.missed, attribution.compared) if text]
     said = [line for text in first for line in textwrap.wrap(plain(text), 96)]
-    ax.set_title(_label(attribution.title, 64), fontsize=11, loc="left", pad=8 + 10 * len(said))
+    ax.set_title(plain(attribution.title), fontsize=11, loc="left", pad=8 + 10 * len(said))
     ax.annotate(
         "\n".join(said), (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", va="bottom",
         fontsize=7.5, annotation_clip=False,

@@ -42,7 +42,7 @@ def plot_clusters(result: ClusterExplanation, ax: Axes | None = None) -> Axes:
             panel.set_ylim(top=1.25 * panel.get_ylim()[1])  # the legend covers no bar
             panel.legend(fontsize=7, frameon=False, loc="upper right", ncols=2)
     top, bottom = ax.figure.add_subplot(grid[0, :]), ax.figure.add_subplot(grid[lines + 1, :])
-    _write(top, _label(result.title, 80), size=11)
+    _write(top, plain(result.title), size=11)
     words = textwrap.fill(plain(f"{result.utility} {result.receipt.guarantee}"), 78 * columns)
     _write(bottom, words, size=6.5, colour=NOTE)
     return ax

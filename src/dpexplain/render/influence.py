@@ -18,6 +18,7 @@ from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
 from dpexplain.render.attributions import FAINT, LOWERS, RAISES
+from dpexplain.render.picture import name_lines
 from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
 from dpexplain.results.disparity import Disparity
 from dpexplain.results.influence import Influence, TableInfluence
@@ -40,7 +41,7 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
                 [low[i], high[i]], [line, line], "|-", color=ink, linewidth=width, markersize=5, markeredgewidth=width
             )
     ax.axvline(0, color="#9a9a9a", linewidth=0.8)
-    names = [_label(influence.items[i], 36) for i in reversed(shown)]
+    names = [name_lines(plain(influence.items[i])) for i in reversed(shown)]
     ax.set_yticks(np.arange(len(names)), names, fontsize=8)
     ax.tick_params(axis="x", labelsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
@@ -53,7 +54,7 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
     _legend(ax, signed, all(influence.sure[i] for i in shown))
     rates = influence.disparity if isinstance(influence, TableInfluence) else None
     above = ax if rates is None else _rates(ax, rates)
-    above.set_title(_label(influence.title, 84), fontsize=10, loc="left")
+    above.set_title(plain(influence.title), fontsize=10, loc="left")
     left_out = len(influence.items) - len(shown)
     before = f"{left_out} smaller influences are not shown. " if left_out else ""
     _note(ax, influence, f"{before}{influence.caveat} " if influence.caveat else before, width=96)

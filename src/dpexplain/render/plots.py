@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import math
 import textwrap
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from dpexplain.grids import Partition
+from dpexplain.render.picture import LONGEST, Picture, name_lines, new_picture
 from dpexplain.render.text import percent
 from dpexplain.results import (
     Attribution,
@@ -31,6 +34,9 @@ from dpexplain.results.influence import TableInfluence
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 LEVEL = 0.95
+STRIP = 0.62  # height of the highest bar of a histogram, of one line
+LETTERS = 72  # under a histogram
+SIDES = ("left", "center", "right")
 
 
 def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
@@ -58,7 +64,7 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
             _draw_rug(ax, curve.rug[0])
     else:
         _dots(ax, curve, low, high)
-    ax.set_title(_label(curve.title, 64), fontsize=11, loc="left")
+    ax.set_title(plain(curve.title), fontsize=11, loc="left")
     _note(ax, curve)
     return ax
 
@@ -80,18 +86,29 @@ def _missing_point(ax: Axes, curve: Curve, x: Any, low: float, high: float) -> N
 
 def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     """Categories top to bottom, a dot and its interval each; the share of rows behind the name."""
-    names = [_label(str(point)) for point in curve.axes[0].points]
+    names = [plain(str(point)) for point in curve.axes[0].points]
     if curve.rug:
-        names = [f"{name}  ({share:.0%})" for name, share in zip(names, curve.rug[0].shares, strict=True)]
+        names = [f"{name}  ({share})" for name, share in zip(names, _shares(curve.rug[0]), strict=True)]
     places = np.arange(len(names))[::-1]
     ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each point")
-    ax.plot(curve.values, places, "o", color=INK, markersize=5, label="released")
-    ax.set_yticks(places, names, fontsize=8)
+    ax.plot(curve.values, places, "o", color=INK, markersize=5, label="smoothed" if curve.smoothed else "released")
+    if curve.smoothed:
+        ax.plot(curve.raw, places, ".", color=INK, markersize=3, alpha=0.5, label="released values")
+    ax.set_yticks(places, list(map(name_lines, names)), fontsize=8)
     ax.set_ylim(-0.7, len(names) - 0.3)
-    ax.set_ylabel(_label(curve.axes[0].feature) + ("  (share of rows)" if curve.rug else ""))
+    ax.set_ylabel(_label(curve.axes[0].feature) + ("  (share of rows ± noise of its count)" if curve.rug else ""))
     ax.set_xlabel(curve.quantity)
     ax.grid(axis="x", alpha=0.25)
     ax.legend(fontsize=7, frameon=False, loc="best")
+
+
+def _shares(rug: Rug) -> list[str]:
+    """The share of rows in each cell with the 95 % noise of its count: of all laws, Laplace's is the widest for its
+    standard deviation. Leaves out that counts were made to add up, and the noise of the total where it is private.
+    """
+    half = math.ceil(2.12 * rug.std) / max(float(rug.counts.sum()), 1.0)
+    digits = 1 if half < 0.005 else 0
+    return [f"{share:.{digits}%}\xa0±\xa0{half:.{digits}%}" for share in rug.shares]
 
 
 def _plot_surface(curve: Curve, ax: Axes) -> Axes:
@@ -108,33 +125,53 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
         set_ticks(places, names, fontsize=8)
     ax.set_xlabel(_label(first.feature))
     ax.set_ylabel(_label(second.feature))
-    ax.figure.colorbar(image, ax=ax, label=curve.quantity)
+    ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({'smoothed' if curve.smoothed else 'released'})")
     low, high = curve.interval(LEVEL)
-    ax.set_title(_label(curve.title, 64), fontsize=11, loc="left")
+    ax.set_title(plain(curve.title), fontsize=11, loc="left")
     _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ", width=84)
     return ax
 
 
 def _tick(point: Any, ordered: bool) -> str:
-    return "missing" if point is None else f"{point:.3g}" if ordered else _label(str(point))
+    return "missing" if point is None else f"{point:.3g}" if ordered else name_lines(plain(str(point)))
 
 
 def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
-    """The share of rows in each cell, one band of bars a feature."""
+    """The share of rows in each cell, a strip of bars for each feature, with its values below it."""
     ax = new_axes(ax)
     for line, feature in enumerate(reversed(marginals.features)):
-        shares = marginals.shares(feature)
-        x = (np.arange(len(shares)) + 0.5) / len(shares)
-        ax.bar(x, 0.85 * shares / shares.max(), width=0.9 / len(shares), bottom=line, color=INK, linewidth=0)
-    ax.set_yticks(
-        np.arange(len(marginals.features)) + 0.4, [plain(f) for f in reversed(marginals.features)], fontsize=8
-    )
-    ax.set_xticks([0, 1], ["first cell", "last cell"], fontsize=8)
-    ax.set_ylim(-0.1, len(marginals.features))
-    ax.set_title("Released histograms (each scaled to its largest cell)", fontsize=11, loc="left")
+        rug = marginals.rug(feature)
+        x = (np.arange(rug.partition.size) + 0.5) / rug.partition.size
+        ax.bar(x, STRIP * rug.shares / rug.shares.max(), 0.9 / len(x), line, color=INK, linewidth=0)
+        ax.plot([0, 1], [line, line], color=NOTE, linewidth=0.6)
+        for place, value, side in _values_below(rug.partition):
+            ax.text(place, line - 0.04, plain(value), fontsize=6.5, color=NOTE, va="top", ha=side)
+        most = int(np.argmax(rug.shares))
+        ax.text(1.01, line + 0.3, f"highest bar:\n{_shares(rug)[most]}", fontsize=6.5, color=NOTE, va="center")
+    names = [name_lines(plain(feature)) for feature in reversed(marginals.features)]
+    ax.set_yticks(np.arange(len(names)) + 0.3, names, fontsize=8)
+    ax.set_xticks([])
+    ax.spines[["top", "right", "bottom"]].set_visible(False)
+    ax.set_xlim(-0.01, 1.2)
+    ax.set_ylim(-0.35, len(names) - 0.2)
+    ax.set_title("Released histograms: share of rows, each scaled to its highest bar", fontsize=11, loc="left")
     half = marginals.part("counts")[1].halfwidth(LEVEL)
     _note(ax, marginals, f"{LEVEL:.0%} noise interval of each count: ±{half:.3g} rows. ")
     return ax
+
+
+def _values_below(partition: Partition) -> list[tuple[float, str, str]]:
+    """Where which value is written under a strip: its ends and its middle, or the categories that there is room for."""
+    if partition.edges is not None:
+        low, high = partition.edges[0], partition.edges[-1]
+        if all(edge % 1 == 0.5 for edge in partition.edges):  # cells of whole numbers
+            low, high = low + 0.5, high - 0.5
+        numbers = zip((0.0, 0.5, 1.0), (low, (low + high) / 2, high), SIDES, strict=True)
+        return [(place, f"{x:,.0f}" if float(x).is_integer() else f"{x:,.4g}", side) for place, x, side in numbers]
+    room = max(4, LETTERS // partition.size)
+    names = [name if len(name) <= room else name[: room - 1] + "…" for name in map(str, partition.labels)]
+    step = max(1, -(-partition.size // (LETTERS // 4)))
+    return [((i + 0.5) / len(names), name, "center") for i, name in enumerate(names) if i % step == 0]
 
 
 def plot_quantiles(quantiles: Quantiles, ax: Axes | None = None) -> Axes:
@@ -151,7 +188,7 @@ def plot_quantiles(quantiles: Quantiles, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("share of rows up to this value")
     ax.grid(alpha=0.2)
     ax.legend(fontsize=7, frameon=False, loc="best")
-    ax.set_title(_label(f"Quantiles of {quantiles.feature}", 64), fontsize=11, loc="left")
+    ax.set_title(plain(f"Quantiles of {quantiles.feature}"), fontsize=11, loc="left")
     error = quantiles.rank_error(LEVEL).max()
     _note(ax, quantiles, f"{LEVEL:.0%} of such releases have all ranks right to ±{error:.2g} of the rows. ")
     return ax
@@ -162,7 +199,7 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     low, high = ranking.interval(LEVEL)
     sure = [f"  (among the best {ranking.top}: {percent(p)})" for p in ranking.top_probability()]
-    names = [_label(item) + note for item, note in zip(ranking.items, sure, strict=True)]
+    names = [name_lines(plain(item)) + note for item, note in zip(ranking.items, sure, strict=True)]
     places = np.arange(len(names))[::-1]
     ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} interval of each")
     ax.plot(ranking.values, places, "o", color=INK, markersize=5, label="released")
@@ -171,12 +208,12 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     ax.set_xlabel(ranking.quantity)
     ax.grid(axis="x", alpha=0.25)
     ax.legend(fontsize=7, frameon=False, loc="best")
-    ax.set_title(_label(ranking.title, 64), fontsize=11, loc="left")
+    ax.set_title(plain(ranking.title), fontsize=11, loc="left")
     _note(ax, ranking, f"{ranking.caveat} " if ranking.caveat else "", width=84)
     return ax
 
 
-def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
+def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Picture:
     """A figure of its own, free of pyplot's global state."""
     lines = len(result.axes[0].points) if isinstance(result, Curve) and len(result.axes) == 1 else 0
     if isinstance(result, Curve) and not result.axes[0].ordered and lines > 12:
@@ -184,7 +221,7 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
     if isinstance(result, Ranking):
         size = (1.15 * size[0], 1.8 + 0.26 * len(result.items))
     if isinstance(result, Marginals):
-        size = (size[0], 1.6 + 0.5 * len(result.features))
+        size = (1.15 * size[0], 1.4 + 0.62 * len(result.features))
     if isinstance(result, Attribution):
         size = (1.15 * size[0], 2.6 + 0.24 * (len(result.pushes()) + (result.left_out is not None)))
     if isinstance(result, Influence | TransparencyReport):
@@ -198,40 +235,50 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Figure:
         from dpexplain.render.clusters import page_size
 
         size = page_size(result)
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_picture(size)
     result.plot(figure.add_subplot())
+    figure.fit()
     return figure
 
 
-def figure_of_all(curves: Sequence[Curve]) -> Figure:
+def figure_of_all(curves: Sequence[Curve]) -> Picture:
     """Several curves side by side, two in a line."""
     lines = -(-len(curves) // 2)
-    figure = Figure(figsize=(12, 4.4 * lines), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_picture((12, 4.4 * lines))
     for place, curve in enumerate(curves, 1):
         curve.plot(figure.add_subplot(lines, 2, place))
+    figure.fit()
     return figure
 
 
 def save_png(result: Result, path: str | Path, dpi: int = 150) -> None:
-    figure_of(result).savefig(path, dpi=dpi)
+    figure_of(result).savefig(path, dpi=dpi, metadata={"Description": described(result)})
 
 
 def svg_of(result: Result) -> str:
     """The picture of a result as SVG for a page."""
-    return svg_text(figure_of(result))
+    return svg_text(figure_of(result), described(result))
 
 
-def svg_text(figure: Figure) -> str:
-    """A figure as SVG for a page: text stays text, no outside reference."""
+def described(result: Result) -> str:
+    """The picture in words, for those who cannot see it."""
+    title = getattr(result, "title", None) or result.receipt.label
+    values = result.values[np.isfinite(result.values)]
+    ends = f", from {values.min():.3g} to {values.max():.3g}" if len(values) else ""
+    return f"{title}: a picture of {len(result.values)} released values{ends}, with their {LEVEL:.0%} intervals."
+
+
+def svg_text(figure: Figure, words: str = "") -> str:
+    """A figure as SVG for a page: text stays text, no outside reference. `words` say what it shows; else its titles."""
     import matplotlib as mpl
 
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpexplain"}):
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
-    return text[text.index("<svg") :]
+    said = words or ". ".join(title for ax in figure.axes if (title := ax.get_title(loc="left"))) or "a picture"
+    label = f'role="img" aria-label="{escape(" ".join(said.replace(chr(92) + "$", "$").split()))}"'
+    return text[text.index("<svg") :].replace("<svg", f"<svg {label}", 1)
 
 
 def plain(text: str) -> str:
@@ -239,8 +286,8 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _label(text: str, most: int = 48) -> str:
-    """A name of a feature or a category, cut where it would leave no room for the plot."""
+def _label(text: str, most: int = LONGEST) -> str:
+    """A name of a feature or a category, cut where it would leave no room for the plot; `Picture` gives it lines."""
     return plain(text if len(text) <= most else text[: most - 3] + "...")
 
 
@@ -249,7 +296,7 @@ def new_axes(ax: Axes | None) -> Axes:
         return ax
     import matplotlib.pyplot as plt
 
-    _, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
+    _, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained", FigureClass=Picture)
     return ax
 
 

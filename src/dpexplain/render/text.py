@@ -87,6 +87,7 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
         table,
         "± is half the width of the 95 % noise interval before smoothing, in the units of the result.",
         *dict.fromkeys(escape(option.note) for f in forecasts for option in f.options if option.note),
+        *(["A pure account cannot pay for this: its noise is Gaussian, which needs a delta."] * first.needs_delta),
     )
 
 

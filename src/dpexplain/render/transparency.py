@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 
 from dpexplain.render.html import STYLE, Section, page, table
 from dpexplain.render.influence import BARS, plot_influence
-from dpexplain.render.plots import LEVEL, _label, svg_of
+from dpexplain.render.picture import name_lines
+from dpexplain.render.plots import LEVEL, plain, svg_of
 from dpexplain.results.person import PersonInfluence, span
 from dpexplain.results.transparency import MEASURES, Association, Estimate, TransparencyReport
 
@@ -227,7 +228,7 @@ def _fares_words(report: TransparencyReport, a: Association) -> str:
 def plot_person(influence: PersonInfluence, ax: Axes | None = None) -> Axes:
     """The bars of influences, with the person's own values beside the names of features."""
     ax = plot_influence(influence, ax)
-    names = [_label(influence.names[i], 36) for i in reversed(influence.order[:BARS])]
+    names = [name_lines(plain(influence.names[i])) for i in reversed(influence.order[:BARS])]
     ax.set_yticks(ax.get_yticks(), names, fontsize=8)
     ax.set_xlabel(f"{ax.get_xlabel()}, compared with an average person")
     return ax

@@ -339,7 +339,8 @@ class ClusterCentres(Result):
 
         Of many coordinates those in which the centres differ most.
         """
-        from dpexplain.render.plots import LEVEL, _label, _note, new_axes
+        from dpexplain.render.picture import name_lines
+        from dpexplain.render.plots import LEVEL, _label, _note, new_axes, plain
 
         ax, (base, width), k = new_axes(ax), self._units, self.lloyd.k
         whole = width * self._top / GRID
@@ -352,7 +353,7 @@ class ClusterCentres(Result):
             name, mark = _label(f"{label}: about {rows:,.0f} rows", 30), MARKS[cluster % len(MARKS)]
             ax.hlines(at, low, high, color=f"C{cluster % 10}", linewidth=4, alpha=0.3)
             ax.plot(centre, at, mark, color=f"C{cluster % 10}", markersize=5, label=name)
-        names = [_label(self.space.names[i], 36) for i in shown]
+        names = [name_lines(plain(self.space.names[i])) for i in shown]
         ax.set_yticks(np.arange(len(shown))[::-1], names, fontsize=8)
         ax.set_ylim(-0.7, len(shown) - 0.3)
         ax.set_xlim(-0.02, 1.02)

@@ -173,6 +173,27 @@ class TestDraft:
         assert domain["income"] == dpx.Numeric(0, 3)
         assert domain["sex"] == dpx.Categorical(["F", "M"])
 
+    def test_peek_sees_through_words_for_missing_values_and_keeps_leading_zeros(self, tmp_path):
+        lines = ["age,zip,grade,empty", "30,01234,a,NA", "NA,01235,n/a,NA", "31.5,99999,b,", "n/a,00001,NA,"]
+        (tmp_path / "t.csv").write_text("\n".join(lines))
+        text = draft_domain(tmp_path / "t.csv", peek=True)
+        assert "age: {type: numeric, low: 30, high: 32, integer: false, missing: null}" in text
+        assert 'zip: {type: categorical, values: ["00001", "01234", "01235", "99999"], missing: null}' in text
+        assert "grade: {type: categorical, values: [a, b, NA], missing: NA}" in text
+        assert "empty: {type: ???}" in text
+
+    @pytest.mark.parametrize(
+        ("entry", "column"),
+        [
+            ("{low: 0, high: 9}", dpx.Numeric(0, 9)),
+            ("{type: ???, low: 0, high: 9, integer: true}", dpx.Numeric(0, 9, integer=True)),
+            ("{values: [a, b]}", dpx.Categorical(["a", "b"])),
+            ("{missing: a, values: [a, b]}", dpx.Categorical(["a", "b"], missing="a")),
+        ],
+    )
+    def test_the_type_follows_from_what_is_declared(self, entry, column):
+        assert parse_domain(declared(entry))["age"] == column
+
     def test_a_text_column_with_many_values_is_left_out(self):
         numbers = range(MOST_CATEGORIES + 1)
         frame = pd.DataFrame({"name": [f"person {i}" for i in numbers], "age": numbers})
@@ -219,7 +240,7 @@ class TestBadFiles:
             (declared("{type: numeric, low: 0, high: 1}") + "  age: {}\n", "line 6, column 3: 'age' appears twice"),
             (declared("{type: numeric, low: 0, low: 1, high: 2}"), "'low' appears twice"),
             (declared("{type: numeric, low: 0}"), "column 'age' has no high"),
-            (declared("{low: 0, high: 1}"), "has no type"),
+            (declared("{missing: 1}"), "has no type"),
             (declared("{type: number, low: 0, high: 1}"), "type"),
             (declared("{type: categorical}"), "has no values"),
             (declared("{type: categorical, values: []}"), "at least one"),

@@ -88,6 +88,27 @@ def test_the_bar_shows_a_share_only_when_the_number_of_rows_is_public(capsys, mo
     assert capsys.readouterr().err == ""  # standard error is no terminal here
 
 
+def test_a_pipe_gets_lines_with_public_numbers_only(capsys, monkeypatch):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    clock = iter(range(0, 1000, 3))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    progress(True)
+    try:
+        run([Batch(25, 1)] * 8, lambda b: np.array([1, 1]), total=200, label="curve of \x1b[31mage\r")
+        public = capsys.readouterr().err
+        shorter = []
+        for batches in (1, 8, 80):
+            run([Batch(25, 1)] * batches, lambda b: np.array([1, 1]), total=None)
+            shorter.append(capsys.readouterr().err)
+    finally:
+        progress(None)
+    lines = public.splitlines()
+    assert lines[0] == "curve of  [31mage : 25% of 200 rows"  # not at every batch: the clock moves 3 seconds a look
+    assert 1 < len(lines) < 8
+    assert all(c.isprintable() or c == "\n" for c in public)
+    assert shorter == ["test ...\n"] * 3  # the same for any number of rows
+
+
 def test_overlapping_passes_share_one_silence_and_leave_the_filters_as_they_were():
     before = list(warnings.filters)
     started, finish = threading.Event(), threading.Event()

@@ -114,7 +114,7 @@ def test_bad_settings(local, options, message):
 def test_a_pure_account_and_a_price_that_is_too_small(local):
     with pytest.raises(dpx.InputError, match="needs an account with a delta") as refused:
         descent.resolve(local, ADD_REMOVE, dpx.Budget(1), zcdp(1), 400)
-    assert "dpx.Budget(1, 1e-6)" in refused.value.hint
+    assert "dpx.Budget(epsilon=2.0, delta=1e-6)" in refused.value.hint
     spec = descent.resolve(local, ADD_REMOVE, BUDGET, zcdp(Fraction(1, 10**16)), 400, iterations=10)
     with pytest.raises(dpx.InputError, match="drown"):
         descent.forecast(spec, ADD_REMOVE, zcdp(Fraction(1, 10**16)))

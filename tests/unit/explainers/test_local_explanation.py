@@ -73,7 +73,7 @@ def test_a_pure_account_is_refused_with_a_hint(make_table, frame, model, method)
     table = make_table(frame, budget=dpx.Budget(10))
     with pytest.raises(dpx.InputError, match="needs an account with a delta") as refusal:
         local_explanation(table, model, RECORD, epsilon=1, method=method)
-    assert "dpx.Budget(1, 1e-6)" in str(refusal.value)
+    assert "dpx.Budget(epsilon=2.0, delta=1e-6)" in str(refusal.value)
     assert spent(table) == 0
 
 

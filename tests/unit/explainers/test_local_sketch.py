@@ -65,7 +65,7 @@ def test_bad_requests_cost_nothing(make_table, frame, model, options, message):
 
 def test_a_pure_account_is_refused_with_a_hint(make_table, frame, model):
     table = make_table(frame)
-    with pytest.raises(dpx.InputError, match=r"pure account(.|\n)*Budget\(1, 1e-6\)"):
+    with pytest.raises(dpx.InputError, match=r"pure account(.|\n)*Budget\(epsilon=2.0, delta=1e-6\)"):
         local_sketch(table, model, epsilon=1)
     assert table.ledger.statement(table.name).spent.amount == 0
     with pytest.raises(dpx.InputError, match="pure account"):

@@ -1,0 +1,170 @@
+"""Pictures of every kind of result with the longest names: no text leaves the figure or covers another name, legends
+and axes say what is drawn, and every picture on a page is described in words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+import pictures
+from dpexplain.render.html import Section, page
+from dpexplain.render.plots import described, figure_of, figure_of_all, svg_of, svg_text
+from dpexplain.results import Curve, Result
+
+matplotlib.use("Agg")
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Result]:
+    return pictures.every_result()
+
+
+def shown_texts(figure: Figure) -> list[Text]:
+    """Every text that is drawn; tick labels outside of the view and those of hidden axes are not."""
+    hidden: set[Text] = set()
+    for ax in figure.axes:
+        for axis, view in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=False):
+                if not ax.axison or not min(view) <= place <= max(view):
+                    hidden.add(label)
+            if not ax.axison:
+                hidden |= {axis.label}
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return [text for text in texts if text not in hidden]
+
+
+def outside(figure: Figure) -> list[str]:
+    figure.draw_without_rendering()
+    edge, found = figure.bbox, []
+    for text in shown_texts(figure):
+        box = text.get_window_extent()
+        if box.x0 < -1 or box.y0 < -1 or box.x1 > edge.x1 + 1 or box.y1 > edge.y1 + 1:
+            found.append(text.get_text())
+    return found
+
+
+def crossing_names(figure: Figure) -> list[str]:
+    """Neighbouring names along a y axis that cover each other."""
+    found = []
+    for ax in figure.axes:
+        shown = [t for t in shown_texts(figure) if t in ax.get_yticklabels()]
+        boxes = sorted(((t.get_window_extent(), t.get_text()) for t in shown), key=lambda pair: pair[0].y0)
+        found += [b for (one, _), (two, b) in itertools.pairwise(boxes) if one.y1 > two.y0 + 1]
+    return found
+
+
+def test_every_kind_of_result_is_here(results):
+    drawn = {kind for kind, cls in Result.kinds.items() if not kind.startswith("test")}
+    assert {result.kind for result in results.values()} >= drawn - {"made"}
+
+
+def test_nothing_leaves_the_figure_and_no_name_covers_another(results):
+    for name, result in results.items():
+        figure = figure_of(result)
+        assert outside(figure) == [], name
+        assert crossing_names(figure) == [], name
+        plots = [ax.get_window_extent() for ax in figure.axes if ax.axison and ax.get_subplotspec() is not None]
+        assert all(box.width > 150 and box.height > 80 for box in plots), name
+
+
+def test_several_curves_side_by_side(results):
+    curves = [result for result in results.values() if isinstance(result, Curve)][:3]
+    assert outside(figure_of_all(curves)) == []
+
+
+def test_a_plot_of_ones_own_is_fitted_when_it_is_saved(results, tmp_path):
+    import matplotlib.pyplot as plt
+
+    ax = results["surface"].plot()
+    assert "\n" not in ax.get_title(loc="left")  # not yet
+    ax.figure.savefig(tmp_path / "plot.png")
+    assert outside(ax.figure) == []
+    plt.close("all")
+
+
+def test_the_check_sees_a_text_that_is_cut_off():
+    figure = Figure(figsize=(3, 2))
+    ax = figure.add_subplot()
+    ax.set_axis_off()
+    ax.set_title("a title that is much too long for such a small figure", loc="left")
+    assert outside(figure) == ["a title that is much too long for such a small figure"]
+
+
+def words(figure: Figure) -> str:
+    return " ".join(" ".join(text.get_text() for text in shown_texts(figure)).split())
+
+
+def test_whole_names_and_titles_are_there(results):
+    for name, wanted in (("curve", pictures.AGE), ("dots", pictures.KIND), ("surface", pictures.AGE)):
+        assert wanted in words(figure_of(results[name])).replace(r"\$", "$"), name
+
+
+def test_the_legend_names_what_is_drawn(results):
+    for name, legend in (
+        ("curve", ["95% noise interval of each point", "smoothed", "released values"]),
+        ("dots", ["95% noise interval of each point", "smoothed", "released values"]),
+        ("rough curve", ["95% noise interval of each point", "released"]),
+    ):
+        figure = figure_of(results[name])
+        assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == legend, name
+    drawn = {line.get_label(): line.get_xdata() for line in figure_of(results["dots"]).axes[0].get_lines()}
+    assert np.array_equal(drawn["smoothed"], results["dots"].values)
+    assert np.array_equal(drawn["released values"], results["dots"].raw)
+    assert "(smoothed)" in words(figure_of(results["surface"]))
+
+
+def test_shares_carry_their_error(results):
+    said = words(figure_of(results["dots"])).replace("\xa0", " ")
+    assert len(re.findall(r"\(\d+% ± \d+%\)", said)) == len(pictures.KINDS)
+    rug = results["dots"].rug[0]
+    half = float(re.search(r"± (\d+)%", said)[1]) / 100 * rug.counts.sum()
+    assert half >= 1.9 * rug.std  # no less than a 95 % interval of any law
+    assert words(figure_of(results["marginals"])).count("highest bar:") == len(pictures.DOMAIN)
+
+
+def test_marginals_show_values(results):
+    said = words(figure_of(results["marginals"]))
+    for value in ("110", "55", "500,000", "1,000,000", "Some college", "No"):
+        assert value in said
+    assert "cell" not in said.split("95% noise")[0]
+
+
+IMAGE = re.compile(r"<(?:svg|img)\b[^>]*>")
+
+
+def undescribed(html: str) -> list[str]:
+    return [tag for tag in IMAGE.findall(html) if not re.search(r'(?:aria-label|alt)="[^"]{12,}"', tag)]
+
+
+def test_every_picture_on_a_page_is_described(results):
+    html = page("All", "lead", [Section("Plots", results=list(results.values()))])
+    assert len(IMAGE.findall(html)) >= len(results)
+    assert undescribed(html) == []
+    for result in results.values():
+        assert undescribed(result._repr_html_()) == []
+        assert "95% interval" in described(result)
+    assert undescribed(results["report"].to_html()) == []
+    assert undescribed('<p><svg width="3">') == ['<svg width="3">']
+
+
+def test_descriptions_are_escaped_and_fall_back_to_titles(results):
+    figure = figure_of(results["rough curve"])
+    assert 'aria-label="a &lt;b&gt; &quot;c&quot;"' in svg_text(figure, 'a <b> "c"')
+    assert 'aria-label="Partial dependence of Insurance plan with $0-$500' in svg_text(figure)
+    assert "$0-$500" in svg_of(results["rough curve"]).split(">")[0]
+
+
+def test_every_picture_of_the_documents_is_described():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [(path.name, *match) for path in pages for match in re.findall(r"!\[(.*?)\]\((.*?)\)", path.read_text())]
+    assert len(found) > 20
+    assert [image for image in found if len(image[1]) < 4] == []
