@@ -144,7 +144,8 @@ def content_hash(rows: list[int]) -> list[int]:
     outputs = parts * [[1], [1], [-1], [-1]] + [[0], [0], [1], [1]]
 
     def send(gate: Any) -> None:
-        gate.aggregate_parts("parts", outputs, box, changed=1, cost=ONE, mechanism="cube")
+        bound = Sensitivity.of_parts(gate.neighbours, 1, box.levels, 1)
+        gate.noisy_sum("parts", box.quantize(outputs).sum(axis=0), bound, ONE, mechanism="cube")
 
     return released(door, ONE, send)
 

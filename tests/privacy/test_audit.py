@@ -204,7 +204,8 @@ def test_parts_are_healthy() -> None:
     box = PublicRange(-1.0, 1.0)
 
     def send(gate: Gate, outputs: Any) -> Any:
-        return gate.aggregate_parts("parts", np.array(outputs), box, changed=2, cost=gate.cost, mechanism="cube")
+        bound = Sensitivity.of_parts(gate.neighbours, 1, box.levels, 2)
+        return gate.noisy_sum("parts", box.quantize(np.array(outputs)).sum(axis=0), bound, gate.cost, mechanism="cube")
 
     mechanism = through_the_door(PURE, "replace-one", ONE, send)
     left, right = [[-9.0], [-1.0], [0.5]], [[1.0], [math.inf], [0.5]]  # outside the box: clipped

@@ -22,7 +22,6 @@ from dpexplain.core.account import Account, Ask, Entry
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest, freeze
 from dpexplain.core.combinations import rate_for
-from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best, selection, selection_epsilon
 from dpexplain.core.quiet import quiet
 from dpexplain.core.samplers import ExactSampler, Sampler
@@ -179,25 +178,6 @@ class Gate:
         chosen = self.door.sampler.combine(exact, rate, uses)
         self._record(part, {"values": chosen, "rate": str(rate), "cost": cost.to_json()})
         return chosen
-
-    def aggregate_parts(
-        self,
-        part: str,
-        outputs: NDArray[np.float64],
-        output: PublicRange,
-        *,
-        changed: int,
-        cost: Cost,
-        mechanism: str | None = None,
-    ) -> list[int]:
-        """The sum over parts of a black box's output vector: one line of `outputs` for each part of the rows.
-
-        Each value is clipped to the public box (a failed part, NaN, counts as its middle) and becomes an integer in
-        {0..levels}. One unit changes at most `changed` parts (see `Assignment`).
-        """
-        sums = output.quantize(outputs).sum(axis=0)
-        sensitivity = Sensitivity.of_parts(self.neighbours, len(sums), output.levels, changed)
-        return self.noisy_sum(part, sums, sensitivity, cost, mechanism=mechanism)
 
     def query_loop(self, part: str, cost: Cost) -> QueryLoop:
         """Ask again and again, each question chosen from earlier answers, for at most `cost` in all.

@@ -4,7 +4,7 @@ Guarantee    the account's definition and price, for one unit replaced or added 
              model, the number of parts, the grid, the output box, the declared domain, and the number of rows under
              replace-one without units. The explainer must look at nothing but the part it is given.
 Statistic    rows are dealt to l parts; the explainer's curve (x, y) of each part is interpolated at the public grid
-             points, *then* clipped to the box and rounded to {0..K}; s_g = sum over parts (`Gate.aggregate_parts`). A
+             points, *then* clipped to the box and rounded to {0..K}; s_g = sum over parts. A
              part that fails counts as the middle of the box. The rug: counts of public cells of the feature.
 Sensitivity  one unit changes at most c parts, and each of them moves every s_g by at most K: c K in L-inf
              (`Sensitivity.of_parts`); c is 1, or 2 where a keyed hash deals rows under replace-one.
@@ -235,10 +235,8 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     def body(gate: Gate) -> None:
         dealt = shared.collect(table, gate, columns, spec.parts)
         rug_cost, curve_cost = split(cost, spec.rug_share)
-        changed = spec.assignment.changed_parts(gate.neighbours)
-        gate.aggregate_parts(
-            "curve", curves(dealt), spec.output, changed=changed, cost=curve_cost, mechanism=spec.mechanism
-        )
+        sums = spec.output.quantize(curves(dealt)).sum(axis=0)  # NaN, of a part that failed, is the middle
+        gate.noisy_sum("curve", sums, sensitivity(spec, gate.neighbours), curve_cost, mechanism=spec.mechanism)
         if spec.rug is not None:
             gate.noisy_counts("rug", spec.rug.counts(dealt.rows[request.feature]), rug_cost)
 

@@ -1,7 +1,7 @@
 """Plain explainers of parts of the rows: textbook methods without noise, for `subsample and aggregate` alone.
 
-What they return is as private as the rows; it leaves only through `Gate.aggregate_parts` or as votes through
-`Gate.noisy_sum`. The line of a part depends on the rows of that part alone: predictions are made for many parts at
+What they return is as private as the rows; it leaves only through `Gate.noisy_sum`, as whole numbers inside a public
+box or as votes. The line of a part depends on the rows of that part alone: predictions are made for many parts at
 once, but row by row, and become whole numbers before they are added up, so that neither the company of a row nor the
 order of a sum can be seen in another part.
 """

@@ -12,7 +12,6 @@ import pytest
 
 from dpexplain.core.account import Ask
 from dpexplain.core.budget import pure, zcdp
-from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Law
 from dpexplain.core.release import Door, Gate, split
 from dpexplain.core.samplers import ExactSampler
@@ -279,21 +278,6 @@ def test_selections_over_disjoint_rows_are_one_price() -> None:
         assert parts[0]["scale"] == parts[1]["scale"]  # the scale of one selection with the whole range
         assert parts[0]["cost"] == cost.to_json()
     assert "candidates were asked for" in str(refusal(lambda gate: gate.select_each("each", [[1], []], change, ONE)))
-
-
-def test_parts_are_clipped_and_failed_ones_are_the_middle() -> None:
-    box = PublicRange(-1.0, 1.0, levels=100)
-    outputs = np.array([[0.0, 5.0], [np.nan, -np.inf], [1.0, 0.5]])
-    body = lambda gate: gate.aggregate_parts("parts", outputs, box, changed=1, cost=ONE)  # noqa: E731
-    assert released(exact_door(), ONE, body) == [50 + 50 + 100, 100 + 0 + 75]
-
-
-@pytest.mark.parametrize("changed", [1, 2])
-def test_parts_that_change_scale_the_noise(changed: int) -> None:
-    box = PublicRange(0.0, 1.0, levels=64)
-    body = lambda gate: gate.aggregate_parts("p", np.ones((5, 2)), box, changed=changed, cost=ONE, mechanism="cube")  # noqa: E731
-    part = release(free_door(), ONE, body).payload["parts"]["p"]
-    assert Fraction(part["noise"]["scale"]) == 64 * changed
 
 
 # --- what is charged ----------------------------------------------------------------------------------------------

@@ -72,18 +72,6 @@ def test_levels_of_an_output_range_are_checked(levels: Any) -> None:
         PublicRange(0.0, 1.0, levels=levels)
 
 
-def test_sums_of_parts_cannot_leave_64_bits() -> None:
-    """Either the range refuses so many levels, or the sum is right."""
-    try:
-        output = PublicRange(0.0, 1.0, levels=2**62)
-    except InputError:
-        return
-    result = release(
-        exact_door(), ONE, lambda gate: gate.aggregate_parts("p", np.ones((4, 1)), output, changed=1, cost=ONE)
-    )
-    assert result.payload["parts"]["p"]["values"] == [4 * 2**62]
-
-
 @pytest.mark.parametrize("values", [[0.9, 1.1], [math.nan, 1.0], np.array([1.5, 2.0])])
 def test_a_statistic_of_floats_is_refused(values: Any) -> None:
     """Cutting off fractions after summing breaks the L1 and L2 bounds; statistics are integers before the sum."""
