@@ -109,6 +109,27 @@ class HonestTable:
         """The mean prediction with one column held at each of these points."""
         return np.array([self.predict(**{feature: value}).mean() for value in self.codes(feature, points)])
 
+    def person(self, row: int) -> dict[str, Any]:
+        """One row, as somebody would type it in."""
+        return {
+            name: str(int(values[row])) if name in self.categorical else float(values[row])
+            for name, values in self.columns.items()
+        }
+
+    @cached_property
+    def coordinates(self) -> tuple[np.ndarray, dict[str, slice]]:
+        """Numbers scaled to [0, 1], and one coordinate for each category: sqrt(1/2) for a row's own."""
+        blocks, slices, start = [], {}, 0
+        for name in self.features:
+            column, values = self.domain[name], self.columns[name]
+            if isinstance(column, dpx.Numeric):
+                blocks.append(((values - column.low) / (column.high - column.low))[:, None])
+            else:
+                blocks.append(np.eye(len(column.categories))[values] * np.sqrt(0.5))
+            slices[name] = slice(start, start + blocks[-1].shape[1])
+            start = slices[name].stop
+        return np.hstack(blocks), slices
+
     @cached_property
     def importances(self) -> np.ndarray:
         """How much the squared error grows, each row meeting every other row's value."""

@@ -15,6 +15,7 @@ import numpy as np
 
 import dpexplain as dpx
 from bench.honesty_tables import TARGET, HonestTable
+from bench.scenes import stable
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.reference import WHOLE
@@ -314,6 +315,37 @@ def one_person(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> A
     return Answer(np.array(exact), *_intervals(found), found.values, 2.0, STEP)
 
 
+# Local explanations ---------------------------------------------------------------------------------------------------
+
+
+def local(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    """The weighted least-squares line around one record, and its way from the mean of all rows."""
+    record = scene.person(17)
+    found = dpx.local_explanation(table, scene.model, record, method="moments", epsilon=epsilon)
+    X, slices = scene.coordinates
+    away = X - X[17]
+    weights = np.sqrt(stable(np.sqrt((away * away).sum(axis=1))))
+    lines = np.column_stack([away, np.ones(scene.rows)]) * weights[:, None]
+    slope = np.linalg.lstsq(lines, scene.own * weights, rcond=1e-9)[0][:-1]
+    way = (X[17] - X.mean(axis=0)) * slope
+    exact = np.array([way[where].sum() for where in slices.values()])
+    return Answer(exact, *_intervals(found), found.values, 2.0, STEP)
+
+
+def sketch(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    """Against the same sketch with next to no noise: cells spread over the domain are the same in both."""
+    record, options = scene.person(17), {"centres": "domain", "cells": CELLS}
+    found = dpx.local_sketch(table, scene.model, epsilon=epsilon, **options).explain(record)
+    key = (scene.name, table.neighbours.relation)
+    if key not in _exact_sketches:
+        _exact_sketches[key] = dpx.local_sketch(table, scene.model, epsilon=2e5, **options).explain(record).values
+    return Answer(_exact_sketches[key], *_intervals(found), found.values, 2.0, 1e-4)
+
+
+_exact_sketches: dict[Any, Floats] = {}
+CELLS = 6
+
+
 R = dpx.requests
 QUESTIONS: dict[str, Question] = {
     "marginals": Question(marginals, lambda s: R.Marginals(features=s.features)),
@@ -354,4 +386,12 @@ QUESTIONS: dict[str, Question] = {
         ),
     ),
     "influence on one person": Question(one_person),
+    "local explanation": Question(
+        local, lambda s: R.LocalExplanation(record=s.person(17), method="moments"), delta=DELTA
+    ),
+    "local sketch": Question(
+        sketch,
+        lambda s: R.LocalSketch(centres="domain", cells=CELLS),  # noqa: ARG005
+        delta=DELTA,
+    ),
 }
