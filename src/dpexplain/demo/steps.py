@@ -53,6 +53,7 @@ EXPLAINERS: dict[str, Callable[..., Any]] = {
     "curves": partial_dependence.explain,
     "pair": partial_dependence.explain,
     "effects": accumulated_effects.explain,
+    "importance": permutation_importance.explain,
     "interactions": interaction_ranking.explain,
     "sketch": local_sketch.explain,
 }
