@@ -19,6 +19,7 @@ from dpexplain.explainers import (
     interaction_ranking,
     local_sketch,
     partial_dependence,
+    permutation_importance,
 )
 from dpexplain.explainers.influence import influence
 from dpexplain.explainers.local_explanation import anchor_of
