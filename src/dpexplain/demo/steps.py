@@ -19,6 +19,7 @@ from dpexplain.explainers import (
     interaction_ranking,
     local_sketch,
     partial_dependence,
+    permutation_importance,
 )
 from dpexplain.explainers.influence import influence
 from dpexplain.explainers.local_explanation import anchor_of
@@ -53,6 +54,7 @@ EXPLAINERS: dict[str, Callable[..., Any]] = {
     "curves": partial_dependence.explain,
     "pair": partial_dependence.explain,
     "effects": accumulated_effects.explain,
+    "importance": permutation_importance.explain,
     "interactions": interaction_ranking.explain,
     "sketch": local_sketch.explain,
 }
