@@ -201,7 +201,7 @@ def _legend(
 ) -> None:
     entries: list[Patch | Line2D] = [Patch(color=RAISES, label="raises"), Patch(color=LOWERS, label="lowers")]
     if not all(push.sure for push in pushes):
-        entries.append(Patch(color=NOTE, alpha=FAINT, label=f"faint: {attribution.doubt}"))
+        entries.append(Patch(color=NOTE, alpha=FAINT, label=f"faint: {attribution.unsure_words}"))
     if interval:
         entries.append(Line2D([], [], color=NOTE, marker="|", markersize=5, linewidth=1.1, label=INTERVAL))
     ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower right" if corner else "best")

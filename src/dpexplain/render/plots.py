@@ -99,7 +99,7 @@ def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     ax.set_ylabel(_label(curve.axes[0].feature) + ("  (share of rows ± noise of its count)" if curve.rug else ""))
     ax.set_xlabel(curve.quantity)
     ax.grid(axis="x", alpha=0.25)
-    ax.legend(fontsize=7, frameon=False, loc="best")
+    ax.legend(fontsize=7, framealpha=0.85, edgecolor="none", loc="best")
 
 
 def _shares(rug: Rug) -> list[str]:
@@ -207,7 +207,7 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.set_xlabel(ranking.quantity)
     ax.grid(axis="x", alpha=0.25)
-    ax.legend(fontsize=7, frameon=False, loc="best")
+    ax.legend(fontsize=7, framealpha=0.85, edgecolor="none", loc="lower right")
     ax.set_title(plain(ranking.title), fontsize=11, loc="left")
     _note(ax, ranking, f"{ranking.caveat} " if ranking.caveat else "", width=84)
     return ax

@@ -273,7 +273,7 @@ def attribution_view(attribution: Attribution) -> RenderableType:
     left_out = attribution.left_out
     for push in [*attribution.pushes(LINES), *([left_out] if left_out else [])]:
         interval = f"{_signed(push.low)} to {_signed(push.high)}"
-        doubt = "" if push.sure else attribution.doubt
+        doubt = "" if push.sure else attribution.unsure_words
         table.add_row(escape(push.name), _signed(push.value), interval, doubt)
     table.add_row(attribution.end_name, _number(attribution.prediction), "", "")
     first = [escape(text) for text in (attribution.missed, attribution.compared) if text]

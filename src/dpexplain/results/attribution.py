@@ -134,7 +134,7 @@ class Attribution(Result):
         return " ".join([*([self._doubt] if self._doubt else []), *own, ABOUT])
 
     @property
-    def doubt(self) -> str:
+    def unsure_words(self) -> str:
         """Why a contribution is not sure."""
         return "the noise could explain it" if self.fit.settled else "the steps may not have reached the best line"
 
