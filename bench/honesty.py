@@ -34,7 +34,7 @@ from bench.honesty_truths import QUESTIONS
 
 EPSILONS = (0.1, 1.0, 3.0)
 RELATIONS = ("replace-one", "add-remove")
-REPETITIONS, QUICK = 40, 4
+REPETITIONS, QUICK = 20, 3
 TARGET, SURELY = 0.94, 0.995
 FACTOR = 1.5
 

@@ -22,7 +22,7 @@ from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
 
 TARGET = "target"
-ROWS = 8_000  # at most; enough rows for the laws, few enough for many repetitions
+ROWS = 5_000  # at most; enough rows for the laws, few enough for many repetitions
 HIDDEN = 12
 
 

@@ -24,8 +24,8 @@ from dpexplain.results.centres import GRID
 Floats = np.ndarray
 STEP = 2.0**-15  # of the range of predictions: what rounding to whole levels may move a mean
 DELTA = 1e-6
-PREDICTIONS = 2**18  # for Shapley values, so that many releases can be made; what is drawn counts in intervals
-CLASS = {"outcome": "class", "threshold": 0.5}
+PREDICTIONS = 2**19  # for influences, so that many releases can be made; chance is in their intervals
+CLASS = {"outcome": "class", "threshold": 0.5, "most_predictions": PREDICTIONS}
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,6 @@ def shapley(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answ
         aggregate="shapley",
         group={feature: "1"},
         **CLASS,
-        most_predictions=PREDICTIONS,
         epsilon=epsilon,
     )
     inside = scene.columns[feature] == 1
@@ -382,7 +381,6 @@ QUESTIONS: dict[str, Question] = {
             aggregate="shapley",
             group={s.categorical[-1]: "1"},
             **CLASS,
-            most_predictions=PREDICTIONS,
         ),
     ),
     "influence on one person": Question(one_person),

@@ -126,8 +126,9 @@ def test_importance_puts_in_missing_values(make_table, people, boosting, model):
     """
     table = make_table(people, domain=dpx.Domain({**DOMAIN, "y": dpx.Numeric(0, 2)}), exact=True)
     found = dpx.permutation_importance(
-        table, model, "y", features=["age", "sex"], epsilon=1, method="marginals", repeats=20, clip=math.inf
-    )
+        table, model, "y", features=["age", "sex"], epsilon=1, marginals=dpx.marginals(table, epsilon=1), repeats=20,
+        clip=math.inf,
+    )  # fmt: skip
     ages = people["age"].to_numpy()
     each = np.array([boosting.predict(people[NAMES].assign(age=a)) - people["y"] for a in [*range(20, 30), np.nan]])
     shares = np.array([*(np.mean(ages == a) for a in range(20, 30)), np.isnan(ages).mean()])

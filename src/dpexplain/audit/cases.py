@@ -21,7 +21,7 @@ from dpexplain.audit.capture import FreeAccount, Part, capture
 from dpexplain.core.budget import Budget, Cost, Definition, pure, zcdp
 from dpexplain.core.domain import Domain
 from dpexplain.core.release import Gate
-from dpexplain.core.sensitivity import Neighbours, Unit
+from dpexplain.core.sensitivity import Assignment, Neighbours, Unit
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InternalError
@@ -129,9 +129,11 @@ class DealtTable(PrivateTable):
     def uniform(self, size: int) -> NDArray[np.float64]:
         return np.zeros(size)
 
-    def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+    def dealt_rows(
+        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment
+    ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
         place = 0
-        for rows, _ in super().dealt_rows(gate, columns, parts):
+        for rows, _ in super().dealt_rows(gate, columns, parts, rule):
             yield rows, self._numbers[place : place + rows.size] % parts
             place += rows.size
 

@@ -63,9 +63,11 @@ class OpenTable(PrivateTable):
     def shuffle(self, size: int) -> Integers:
         return np.arange(size)
 
-    def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, Integers]]:
+    def dealt_rows(
+        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment
+    ) -> Iterator[tuple[Rows, Integers]]:
         if self.assignment is Assignment.POSITION:
-            yield from super().dealt_rows(gate, columns, parts)
+            yield from super().dealt_rows(gate, columns, parts, rule)
             return
         unit, numbers = self.neighbours.unit, PublicRandom(0).generator
         id_column = self.row_id if unit is None else unit.column

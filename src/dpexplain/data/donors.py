@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
@@ -55,9 +56,9 @@ class Gathered:
     tags: Integers
 
 
-def gather(table: PrivateTable, gate: Gate, columns: Sequence[str]) -> Gathered:
-    """The rows that a release may use, and their tags. The gate must be open."""
-    return Gathered(*table.gathered(gate, columns, TAGS))
+def gather(table: PrivateTable, gate: Gate, columns: Sequence[str], rule: Assignment | None = None) -> Gathered:
+    """The rows that a release may use, and their tags, by the table's rule or another. The gate must be open."""
+    return Gathered(*table.gathered(gate, columns, TAGS, rule))
 
 
 def by_group(

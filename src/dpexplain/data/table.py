@@ -170,13 +170,15 @@ class PrivateTable:
             batches = (rows.take(one_in * self.uniform(rows.size) < 1) for rows in batches)
         return rebatched(batches, size)
 
-    def dealt_rows(self, gate: Gate, columns: Sequence[str], parts: int) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
-        """Batches with the part of each row, dealt by the rule that `assignment` names. By position the rows themselves
-        still have to be shuffled, which `gathered` does.
+    def dealt_rows(
+        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment
+    ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
+        """Batches with the part of each row. By position the rows themselves still have to be shuffled, which
+        `gathered` does.
         """
-        dealer = Dealer(self.assignment, parts)
+        dealer = Dealer(rule, parts)
         unit, key = self.neighbours.unit, self.row_id
-        id_column = unit.column if unit is not None else key if self.assignment is Assignment.KEYED else None
+        id_column = unit.column if unit is not None else key if rule is Assignment.KEYED else None
         for rows, ids in self._batches(gate, list(columns), id_column, self._batch_size(BATCH_ROWS, len(columns))):
             yield rows, dealer.deal(rows.size, ids)
 
@@ -185,11 +187,15 @@ class PrivateTable:
         bits = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)
         return bits.astype(np.float64) * 2.0**-53
 
-    def gathered(self, gate: Gate, columns: Sequence[str], parts: int) -> tuple[Rows, NDArray[np.int64]]:
+    def gathered(
+        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment | None = None
+    ) -> tuple[Rows, NDArray[np.int64]]:
         """All rows at once, in memory, with their parts, in a secret order: dealt by position, the order decides the
-        parts; otherwise it only hides in which order a part's rows stood in the source.
+        parts; otherwise it only hides in which order a part's rows stood in the source. They are dealt by `assignment`,
+        unless another rule is given.
         """
-        batches = list(self.dealt_rows(gate, columns, parts))
+        rule = rule or self.assignment
+        batches = list(self.dealt_rows(gate, columns, parts, rule))
         kinds = {name: np.float64 if isinstance(self.domain[name], Numeric) else np.int32 for name in columns}
         joined = {
             name: np.concatenate([np.empty(0, dtype=kind), *(rows[name] for rows, _ in batches)])
@@ -198,7 +204,7 @@ class PrivateTable:
         part = np.concatenate([np.empty(0, dtype=np.int64), *(numbers for _, numbers in batches)])
         order = self.shuffle(len(part))
         rows = Rows(self.domain, joined, len(part)).take(order)
-        return rows, part if self.assignment is Assignment.POSITION else part[order]
+        return rows, part if rule is Assignment.POSITION else part[order]
 
     def shuffle(self, size: int) -> NDArray[np.int64]:
         """A secret order of all rows, drawn anew for each pass."""

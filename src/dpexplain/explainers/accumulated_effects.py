@@ -52,6 +52,7 @@ from dpexplain.results.accumulated import (
     Bins,
     bins_of,
     bins_of_quantiles,
+    sharing,
 )
 from dpexplain.results.base import receipt_for
 from dpexplain.results.quantiles import Ladder
@@ -293,17 +294,17 @@ def expected(
     noise = forecast(spec, neighbours, cost)
     counts = [np.rint(rows * _usual_shares(s, marginals)) for s in spec.steps]
     found = bins_of(spec.to_json(), np.concatenate(counts).astype(int).tolist(), rows)
-    unit, sharing = 2 * spec.clip / spec.levels, 0 if neighbours.rows_public else len(spec.steps)
-    curves = []
-    for bins, ladder in zip(found, spec.ladders, strict=True):
+    unit, curves = 2 * spec.clip / spec.levels, []
+    for number, (bins, ladder) in enumerate(zip(found, spec.ladders, strict=True)):
         if bins is None:
             assert ladder is not None
             positions = [round(float(p) * ladder.size) for p in ladder.ends]
             bins = bins_of_quantiles(ladder, positions, float(rows))
         up_and_down = (-1.0) ** np.arange(bins.size) / np.sqrt(bins.size)
         sums = bins.rows * USUAL_EFFECT * spec.output.width * (bins.widths if bins.ordered else up_and_down)
-        laws = noise["effects"], noise["counts"]
-        curves.append(Accumulation(bins, sums, unit, *laws, spec.clip, spec.output.width, sharing))
+        shares = sharing(spec.steps, number, neighbours.rows_public)
+        width, effects, rows_in_cells = spec.output.width, noise["effects"], noise["counts"]
+        curves.append(Accumulation(bins, sums, unit, effects, rows_in_cells, spec.clip, width, *shares))
     return curves
 
 
@@ -312,7 +313,9 @@ def _usual_shares(steps: Steps, marginals: Marginals | None) -> NDArray[np.float
     cells = steps.cells
     if marginals is not None and steps.feature in marginals.features:
         known = marginals.rug(steps.feature).partition
-        below = np.concatenate([[0.0], np.cumsum(marginals.shares(steps.feature))])
+        every = marginals.shares(steps.feature)
+        there = every[:-1] / max(float(every[:-1].sum()), 1e-9) if known.missing else every
+        below = np.concatenate([[0.0], np.cumsum(there)])
         if known.edges is None or cells.edges is None:
             return np.diff(below)
         return np.diff(np.interp(cells.edges, known.edges, below))

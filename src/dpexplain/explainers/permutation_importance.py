@@ -33,6 +33,7 @@ from typing import Any
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Gate
+from dpexplain.data.assignment import assignment_for
 from dpexplain.data.donors import Replaced, by_feature, by_group, by_permutation, gather
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
@@ -156,7 +157,7 @@ def explain(
         cost,
         label=model.label,
         uses=model.features(table.domain),
-        assignment=table.assignment,
+        assignment=assignment_for(table.neighbours, None),  # rows with one id may give each other their values
         marginals=marginals,
     )
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
@@ -233,7 +234,7 @@ class _Job:
 
     def _group_sums(self, gate: Gate, groups: int) -> Integers:
         """Rows take their values from other rows of their group."""
-        spec, gathered = self.spec, gather(self.table, gate, self.columns)
+        spec, gathered = self.spec, gather(self.table, gate, self.columns, self.spec.assignment)
         batches = by_group(gathered, groups, spec.features, spec.draws, spec.most, self.table.uniform)
         return self._sum(partial(statistic, predictor=self.predictor, spec=spec), batches)
 

@@ -143,9 +143,9 @@ def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
     return Rows(domain, columns, len(records))
 
 
-def missing_values(row: Any, needed: Sequence[str]) -> list[list[str]]:
+def missing_values(row: Any, needed: Sequence[str], domain: Domain) -> list[list[str]]:
     """For each person, the columns whose value is missing, so that the declared default stands in for it."""
-    names = list(dict.fromkeys(needed))
+    names = [name for name in dict.fromkeys(needed) if not domain[name].keeps_missing]
     return [[name for name in names if is_missing(record[name])] for record in _records(row)]
 
 
@@ -536,5 +536,5 @@ def person_influence(
         spec = histograms.Spec(cells_of(question.names, table.domain, request.cells or CELLS), request.mechanism)
         label = f"marginals of {', '.join(question.names)}"
         known = histograms.release_cells(table, spec, label, cost)
-    (view,) = answers(question, model, predictor, persons, known, missing_values(request.row, needed))
+    (view,) = answers(question, model, predictor, persons, known, missing_values(request.row, needed, table.domain))
     return PersonInfluence(known.receipt, known.released, view)

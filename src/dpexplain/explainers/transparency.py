@@ -293,7 +293,7 @@ def explain(
         )
     known = Marginals(receipt, payload) if marginals is None else marginals
     earlier = None if known.receipt is receipt else known
-    views = answers(question, model, predictor, persons, known, missing_values(row, needed))
+    views = answers(question, model, predictor, persons, known, missing_values(row, needed, table.domain))
     return TransparencyReports([TransparencyReport(receipt, payload, view, earlier) for view in views])
 
 

@@ -138,7 +138,7 @@ class LedgerAccount:
     def _records(self, connection: sa.Connection, **wanted: str) -> Iterator[Record]:
         """The events of this account whose body has this value in this field, by the index of the field."""
         ((name, value),) = wanted.items()
-        return records(connection, events.c.account == self.name, self.database.body_field(name) == value)
+        return records(connection, events.c.account == self.name, self.database.body_has(name, value))
 
 
 def load_payload(connection: sa.Connection, event: Committed) -> JsonObject:

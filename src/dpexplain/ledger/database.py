@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
+from dpexplain.core.canonical import canonical_json
 from dpexplain.errors import (
     NOTHING_SPENT,
     DpexplainError,
@@ -64,7 +65,8 @@ releases = sa.Table("releases", metadata, _column("reservation", key=True), _col
 head = sa.Table("head", metadata, _column("seq", sa.Integer), _column("hash"))  # one row
 
 # Events are looked up by fields of their body: by expressions, so that a ledger of an earlier version has them too.
-_FIELD = {"sqlite": "json_extract(body, '$.{}')", "postgresql": "(body::json ->> '{}')"}
+# PostgreSQL: as JSON text, because reading it as text fails where another field of the body holds a null character.
+_FIELD = {"sqlite": "json_extract(body, '$.{}')", "postgresql": "((body::json -> '{}')::text)"}
 _FIELDS = "request_id", "reservation", "identity"
 
 _REFUSE = "'the ledger is append-only'"
@@ -148,9 +150,10 @@ class Database:
         except DBAPIError as error:
             raise self._explain(error, spent) from None
 
-    def body_field(self, name: str) -> sa.ColumnElement[str]:
-        """One field of the body of an event."""
-        return sa.literal_column(_FIELD[self.dialect].format(name))
+    def body_has(self, name: str, value: str) -> sa.ColumnElement[bool]:
+        """Whether a field of the body of an event has this value."""
+        field: sa.ColumnElement[str] = sa.literal_column(_FIELD[self.dialect].format(name))
+        return field == (value if self.dialect == "sqlite" else canonical_json(value))
 
     def make_indexes(self) -> None:
         """Make the indexes that an earlier version did not have; whoever may only read is slower, and no worse off."""

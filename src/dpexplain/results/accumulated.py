@@ -83,6 +83,12 @@ class Bins:
         return np.searchsorted(np.asarray(self.points[1:-1], dtype=np.float64), values, side="left").astype(np.int64)
 
 
+def sharing(steps: Sequence[Steps], index: int, public: bool) -> tuple[int, int, bool]:
+    """Who shares the total with one feature: `sharing`, `shared` and `own_total` of its `Accumulation`."""
+    whole = [one.cells.size for one in steps if not one.missing]
+    return 0 if public else len(whole), sum(whole), bool(steps[index].missing)
+
+
 def bins_of(spec: JsonObject, counts: Sequence[int], rows: int | None) -> list[Bins | None]:
     """The bins of each feature from the released counts; None where they come from quantiles."""
     steps = [Steps.from_json(value) for value in spec["steps"]]
@@ -171,6 +177,8 @@ class Accumulation:
     clip: float
     span: float
     sharing: int  # how many features have counts that the total is the mean of; 0 where the number of rows is public
+    shared: int  # how many counts these features have
+    own_total: bool  # whether the counts of this feature are its total: those of a feature with missing values
     cut: bool = True  # at the span; curves of earlier versions were not
 
     @cached_property
@@ -210,20 +218,24 @@ class Accumulation:
 
     def _counted(self, factors: Floats) -> Floats:
         """Factors of all released counts from those of the feature's cells, which were moved evenly so that they add up
-        to the total: a public number, or the mean over the features of the sums of their counts.
+        to the total: a public number, or the mean over the features of the sums of their counts. Those of a feature
+        with missing values are as they were released.
         """
+        if self.own_total:
+            return factors
         mean = factors.sum(axis=1, keepdims=True) / max(factors.shape[1], 1)
         if not self.sharing or not factors.shape[1]:
             return np.asarray(factors - mean)
         part = mean / self.sharing
-        others = np.repeat(part, self.counts.size - factors.shape[1], axis=1)
+        others = np.repeat(part, self.shared - factors.shape[1], axis=1)
         return np.asarray(np.hstack([factors - mean + part, others]))
 
     @cached_property
     def _known(self) -> NDArray[np.bool_]:
         """The bins that have rows beyond doubt; none of them where not even the total does."""
-        off = self.counts.std * np.sqrt(self.counts.size) / self.sharing if self.sharing else 0.0
-        sure = self.bins.total > SURE_COUNT * off
+        off = np.sqrt(self.shared) / self.sharing if self.sharing else 0.0
+        off = np.sqrt(self.bins.members.shape[1]) if self.own_total else off
+        sure = self.bins.total > SURE_COUNT * self.counts.std * off
         return np.asarray((self.bins.rows >= SURE_COUNT * self._count_std) & sure)
 
     @cached_property
@@ -335,9 +347,10 @@ class AccumulatedCurve(Curve):
         if len(sums) != sum(bins.size for bins in self._all_bins):
             raise ValueError("the bins do not fit the released values")
         spec, total = self.spec, self.receipt.request["table"]["rows"]
-        sharing = 0 if total is not None else len(spec["steps"])
-        cut = bool(spec.get("cut", False))
-        return Accumulation(self.bins, mine, unit, noise, self.part("counts")[1], spec["clip"], self.span, sharing, cut)
+        steps = [Steps.from_json(value) for value in spec["steps"]]
+        shares = sharing(steps, self.index, total is not None)
+        cut, counts = bool(spec.get("cut", False)), self.part("counts")[1]
+        return Accumulation(self.bins, mine, unit, noise, counts, spec["clip"], self.span, *shares, cut)
 
     @property
     def raw(self) -> Floats:

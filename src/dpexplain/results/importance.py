@@ -112,8 +112,12 @@ class Importance(Ranking):
         contained += "; the probabilities to stand above the next are lower bounds"
         if self.spec["histograms"] is not None:
             return f"{said}{contained}. They leave out that values inside a cell are blurred."
-        several = self.receipt.neighbours.rows > 1
-        return f"{said}{contained}." + (" Rows of units with few rows count a little more." if several else "")
+        if self.receipt.neighbours.rows > 1:
+            said += (
+                "Rows of units with few rows count more: where units have very different numbers of rows, importances "
+            )
+            said += "can be off by up to a quarter. "
+        return f"{said}{contained}."
 
     @property
     def _who(self) -> str:

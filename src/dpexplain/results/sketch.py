@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalSketch(Result):
-    """The moments of rows and predictions in cells. `values` are the mean predictions of the cells."""
+    """The moments of rows and predictions in cells. `values` are the mean predictions of the cells, rows beyond the
+    radius of their cell counted less.
+    """
 
     kind: ClassVar[str] = "local-sketch"
 
@@ -110,14 +112,16 @@ class LocalSketch(Result):
 
     @cached_property
     def values(self) -> Floats:
-        """The mean prediction of each cell; the middle of the output range where no row is seen."""
+        """The mean prediction of each cell, rows beyond its radius counted less; the middle of the output range where no
+        row is seen.
+        """
         cells = self.cells
         mean = np.where(cells.kept, cells.numbers[3] / np.where(cells.kept, self.counts, 1.0), 0.0)
         values: Floats = cells.output.middle + cells.output.width / 2 * np.clip(mean, -1, 1)
         return values
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around the exact mean prediction of each cell: sum and count may each miss half as often."""
+        """(low, high) around each of `values` without noise: sum and count may each miss half as often."""
         cells, half = self.cells, self._halfwidth((1 + checked_level(level)) / 2)
         count, total = self.counts, cells.numbers[3]
         few, many = count - half[0], count + half[0]
@@ -143,7 +147,7 @@ class LocalSketch(Result):
         return pd.DataFrame(
             {
                 "cell": np.arange(len(self.values)),
-                "count": np.maximum(self.counts, 0),
+                "count": np.maximum(self.counts, 0),  # rows beyond the radius count less
                 "count_low": np.maximum(self.counts - half, 0),
                 "count_high": np.maximum(self.counts + half, 0),
                 "prediction": self.values,
@@ -163,8 +167,9 @@ class LocalSketch(Result):
         ends = np.cumsum(rows)
         ax.bar(ends, high - low, -rows, low, align="edge", color=BAND, alpha=0.6, label="95 % noise interval of each")
         ax.hlines(self.values[order], ends - rows, ends, color=INK, linewidth=2, label="released")
-        ax.set_xlabel(f"rows, cell after cell ({len(order)} of {len(self.values)} cells stand out of the noise)")
-        ax.set_ylabel("mean prediction")
+        less = "" if self.cells.before else "; rows far from the middle of their cell count less"
+        ax.set_xlabel(f"rows, cell after cell ({len(order)} of {len(self.values)} cells stand out of the noise{less})")
+        ax.set_ylabel("mean prediction of these rows")
         ax.grid(alpha=0.2)
         ax.legend(fontsize=7, frameon=False, loc="best")
         ax.set_title("Local sketch: what the model says in each cell", fontsize=11, loc="left")

@@ -20,7 +20,7 @@ Intervals   of line.phi, phi the minimiser without noise and ridge: (A + mu0) ph
             0, where coefficients are free; the released ones then tell how large). With A + E and b + e
             released and phi' solved by (A + E + ridge + mu) phi' = b + e, in every eigendirection of A + E that is not
             negative, exactly      (A + E + mu) (phi' - phi) = e - E phi - ridge phi' + (mu0 - mu) phi.
-            Where A + E is above DETERMINED std sqrt(2 n), 1.5 times what noise alone reaches: with m the line times
+            Where A + E is above DETERMINED std sqrt(2 n), 2.5 times what noise alone reaches: with m the line times
             (A + E + mu)^-1, m.(e - E phi) has the variance std^2 (|m|^2 / s^2 + (|m|^2 |phi|^2 + (m.phi)^2) / 2), at
             most std^2 |m|^2 (1 / s^2 + r^2): the spread. ridge m.phi' is known: the pull. In all other directions only
             the ball is known, and line.phi is within r |line| there: unknown. (Where coefficients are free, one and a
@@ -58,7 +58,7 @@ SHIFT = 20
 BLOCKS, MOST_STEPS = 256, 1024
 SCALES = tuple(Fraction(i, 16) for i in (8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48))  # whole numbers by 2^SHIFT
 BALL = 0.6  # of the forecast loss is left by the ball, on Adult
-DETERMINED = 1.5  # times std sqrt(2 n): an eigenvalue of A that stands above what noise alone makes
+DETERMINED = 2.5  # times std sqrt(2 n): an eigenvalue of A that stands well above what noise alone makes
 STEEP = 1.5  # balls: how steep a line may be in directions that the rows do not determine, where it is not held in one
 RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen on Adult, IMDB and synthetic tables
 

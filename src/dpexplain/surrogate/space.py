@@ -161,7 +161,7 @@ class Space:
     def _value(self, name: str, value: Any) -> Any:
         column = self.domain[name]
         if is_missing(value):
-            return column.missing
+            return None if column.keeps_missing else column.missing
         value = value.item() if isinstance(value, np.generic) else value
         if isinstance(column, Categorical):
             for category in column.categories:
@@ -169,8 +169,6 @@ class Space:
                     return category
             shown = ", ".join(map(repr, column.categories[:8])) + (", ..." if len(column.categories) > 8 else "")
             raise InputError(f"{name}={value!r} is not a declared category.", hint=f"declared: {shown}", spent="")
-        if column.keeps_missing and (value is None or value != value):
-            return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"{name}={value!r} is not a finite number.", spent="")
         if not column.low <= value <= column.high:

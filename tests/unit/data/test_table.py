@@ -20,7 +20,7 @@ def test_rows_need_an_open_gate_of_the_same_door(make_table, frame):
     with pytest.raises(dpx.InternalError, match="without an open reservation"):
         next(other.rows(gate, ["age"]))
     with pytest.raises(dpx.InternalError, match="without an open reservation"):
-        next(other.dealt_rows(gate, ["age"], 3))
+        next(other.dealt_rows(gate, ["age"], 3, other.assignment))
     late = mine.rows(gate, ["age"])
     gate.is_open = False
     with pytest.raises(dpx.InternalError, match="without an open reservation"):
@@ -57,7 +57,7 @@ def test_replace_one_needs_two_units(make_table, frame, rows):
 def test_dealing_by_position_is_even_and_ordered(make_table, frame):
     table = make_table(frame)
     assert table.assignment is Assignment.POSITION
-    parts = np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 7)])
+    parts = np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 7, table.assignment)])
     np.testing.assert_array_equal(parts, np.arange(400) % 7)
 
 
@@ -68,7 +68,7 @@ def test_dealing_by_key_keeps_a_unit_together_and_changes_with_the_key(make_tabl
     kept = frame[frame.groupby("person").cumcount() < 9]
 
     def deal():
-        return np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 5)])
+        return np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 5, table.assignment)])
 
     first, second = deal(), deal()
     assert (pd.Series(first).groupby(kept["person"].to_numpy()).nunique() == 1).all()
@@ -79,11 +79,11 @@ def test_dealing_by_key_keeps_a_unit_together_and_changes_with_the_key(make_tabl
 def test_dealing_at_random_without_an_id_and_by_key_with_one(make_table, frame):
     table = make_table(frame, relation="add-remove")
     assert table.assignment is Assignment.RANDOM
-    parts = np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 4)])
+    parts = np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 4, table.assignment)])
     assert set(parts.tolist()) == {0, 1, 2, 3}
     keyed = make_table(frame, relation="add-remove", row_id="person")
     assert keyed.assignment is Assignment.KEYED
-    parts = np.concatenate([p for _, p in keyed.dealt_rows(Gate(keyed.door, pure(1)), ["age"], 4)])
+    parts = np.concatenate([p for _, p in keyed.dealt_rows(Gate(keyed.door, pure(1)), ["age"], 4, table.assignment)])
     assert (pd.Series(parts).groupby(frame["person"].to_numpy()).nunique() == 1).all()
 
 

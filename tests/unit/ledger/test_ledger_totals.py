@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-import sqlalchemy as sa
 
+from dpexplain.core.account import Ask
 from dpexplain.core.budget import Budget, pure
+from dpexplain.core.canonical import digest
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.errors import BudgetError, LedgerCorrupt, LedgerTooNew
 from dpexplain.ledger import Ledger, LedgerAccount, open_ledger, state
@@ -120,9 +121,21 @@ def test_events_are_found_by_indexes(url: str) -> None:
         pytest.skip("a planner with statistics decides there; bench ledger measures both databases")
     for field in ("request_id", "reservation", "identity"):
         with account.database.read() as connection:
-            query = f"SELECT * FROM events WHERE account = 'adult' AND {account.database.body_field(field)} = 'x'"
-            plan = str(connection.execute(sa.text("EXPLAIN QUERY PLAN " + query)).all())
+            wanted = account.database.body_has(field, "x").compile(compile_kwargs={"literal_binds": True})
+            query = f"SELECT * FROM events WHERE account = 'adult' AND {wanted}"
+            plan = str(connection.exec_driver_sql("EXPLAIN QUERY PLAN " + query).all())
         assert f"USING INDEX events_of_{field}" in plan
+
+
+def test_any_text_may_stand_in_a_request(url: str) -> None:
+    """A null character, and half of a pair of surrogates: PostgreSQL cannot read them, and need not."""
+    account = opened(open_ledger(url))
+    for number, odd in enumerate(("a\x00b", "\ud800", '"request_id":"x"', "\\")):
+        request = {"category": odd, "request_id": odd, "number": number}
+        ask = Ask("odd", request, digest(request), pure(0.5))
+        account.commit(account.reserve(ask), {"value": odd}, pure(0.5))
+        assert account.find(ask.request_id).payload == {"value": odd}  # type: ignore[union-attr]
+    opened(open_ledger(url))
 
 
 def test_indexes_of_an_earlier_ledger_are_made_once(url: str) -> None:
