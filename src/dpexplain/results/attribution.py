@@ -159,8 +159,8 @@ class Attribution(Result):
             return ""
         listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         return (
-            f"Not determined at this price (few such rows, or columns that move together): {listed}. Intervals of these "
-            "assume that the model is nowhere steeper than twice its output range over the range of a column."
+            f"Not determined at this price (few such rows, or columns that move together): {listed}. Intervals of "
+            "these assume that the model is nowhere steeper than twice its output range over the range of a column."
         )
 
     # Contributions --------------------------------------------------------------------------------------------------

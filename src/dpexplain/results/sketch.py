@@ -112,8 +112,8 @@ class LocalSketch(Result):
 
     @cached_property
     def values(self) -> Floats:
-        """The mean prediction of each cell, rows beyond its radius counted less; the middle of the output range where no
-        row is seen.
+        """The mean prediction of each cell, rows beyond its radius counted less; the middle of the output range where
+        no row is seen.
         """
         cells = self.cells
         mean = np.where(cells.kept, cells.numbers[3] / np.where(cells.kept, self.counts, 1.0), 0.0)
