@@ -21,7 +21,6 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
-from dpexplain.core.canonical import canonical_json
 from dpexplain.errors import (
     NOTHING_SPENT,
     DpexplainError,
@@ -65,8 +64,9 @@ releases = sa.Table("releases", metadata, _column("reservation", key=True), _col
 head = sa.Table("head", metadata, _column("seq", sa.Integer), _column("hash"))  # one row
 
 # Events are looked up by fields of their body: by expressions, so that a ledger of an earlier version has them too.
-# PostgreSQL: as JSON text, because reading it as text fails where another field of the body holds a null character.
-_FIELD = {"sqlite": "json_extract(body, '$.{}')", "postgresql": "((body::json -> '{}')::text)"}
+# PostgreSQL reads no null characters and no halves of pairs, in whatever field they stand: another one is put there.
+_READABLE = r"regexp_replace(body, '\\u(0000|d[89a-f][0-9a-f][0-9a-f])', '\\ufffd', 'gi')"
+_FIELD = {"sqlite": "json_extract(body, '$.?')", "postgresql": f"({_READABLE}::json ->> '?')"}
 _FIELDS = "request_id", "reservation", "identity"
 
 _REFUSE = "'the ledger is append-only'"
@@ -152,8 +152,8 @@ class Database:
 
     def body_has(self, name: str, value: str) -> sa.ColumnElement[bool]:
         """Whether a field of the body of an event has this value."""
-        field: sa.ColumnElement[str] = sa.literal_column(_FIELD[self.dialect].format(name))
-        return field == (value if self.dialect == "sqlite" else canonical_json(value))
+        field: sa.ColumnElement[str] = sa.literal_column(_FIELD[self.dialect].replace("?", name))
+        return field == value
 
     def make_indexes(self) -> None:
         """Make the indexes that an earlier version did not have; whoever may only read is slower, and no worse off."""
@@ -161,7 +161,7 @@ class Database:
         with self.read() as connection:
             if connection.scalar(made) is not None:
                 return
-        wanted = {"kind": "kind, version"} | {name: _FIELD[self.dialect].format(name) for name in _FIELDS}
+        wanted = {"kind": "kind, version"} | {name: _FIELD[self.dialect].replace("?", name) for name in _FIELDS}
         with suppress(LedgerUnavailable), self._alone() as connection:
             if connection.scalar(made) is None:
                 for name, columns in wanted.items():

@@ -83,7 +83,7 @@ def test_dealing_at_random_without_an_id_and_by_key_with_one(make_table, frame):
     assert set(parts.tolist()) == {0, 1, 2, 3}
     keyed = make_table(frame, relation="add-remove", row_id="person")
     assert keyed.assignment is Assignment.KEYED
-    parts = np.concatenate([p for _, p in keyed.dealt_rows(Gate(keyed.door, pure(1)), ["age"], 4, table.assignment)])
+    parts = np.concatenate([p for _, p in keyed.dealt_rows(Gate(keyed.door, pure(1)), ["age"], 4, keyed.assignment)])
     assert (pd.Series(parts).groupby(frame["person"].to_numpy()).nunique() == 1).all()
 
 

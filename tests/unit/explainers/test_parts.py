@@ -217,7 +217,7 @@ def test_requests_for_interactions(refused, model, message, options):
 
 
 def test_interactions_of_what_is_no_model(refused):
-    refused("needs a dpx.Model", lambda table: interactions(table, fine, epsilon=1))
+    refused("model must be a dpx.Model", lambda table: interactions(table, fine, epsilon=1))
 
 
 # --- identity and replay ------------------------------------------------------------------------------------------
