@@ -177,8 +177,8 @@ class Accumulation:
     clip: float
     span: float
     sharing: int  # how many features have counts that the total is the mean of; 0 where the number of rows is public
-    shared: int  # how many counts these features have
-    own_total: bool  # whether the counts of this feature are its total: those of a feature with missing values
+    shared: int | None = None  # how many counts these features have; None: all counts are theirs
+    own_total: bool = False  # whether the counts of this feature are its total: those of a feature with missing values
     cut: bool = True  # at the span; curves of earlier versions were not
 
     @cached_property
@@ -227,13 +227,17 @@ class Accumulation:
         if not self.sharing or not factors.shape[1]:
             return np.asarray(factors - mean)
         part = mean / self.sharing
-        others = np.repeat(part, self.shared - factors.shape[1], axis=1)
+        others = np.repeat(part, self._sharers - factors.shape[1], axis=1)
         return np.asarray(np.hstack([factors - mean + part, others]))
+
+    @property
+    def _sharers(self) -> int:
+        return self.counts.size if self.shared is None else self.shared
 
     @cached_property
     def _known(self) -> NDArray[np.bool_]:
         """The bins that have rows beyond doubt; none of them where not even the total does."""
-        off = np.sqrt(self.shared) / self.sharing if self.sharing else 0.0
+        off = np.sqrt(self._sharers) / self.sharing if self.sharing else 0.0
         off = np.sqrt(self.bins.members.shape[1]) if self.own_total else off
         sure = self.bins.total > SURE_COUNT * self.counts.std * off
         return np.asarray((self.bins.rows >= SURE_COUNT * self._count_std) & sure)
