@@ -205,7 +205,7 @@ def test_each_person_has_a_page_with_nobody_else_on_it(table, model, tmp_path):
     people = pd.DataFrame([ROW, {**ROW, "gain": 123}, {**ROW, "job": "clerk"}])
     pages = [p.read_text(encoding="utf-8") for p in asked(table, model, people).to_html(tmp_path / "pages")]
     assert [page.count("What counted") for page in pages] == [1, 1, 1]
-    assert ["123" in page for page in pages] == [False, True, False]
+    assert ["<b>123</b>" in page for page in pages] == [False, True, False]  # "123" alone may be a part of any number
     assert ["<b>clerk</b>" in page for page in pages] == [False, False, True]
     assert all("whom it protects" in page for page in pages)
 
