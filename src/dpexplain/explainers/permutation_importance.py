@@ -80,8 +80,7 @@ def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Out
 
     Assumed, because it is known only afterwards: a limit of one whole loss (of a whole group, where it is chosen for
     intervals), or `clip`; that shrunk groups lose 10 % of the largest possible change, and that all change by that
-    much. What a noisy number of rows adds is a share of the
-    importance itself, and left out.
+    much. What a noisy number of rows adds is a share of the importance itself, and left out.
     """
     neighbours = setting.neighbours
     spec = resolve(
