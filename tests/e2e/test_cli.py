@@ -724,7 +724,7 @@ class TestAsAProcess:
     def command(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         call = [sys.executable, "-W", "error", "-m", "dpexplain.cli", *arguments]
         return subprocess.run(
-            call, capture_output=True, text=True, env={**os.environ, **variables}, check=False, timeout=120
+            call, capture_output=True, text=True, env={**os.environ, **variables}, check=False, timeout=900
         )
 
     def test_version_help_and_exit_codes(self, project):

@@ -219,7 +219,7 @@ def test_the_outlook_is_near_the_spread_of_a_release(make_table):
             "income": draw.uniform(0, 100, n),
         }
     )
-    table = make_table(frame, budget=ZCDP, relation="add-remove", rows_hint=n)
+    table = make_table(frame, exact=True, budget=ZCDP, relation="add-remove", rows_hint=n)
     request = LocalExplanation(record=RECORD, method="moments")
     cost = ZCDP.cost(epsilon=1)
     found = local.explain(table, dpx.Model(score, output=(0, 1)), request, cost=cost)

@@ -100,7 +100,7 @@ RUNS = 400
 
 
 def test_intervals_cover_the_contributions_without_noise():
-    """400 releases at level 0.8: outside what the binomial allows with probability 1e-6 on either side is a failure."""
+    """400 releases at level 0.8: outside what the binomial allows with probability 1e-10 on either side is a failure."""
     exact, covered, together = explained().values, 0, 0
     door = free_door(ZCDP, keep=False)
     for _ in range(RUNS):
@@ -111,8 +111,8 @@ def test_intervals_cover_the_contributions_without_noise():
         half = (push.high - push.low) / 2 * 1.2815515655446004 / 1.959963984540054
         rest = found._order[1:]
         together += abs(push.value - exact[rest].sum()) <= half
-    assert binom.ppf(1e-6, RUNS, 0.8) <= covered <= binom.ppf(1 - 1e-6, RUNS, 0.8)
-    assert binom.ppf(1e-6, RUNS, 0.8) <= together <= binom.ppf(1 - 1e-6, RUNS, 0.8)
+    assert binom.ppf(1e-10, RUNS, 0.8) <= covered <= binom.ppf(1 - 1e-10, RUNS, 0.8)
+    assert binom.ppf(1e-10, RUNS, 0.8) <= together <= binom.ppf(1 - 1e-10, RUNS, 0.8)
 
 
 def test_levels_out_of_range():
