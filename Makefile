@@ -1,16 +1,22 @@
-# Two commands for everybody: `make demo` and `make test`. Both set up what they need in .venv.
+# For everybody: `make demo` and `make test` (minutes); `make audit` is the long ring of tests. All set up what they need in .venv.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo-output
+WORKERS ?= 2
+# whole files for each worker, so that what a file prepares is prepared once
+RINGS  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
-.PHONY: demo test check coverage docs clean
+.PHONY: demo test audit check coverage docs clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/dpexplain demo --out $(OUT)
 
 test: $(VENV)/test.stamp check
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(RINGS) -m "not long"
+
+audit: $(VENV)/test.stamp
+	$(RINGS) -m long
 
 check: $(VENV)/test.stamp
 	$(BIN)/ruff check .

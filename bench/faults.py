@@ -1,7 +1,7 @@
 """200 processes killed with SIGKILL at random points, on SQLite and on PostgreSQL.
 
 After every kill the ledger must open, verify against the anchor of the time before, hold every commit that was
-reported, and count every reservation that was reported. `make test` runs the same driver for 20.
+reported, and count every reservation that was reported. `make audit` runs the same driver for 20.
 """
 
 from __future__ import annotations

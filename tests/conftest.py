@@ -17,8 +17,10 @@ from hypothesis import HealthCheck, settings
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
+from dpexplain.ledger import open_ledger
 from examples import DOMAIN, score
-from ledger_servers import Server, postgresql_server
+from ledger_servers import Server, new_url, postgresql_server
+from rings import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401 (hooks)
 from stubs import ZeroNoise
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -54,18 +56,19 @@ MakeTable = Callable[..., dpx.PrivateTable]
 
 
 @pytest.fixture
-def make_table(tmp_path: Any) -> MakeTable:
-    """A private table on a ledger in a temporary folder; `exact=True` injects a sampler that adds no noise,
+def make_table() -> Iterator[MakeTable]:
+    """A private table on a ledger in memory, one for all tables of a test; `exact=True` injects a sampler that adds no noise,
     and a shuffle that leaves rows where they are.
     """
     made: list[str] = []
+    ledger = open_ledger("sqlite:///:memory:")
 
     def make(source: Any, *, exact: bool = False, **options: Any) -> dpx.PrivateTable:
         settings = {
             "domain": DOMAIN,
             "budget": dpx.Budget(10.0),
             "relation": "replace-one",
-            "ledger": f"sqlite:///{tmp_path}/budget.db",
+            "ledger": ledger,
             "name": f"table-{len(made) + 1}",
             "separate_from": list(made),  # tables of a test hold the same rows on purpose
         }
@@ -76,7 +79,8 @@ def make_table(tmp_path: Any) -> MakeTable:
             table.shuffle = np.arange  # rows keep their places
         return table
 
-    return make
+    yield make
+    ledger.close()
 
 
 @pytest.fixture(scope="session")
@@ -85,10 +89,9 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a ledger that does not exist yet, on each database in turn."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/budget.db"
-    running: Server = request.getfixturevalue("server")
-    return running.new_database()
+    """The URL of a ledger that does not exist yet, on each database in turn. In the short ring PostgreSQL has the
+    ledger's contract alone (tests/unit/ledger/test_ledger_contract.py).
+    """
+    return new_url(request, tmp_path)

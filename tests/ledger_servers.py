@@ -9,10 +9,12 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import psycopg
+import pytest
 
 from dpexplain.core.account import Ask
 from dpexplain.core.budget import Budget, Cost, pure
@@ -67,6 +69,14 @@ def postgresql_server() -> Iterator[Server]:
         yield server
     finally:
         server.cleanup()
+
+
+def new_url(request: pytest.FixtureRequest, folder: Path) -> str:
+    """The URL of a ledger that does not exist yet, on the database that the parameter of the fixture names."""
+    if request.param == "sqlite":
+        return f"sqlite:///{folder}/budget.db"
+    running: Server = request.getfixturevalue("server")
+    return running.new_database()
 
 
 def execute(url: str, *statements: str) -> list[Any]:

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 import dpexplain as dpx
+from dpexplain.core.release import Door
 from dpexplain.results import Result
+from stubs import SteadyNoise
 
 AGE = "age of the policyholder at the beginning of the insured year, in completed years"
 KIND = "highest_completed_level_of_education_as_reported_by_the_employer"
@@ -38,7 +40,7 @@ def score(rows: pd.DataFrame) -> Any:
 
 
 def every_result() -> dict[str, Result]:
-    """By a name of its own; a ledger in memory, a thousand rows."""
+    """By a name of its own; a ledger in memory, a thousand rows, noise from a fixed seed."""
     draw, n = np.random.default_rng(0), 1000
     rows = pd.DataFrame(
         {
@@ -57,6 +59,7 @@ def every_result() -> dict[str, Result]:
         name="policyholders of the regional health insurance fund",
         version="1",
     )
+    table.door = Door(table.door.account, sampler=SteadyNoise())
     model = dpx.Model(score, output=(0.0, 1.0), features=FEATURES, name="expected use of care", version="1")
     price: dict[str, Any] = {"epsilon": 2}
     curves = dpx.partial_dependence(table, model, [*FEATURES[:2], (AGE, KIND), (KIND, PLAN)], **price)

@@ -8,6 +8,8 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from dpexplain.core.account import Ask, Entry, Stored
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, digest
@@ -79,6 +81,17 @@ class ZeroNoise:
         groups = len(scores[0]).bit_length() - 1
         best = max(combinations_of(len(scores), groups, uses), key=lambda c: combination_score(scores, c))
         return [list(chosen) for chosen in best]
+
+
+class SteadyNoise(ZeroNoise):
+    """Noise of the right size from a fixed seed: pictures look as in life, and the same in every run."""
+
+    def __init__(self) -> None:
+        self._draw = np.random.default_rng(0)
+
+    def perturb(self, values: Sequence[int], noise: Noise, _sensitivity: Sensitivity, _cost: Cost) -> list[int]:
+        shifts = noise.std * self._draw.standard_normal(noise.size)
+        return [int(v) + round(z) for v, z in zip(values, shifts, strict=True)]
 
 
 def combinations_of(candidates: int, groups: int, uses: int) -> Iterator[tuple[tuple[int, ...], ...]]:

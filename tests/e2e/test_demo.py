@@ -30,6 +30,7 @@ def folder(tmp_path_factory):
     return out, (first, lines, anchor), (second, again)
 
 
+@pytest.mark.long
 def test_every_feature_has_its_files(folder):
     out, (first, lines, _), _ = folder
     effects = [f"accumulated-effects-{name}" for name in demo.EFFECTS]
@@ -50,6 +51,7 @@ def test_every_feature_has_its_files(folder):
         assert curve.rug
 
 
+@pytest.mark.long
 def test_the_second_run_is_free(folder):
     out, (first, _, anchor), (second, again) = folder
     assert second["spent_now"] is False
@@ -58,6 +60,7 @@ def test_the_second_run_is_free(folder):
     assert sum("already released, free" in str(line) for line in again) == len(demo.PRICES)
 
 
+@pytest.mark.long
 def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     page = (folder[0] / "index.html").read_text(encoding="utf-8")
     outside = [url for url in re.findall(r"https?://[^\s\"'<>)]+", page) if not url.startswith("http://www.w3.org/")]
@@ -76,6 +79,7 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
         assert f"Accumulated effect of {name}" in page
 
 
+@pytest.mark.long
 def test_the_page_says_in_short_what_came_out_of_each_kind_of_question(folder):
     page = (folder[0] / "index.html").read_text(encoding="utf-8")
     short = page[page.index("In short") : page.index("The promise")]
@@ -89,6 +93,7 @@ def test_the_page_says_in_short_what_came_out_of_each_kind_of_question(folder):
         assert f"<h2>{section}" in page
 
 
+@pytest.mark.long
 def test_the_folder_is_a_project_to_go_on_with(folder, capsys, tmp_path):
     out = folder[0]
     project = ["--project", str(out / "dpexplain.toml")]

@@ -38,6 +38,7 @@ def race(url: str, start: Any, results: Any) -> None:
     results.put(won)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_nobody_overdraws(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if kind == "sqlite":

@@ -4,7 +4,8 @@ Each entry names the mistake, the mechanism (one input -> one output), a pair of
 tells them apart and the claim that is false. Scores stop where more tells no more: otherwise luck in a tail leads the
 audit, once in a few hundred runs, to an event that proves nothing. Some go through the real door and lie to it; some
 rebuild by hand what the door would have refused. Later explainers add their own. docs/broken-on-purpose.md has a line
-for each of them.
+for each of them. `ring` says which command catches it: `make test` what a few hundred runs or cheap ones show, `make
+audit` the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,6 +46,7 @@ class Broken:
     score: Callable[[Any], float] | None = None
     gaussian: bool = False
     trials: int = 4_000  # a factor of two at epsilon 1 is missed with probability below 1e-6
+    ring: Literal["test", "audit"] = "test"
 
     def __str__(self) -> str:
         return self.mistake
@@ -300,18 +302,18 @@ def near_tail(total: int) -> float:
 ROWS = [5, 5, 5]
 
 BROKEN = [
-    Broken("noise 20 % too small", scale_too_small, 0, 10, ONE, score=clipped, trials=30_000),
+    Broken("noise 20 % too small", scale_too_small, 0, 10, ONE, score=clipped, trials=30_000, ring="audit"),
     Broken(
         "Gaussian noise 20 % too small", gaussian_too_small, 0, 10, zcdp(0.5), clipped, gaussian=True, trials=20_000
     ),
     Broken("noise for a noisy group size", noisy_group_size, [0], [10], ONE, score=in_units_of_its_noise, trials=6_000),
     Broken("a sample scaled up before its noise", scaled_before_noise, [0], [10], ONE, between_one_and_four_rows),
-    Broken("rows not clipped", no_clipping, [*ROWS, 0], [*ROWS, 20], ONE, score=between_totals),
+    Broken("rows not clipped", no_clipping, [*ROWS, 0], [*ROWS, 20], ONE, score=between_totals, ring="audit"),
     Broken("add-remove constant under replace-one", add_remove_constant, [3, 4], [4, 3], ONE, score=swapped),
-    Broken("one row's bound for a unit of three", one_row_of_a_unit, [3], [6], ONE),
-    Broken("half the range of score changes", half_the_range, [1, 1], [2, 0], ONE),
+    Broken("one row's bound for a unit of three", one_row_of_a_unit, [3], [6], ONE, ring="audit"),
+    Broken("half the range of score changes", half_the_range, [1, 1], [2, 0], ONE, ring="audit"),
     Broken("permute-and-flip at the Gumbel price", flip_charged_as_gumbel, [0, 0], [0, 1], zcdp(0.125), trials=20_000),
-    Broken("parts dealt by content", content_hash, [0], [2], ONE, score=between_parts),
+    Broken("parts dealt by content", content_hash, [0], [2], ONE, score=between_parts, ring="audit"),
     Broken("exact count as divisor", exact_count_as_divisor, [0] * 4, [0] * 5, ONE, score=quarters, trials=300),
     Broken("the same noise in two releases", noise_used_twice, (0, 0), (10, 0), ONE, score=difference, trials=300),
     Broken("a grid from the data", grid_from_data, ROWS, [5, 5, 9], ONE, score=lambda v: v[0], trials=300),
@@ -320,9 +322,18 @@ BROKEN = [
     Broken("an error that depends on a row", row_dependent_error, ROWS, [5, 5, 11], ONE, trials=300),
     Broken("NaN that depends on a row", row_dependent_nan, [5.0, 5.0], [5.0, math.nan], ONE, trials=300),
     Broken("float Laplace", float_laplace, 0.0, 1.0, ONE, score=fine_bits),
-    Broken("two answers for the price of one", two_for_the_price_of_one, 0, 10, ONE, score=clipped, trials=6_000),
+    Broken(
+        "two answers for the price of one",
+        two_for_the_price_of_one,
+        0,
+        10,
+        ONE,
+        score=clipped,
+        trials=6_000,
+        ring="audit",
+    ),
     Broken("a charge that depends on rows", charge_tells, [*ROWS, 0], [*ROWS, 10], ONE, trials=300),
-    Broken("budget given back on a crash", budget_given_back, 0, 10, ONE, score=clipped, trials=4_000),
+    Broken("budget given back on a crash", budget_given_back, 0, 10, ONE, score=clipped, trials=4_000, ring="audit"),
     Broken("Gaussian noise sold as pure", wrong_definition, 0, 1, ONE, score=near_tail, trials=20_000),
 ]
 

@@ -28,6 +28,8 @@ from dpexplain.results import accumulated
 from dpexplain.results.accumulated import Accumulation, bins_of
 from stubs import FreeAccount
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain(
     {"g": dpx.Categorical(["a", "b"]), "two": dpx.Numeric(0, 1, integer=True), "up": dpx.Categorical([0, 1])}
 )
@@ -74,12 +76,14 @@ def audit(relation, feature, sampler):
 CASES = [("replace-one", "g"), ("replace-one", "two"), ("add-remove", "g")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "feature"), CASES)
 def test_no_lower_bound_above_the_claim(relation, feature):
     bound = audit(relation, feature, ExactSampler())
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "feature"), CASES)
 def test_half_the_noise_is_caught(relation, feature):
     bound = audit(relation, feature, Shrunk())
@@ -221,6 +225,7 @@ def coverage(releases, number, level=0.95):
 RELEASES, SIGMA = 120, (0.05 * 0.95 / 120) ** 0.5  # five of them: a false alarm once in three million per feature
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize(("table", "clip"), [(crowd, 1.0), (ladder, 0.3)])
 @pytest.mark.parametrize("epsilon", [0.1, 1])
@@ -230,18 +235,21 @@ def test_intervals_cover_on_correlated_columns_and_rare_categories(relation, tab
     assert (half <= 1).all()  # a curve on a probability scale
 
 
+@pytest.mark.long
 def test_half_of_the_intervals_miss_half_of_the_time():
     """Not so wide that nothing could ever be outside, where counts are far above their noise."""
     inside, _ = coverage(Releases(ladder(), "add-remove", 3, 0.3, features=["step"]), RELEASES, 0.5)
     assert (inside < 0.85).all(), inside
 
 
+@pytest.mark.long
 def test_shared_counts_taken_as_independent_are_found_out():
     """Most of it is the total, which is noisy here and which the counts of both features share."""
     inside, _ = coverage(Releases(ladder(), "add-remove", 3, 0.3, Independent), RELEASES)
     assert inside[1] < 0.95 - 5 * SIGMA, inside
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize(("feature", "epsilon"), [("x", 0.3), ("x", 3), ("kind", 0.3), ("kind", 3), ("pair", 1)])
 def test_a_forecast_stands_near_the_realised_error_of_a_usual_table(relation, feature, epsilon):
@@ -275,6 +283,7 @@ def test_no_forecast_is_larger_than_what_is_possible():
             assert 0 < option.error <= option.band <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", [False, True])
 def test_intervals_cover_where_missing_rows_are_left_out(broken, monkeypatch):
     """A feature that keeps missing values has a total of its own, which is as noisy as its counts. 300 releases with

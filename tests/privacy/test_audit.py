@@ -32,12 +32,17 @@ from dpexplain.core.sensitivity import Relation, ScoreRange, Sensitivity, Unit
 from dpexplain.errors import InputError
 from stubs import PURE, ZCDP, free_door, release, released
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 ONE = pure(1)
 HALF_RHO = zcdp(0.5)  # mu = 1
 SURE = 1 - 1e-6
 
 
-@pytest.mark.parametrize("case", BROKEN, ids=str)
+RINGED = [pytest.param(case, marks=pytest.mark.long) if case.ring == "audit" else case for case in BROKEN]
+
+
+@pytest.mark.parametrize("case", RINGED, ids=str)
 def test_broken_mechanisms_are_caught(case: Broken) -> None:
     bound = epsilon_lower_bound(
         case.mechanism,
@@ -56,10 +61,44 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "broken-on-purpose.md").read_text(encoding="utf-8")
 
 
-def test_every_broken_mechanism_is_on_the_page() -> None:
+def ring_of(file: str, name: str) -> str:
+    """Which ring runs a test: "audit" if any of its cases is marked `long`, by itself, by its class, by its file or by
+    a list of cases."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    lists = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    scopes = [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]
+    (scope, test), *_ = [
+        (scope, node)
+        for scope in scopes
+        for node in scope.body
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    marks = [*test.decorator_list, *getattr(scope, "decorator_list", [])]
+    marks += [value for name, value in lists.items() if name == "pytestmark"]
+    named = [lists[n.id] for m in marks for n in ast.walk(m) if isinstance(n, ast.Name) and n.id in lists]
+    return "audit" if any("mark.long" in ast.unparse(mark) for mark in [*marks, *named]) else "test"
+
+
+def test_every_broken_mechanism_is_on_the_page_with_its_ring() -> None:
     first, _ = PAGE.split("## Defects planted")
-    mistakes = re.findall(r"^\| ([^|]+) \| [^|]+ \| `tests/", first, re.MULTILINE)
-    assert sorted(mistakes) == sorted(case.mistake for case in BROKEN)
+    mistakes = re.findall(r"^\| ([^|]+) \| (\w+) \| [^|]+ \| `tests/", first, re.MULTILINE)
+    assert sorted(mistakes) == sorted((case.mistake, case.ring) for case in BROKEN)
+    assert {case.ring for case in BROKEN} == {"test", "audit"}
+
+
+def test_every_planted_defect_is_on_the_page_with_its_ring() -> None:
+    _, second = PAGE.split("## Defects planted")
+    planted = re.findall(r"^\| [^|]+ \| (\w+) \| [^|]+ \| `(tests/[\w/]+\.py)::(test_\w+)`", second, re.MULTILINE)
+    assert len(planted) > 10
+    assert planted == [(ring_of(file, name), file, name) for _, file, name in planted]
+
+
+def test_the_ring_of_a_test_is_read_from_its_marks() -> None:
+    assert ring_of("tests/privacy/test_audit.py", "test_cube_of_a_unit_is_healthy") == "audit"  # by itself
+    assert ring_of("tests/privacy/test_audit.py", "test_broken_mechanisms_are_caught") == "audit"  # by a list of cases
+    assert ring_of("tests/privacy/test_importance_coverage.py", "test_histograms") == "audit"  # by its file
+    assert ring_of("tests/unit/ledger/test_ledger_postgresql.py", "test_before") == "audit"  # by its class
+    assert ring_of("tests/privacy/test_audit.py", "test_laplace_is_healthy") == "test"
 
 
 def test_every_test_on_the_page_exists() -> None:
@@ -112,6 +151,7 @@ def test_cube_is_healthy(relation: str) -> None:
     assert_healthy(bound, near=0.4)
 
 
+@pytest.mark.long
 def test_cube_of_a_unit_is_healthy() -> None:
     """Replace-one with up to two rows each: the sums may move by 20."""
     mechanism = through_the_door(PURE, "replace-one", ONE, sum_of(2, mechanism="cube"), Unit("person", 2))
@@ -146,6 +186,7 @@ def counts(gate: Gate, cells: Any) -> Any:
     return gate.noisy_counts("counts", cells, gate.cost)
 
 
+@pytest.mark.long
 def test_counts_under_add_remove_are_healthy() -> None:
     mechanism = through_the_door(PURE, "add-remove", ONE, counts)
     bound = epsilon_lower_bound(
@@ -154,6 +195,7 @@ def test_counts_under_add_remove_are_healthy() -> None:
     assert_healthy(bound, near=0.3)
 
 
+@pytest.mark.long
 def test_counts_under_replace_one_are_healthy() -> None:
     """The sibling with the add-remove constant is in `broken.py`; same neighbours, same score."""
 
@@ -165,6 +207,7 @@ def test_counts_under_replace_one_are_healthy() -> None:
     assert_healthy(bound, near=0.2)
 
 
+@pytest.mark.long
 def test_counts_in_a_zcdp_account_are_healthy() -> None:
     mechanism = through_the_door(ZCDP, "replace-one", HALF_RHO, counts)
     bound = epsilon_lower_bound(
@@ -199,6 +242,7 @@ def test_selection_in_a_zcdp_account_is_healthy() -> None:
     assert bound.mu > 0  # truly 0.62
 
 
+@pytest.mark.long
 def test_parts_are_healthy() -> None:
     """Two parts change, as with rows dealt by a hash of their id under replace-one."""
     box = PublicRange(-1.0, 1.0)
@@ -216,6 +260,7 @@ def test_parts_are_healthy() -> None:
     assert_healthy(bound, near=0.4)
 
 
+@pytest.mark.long
 def test_query_loop_is_healthy() -> None:
     """Two adaptive questions at half the price each; the log likelihood ratio is the sum of the clipped answers."""
     half = pure(Fraction(1, 2))
@@ -260,6 +305,7 @@ def stated(claim: Cost, trials: int, confidence: float = 0.999, gaussian: bool =
     return LowerBound(0, 0, 0, 0.0, confidence, trials, claim, gaussian, "", 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("defect", "trials"), [(0.5, 2_000), (0.3, 3_000)])
 def test_power_agrees_with_simulation(defect: float, trials: int) -> None:
     """320 audits: the standard deviation is at most 0.028; 6 of them, and 0.1 for having to find the event."""
@@ -268,12 +314,14 @@ def test_power_agrees_with_simulation(defect: float, trials: int) -> None:
     assert power - 0.28 < simulated(1 + defect, ONE, trials, 320) < power + 0.18
 
 
+@pytest.mark.long
 def test_power_of_a_gaussian_audit_agrees_with_simulation() -> None:
     power = stated(HALF_RHO, 1_000, gaussian=True).power_against(0.5)
     assert 0.6 < power < 0.95
     assert power - 0.33 < simulated(1.5, HALF_RHO, 1_000, 200, gaussian=True) < power + 0.18
 
 
+@pytest.mark.long
 def test_false_alarms_stay_below_the_stated_probability() -> None:
     """400 audits of a tight mechanism at confidence 0.9: at most 40 are expected; 78 has probability below 1e-8."""
     assert simulated(1.0, ONE, 400, 400, confidence=0.9) < 78 / 400
@@ -481,6 +529,7 @@ def seeded(generator: np.random.Generator, data: float) -> float:
     return data + float(generator.laplace())
 
 
+@pytest.mark.long
 def test_two_processes_give_a_bound_like_one() -> None:
     """Laplace noise of epsilon 1: the bound of 8,000 runs is about 0.75, with a standard deviation of 0.04."""
     bound = epsilon_lower_bound(fresh, 0.0, 1.0, trials=8_000, claim=1, workers=2, confidence=SURE)

@@ -32,6 +32,8 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import ScoreRange
 from stubs import FreeAccount, ZeroNoise, combination_score, combinations_of
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain(
     {name: dpx.Categorical([0, 1, 2, 3]) for name in ("p", "q")} | {"label": dpx.Categorical([0, 1, 2])}
 )
@@ -231,6 +233,7 @@ def audit(relation, definition, sampler, trials=None):
     )
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("different")
 @pytest.mark.parametrize(
     ("relation", "definition"), [("add-remove", "pure"), ("replace-one", "pure"), ("replace-one", "zcdp")]
@@ -240,6 +243,7 @@ def test_no_lower_bound_of_the_histograms_above_the_claim(relation, definition):
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("different")
 @pytest.mark.parametrize(("relation", "definition"), [("add-remove", "pure"), ("replace-one", "zcdp")])
 def test_half_the_noise_of_the_histograms_is_caught(relation, definition):
@@ -247,6 +251,7 @@ def test_half_the_noise_of_the_histograms_is_caught(relation, definition):
     assert bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("different")
 def test_the_bound_of_one_histogram_where_a_row_is_in_two_is_caught(monkeypatch):
     """The broken sibling forgets that a row is in the cells of every chosen attribute."""

@@ -22,6 +22,8 @@ from dpexplain.explainers import adaptive, descent
 from dpexplain.surrogate import Local, Space, StepWeight
 from dpexplain.surrogate.descent import FINE
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"x": dpx.Numeric(0, 1), "y": dpx.Numeric(0, 1), "f": dpx.Categorical([-1, 1])})
 SPACE = Space(DOMAIN, ("x", "y"))
 MODEL = dpx.Model(lambda rows: rows["f"].to_numpy(dtype=float), output=(-1, 1), features=["f"], name="f", version="1")
@@ -86,6 +88,7 @@ def audit(part, relation, sampler):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("part", "relation"), TABLES)
 def test_no_lower_bound_above_the_claim(part, relation):
     bound = audit(part, relation, ExactSampler())
@@ -93,6 +96,7 @@ def test_no_lower_bound_above_the_claim(part, relation):
     assert bound.mu > 0.5  # and the audit does tell the tables apart
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("part", "relation"), TABLES)
 def test_half_the_noise_is_caught(part, relation):
     bound = audit(part, relation, Shrunk())

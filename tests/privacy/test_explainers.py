@@ -22,6 +22,8 @@ from dpexplain.explainers import marginals, partial_dependence
 from dpexplain.requests import Marginals, PartialDependence
 from stubs import FreeAccount, ZeroNoise
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"g": dpx.Categorical(["a", "b"]), "flag": dpx.Categorical([0, 1])})
 HIGH, LOW = ("a", 1), ("b", 0)
 TABLES = {  # worst case: the flag decides every grid point, and the row changes its cell of the rug
@@ -121,12 +123,14 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "part", "definition"), CASES)
 def test_no_lower_bound_above_the_claim(relation, part, definition, run):
     bound = audit(relation, part, definition, ExactSampler(), run)
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "part", "definition"), CASES)
 def test_half_the_noise_is_caught(relation, part, definition, run):
     bound = audit(relation, part, definition, Shrunk(), run)

@@ -16,6 +16,8 @@ import pytest
 import dpexplain as dpx
 from dpexplain.results.importance import Importance
 
+pytestmark = [pytest.mark.long, pytest.mark.drawn(1e-6)]
+
 N, RELEASES, MISSES = 400, 24, 9  # more than so many misses of one feature: rejected
 FEATURES = ["a", "b", "c", "d", "e"]
 DOMAIN = dpx.Domain(

@@ -30,6 +30,8 @@ from dpexplain.explainers import influence_forecast as forecasts
 from dpexplain.explainers.influence import InfluenceRequest, influence
 from dpexplain.games import Asker
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain(
     {"a": dpx.Numeric(0, 3, integer=True), "c": dpx.Categorical(["x", "y"]), "k": dpx.Categorical([0, 1, 2])}
 )
@@ -125,12 +127,14 @@ PURE, ZCDP = ("average", "group"), ("average, added", "disparity", "shapley", "r
 DEFINITIONS = [*((case, "pure") for case in PURE), *((case, "zcdp") for case in ZCDP)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("case", "definition"), [*DEFINITIONS, ("shapley", "pure"), ("pairing", "pure")])
 def test_no_lower_bound_above_the_claim(case, definition):
     bound = audit(case, definition, ExactSampler(), trials=400)
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("case", "definition"), DEFINITIONS)
 def test_half_the_noise_is_caught(case, definition):
     bound = audit(case, definition, Shrunk(), trials=TRIALS[definition])
@@ -182,6 +186,7 @@ def trapped(released, *, left, right, noisy):
     return float(logs[1] - logs[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("size_of", "left", "right", "trials"),
     [
@@ -197,6 +202,7 @@ def test_noise_calibrated_to_the_size_of_a_group_is_caught(size_of, left, right,
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_forgetting_that_rows_give_their_values_is_caught(monkeypatch):
     """K instead of 2 K: both outcomes change when one row of a pair does. Epsilon 4 instead of 2."""
     true = qii.sensitivity
@@ -210,6 +216,7 @@ def test_forgetting_that_rows_give_their_values_is_caught(monkeypatch):
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_rates_that_the_bound_leaves_out_are_caught(monkeypatch):
     """The outcomes of both groups, here with weight 4, beside influences whose bound knows nothing of them: a turned
     row moves 20 K^2 in place of 4 K^2.

@@ -21,6 +21,8 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"x": dpx.Numeric(0, 1)})
 TABLES = {  # from one centre to the other, and at the far ends of the range
     "replace-one": ([0.0, 0.0, 1.0], [0.0, 1.0, 1.0]),
@@ -81,6 +83,7 @@ def audit(relation, definition, sampler):
 CASES = [("replace-one", "pure"), ("add-remove", "pure"), ("replace-one", "zcdp"), ("add-remove", "zcdp")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "definition"), CASES)
 def test_no_lower_bound_above_the_claim(relation, definition):
     bound = audit(relation, definition, ExactSampler())
@@ -89,12 +92,14 @@ def test_no_lower_bound_above_the_claim(relation, definition):
     assert max(bound.epsilon, bound.mu) > 0.5  # the audit does tell the two tables apart
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "definition"), CASES)
 def test_half_the_noise_is_caught(relation, definition):
     bound = audit(relation, definition, Shrunk())
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
     bound_of = kmeans.sensitivity
 

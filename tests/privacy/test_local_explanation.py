@@ -23,6 +23,8 @@ from dpexplain.explainers.local_explanation import LocalExplanation, explain
 from dpexplain.surrogate.moments import Moments
 from stubs import FreeAccount
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1)})
 BUDGET = dpx.Budget(50, 1e-6)
 TRIALS = 1_500
@@ -84,18 +86,21 @@ def audit(relation, unit, sampler):
 CASES = [("add-remove", False), ("replace-one", False), ("replace-one", True)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "unit"), CASES)
 def test_no_lower_bound_above_the_claim(relation, unit):
     bound = audit(relation, unit, ExactSampler())
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("relation", "unit"), CASES[:2])
 def test_half_the_noise_is_caught(relation, unit):
     bound = audit(relation, unit, Shrunk())
     assert bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_intervals_cover_the_exact_attributions(epsilon):
     """200 releases of three contributions. The share that is covered has a standard deviation of at most 1.6 %, and

@@ -25,6 +25,8 @@ from dpexplain.explainers.local_sketch import LocalSketchRequest
 from dpexplain.results.sketch import LocalSketch
 from dpexplain.surrogate.sketch import Blocks
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1), "f": dpx.Numeric(-1, 1)})
 MODEL = dpx.Model(lambda rows: rows["f"].to_numpy(), output=(-1, 1), name="m", version="1")
 REQUEST = LocalSketchRequest(features=["a", "b"], centres=[(0.5, 0.5)], radius=0.3)
@@ -75,6 +77,7 @@ def audit(relation, sampler, trials):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relation", CASES)
 def test_no_lower_bound_above_the_claim(relation):
     bound = audit(relation, ExactSampler(), 3_000)
@@ -82,12 +85,14 @@ def test_no_lower_bound_above_the_claim(relation):
     assert bound.mu > 0.2  # the tables are as far apart as they can be, and the audit sees it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relation", CASES)
 def test_half_the_noise_is_caught(relation):
     bound = audit(relation, Shrunk(), 3_000)
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
     proper = Blocks.bound
 
@@ -100,6 +105,7 @@ def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_rows_beyond_the_radius_that_count_in_full_are_caught(monkeypatch):
     """A radius that is announced and not enforced: y y' is then 2.2 times too long."""
     proper = sketch.raw_sums
@@ -128,6 +134,7 @@ def test_all_parts_share_the_price_and_get_gaussian_noise():
         assert noise.scale**2 * 2 * cost.amount >= bound.l2_squared
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asked", [{}, {"anchor": 0.2}, {"anchor": "middle"}], ids=str)
 def test_intervals_cover_the_exact_attributions(asked):
     """200 releases; in each, every feature of three records is covered with probability 0.95. Were they all covered
@@ -143,6 +150,7 @@ def test_intervals_cover_the_exact_attributions(asked):
     assert share.mean() < 0.1  # and narrow enough to say something
 
 
+@pytest.mark.long
 def test_intervals_cover_what_two_columns_that_go_together_have_to_share():
     """200 releases; b is a up to 0.05, and the model looks at a alone. Each feature may be missed in 12.7 % at 5 sigma.
     First-order intervals miss the exact contributions in more than a quarter of the releases.

@@ -26,6 +26,8 @@ from dpexplain.explainers.generic_plot import GenericPlot
 from dpexplain.explainers.rank_aggregation import RankAggregation
 from stubs import FreeAccount, ZeroNoise
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"g": dpx.Categorical(["a", "b"]), "flag": dpx.Categorical([0, 1])})
 TRIALS = {"sound": 600, "broken": 7_000}
 COST = pure(1)
@@ -142,6 +144,7 @@ def audit(case, part, tables, sampler, trials=TRIALS["broken"]):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "part"), [*((case, part) for case in CASES for part in ("curve", "votes")), ("unit replaced", "top")]
 )
@@ -150,17 +153,20 @@ def test_no_lower_bound_above_the_claim(case, part, tables):
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 def test_half_the_noise_is_caught(tables):
     bound = audit("replace-one", "curve", tables, Shrunk())
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_one_changed_part_where_a_replaced_id_changes_two_is_caught(tables, monkeypatch):
     monkeypatch.setattr(Assignment, "changed_parts", lambda rule, neighbours: 1)
     bound = audit("unit replaced", "curve", tables, ExactSampler())
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_a_box_that_is_not_enforced_is_caught(tables, monkeypatch):
     def loose(box, values):
         return np.rint((np.clip(values, -0.5, 1.5) - box.low) / box.width * box.levels).astype(np.int64)
@@ -170,6 +176,7 @@ def test_a_box_that_is_not_enforced_is_caught(tables, monkeypatch):
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_half_the_bound_of_a_ballot_is_caught(tables, monkeypatch):
     """M^2 / 4 is how far a ballot is from the failed one, not from its reverse."""
     monkeypatch.setattr(rank_aggregation, "ballot_bounds", lambda items, released: (2, 2, 1))  # of (4, 8, 2)

@@ -26,6 +26,8 @@ from dpexplain.explainers import permutation_importance as pfi
 from dpexplain.explainers.permutation_importance import PermutationImportance
 from stubs import FreeAccount, ZeroNoise
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"y": dpx.Numeric(0, 3, integer=True), "b": dpx.Numeric(-1, 1), "c": dpx.Categorical(["x", "z"])})
 SWAP = next(s for s in range(9) if dpx.data.PublicRandom(s).generator.permutation(2).tolist() == [1, 0])
 BUDGET, COST = dpx.Budget(10), pure(2)
@@ -114,18 +116,21 @@ def audited(run, sampler, trials, claim):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", list(TABLES))
 def test_no_lower_bound_above_the_claim(case):
     bound = audit(case, ExactSampler())
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["replace-one", "add-remove"])
 def test_half_the_noise_is_caught(case):
     bound = audit(case, Shrunk(), trials=8_000)
     assert bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["squares", "lost"])
 def test_what_intervals_are_made_of(part):
     bound = audit_part(part, 1_500)
@@ -133,6 +138,7 @@ def test_what_intervals_are_made_of(part):
     assert bound.epsilon > 0.5  # the pair is a telling one
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["squares", "lost"])
 def test_a_bound_as_if_one_row_of_a_group_changed_is_caught(part, monkeypatch):
     whole = getattr(pfi, f"{part}_sensitivity")
@@ -146,6 +152,7 @@ def test_a_bound_as_if_one_row_of_a_group_changed_is_caught(part, monkeypatch):
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_forgetting_that_rows_give_their_values_is_caught(monkeypatch):
     """K instead of 2 K for the error: 3 K of movement against a claim of 2 K, epsilon 3 instead of 2."""
 

@@ -25,6 +25,8 @@ from dpexplain.explainers import quantiles
 from dpexplain.results.quantiles import Ladder
 from stubs import FreeAccount, free_door
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 QUARTERS = (0.25, 0.5, 0.75)
 
 
@@ -135,18 +137,21 @@ def audit(case, sampler, trials=TRIALS, mechanism=None):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_lower_bound_above_the_claim(case):
     bound = audit(case, ExactSampler())
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_too_little_noise_is_caught(case):
     bound = audit(case, Loud(case.defect))
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
     bound_of = quantiles.sensitivity
 

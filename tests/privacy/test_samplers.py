@@ -33,6 +33,8 @@ from dpexplain.core.sensitivity import ScoreRange, Sensitivity
 from dpexplain.errors import InternalError
 from stubs import ADD_REMOVE
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 N = 20_000
 
 

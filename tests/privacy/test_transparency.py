@@ -26,6 +26,8 @@ from dpexplain.explainers.transparency import TransparencyRequest, transparency_
 from dpexplain.results.transparency import TransparencyReport
 from stubs import ZeroNoise
 
+pytestmark = pytest.mark.drawn(1e-6)
+
 DOMAIN = dpx.Domain({"a": dpx.Categorical(["x", "y"]), "f": dpx.Categorical([0, 1])})
 MODEL = dpx.Model(lambda rows: rows["f"].to_numpy() * 1.0, output=(0, 1), features=["f"], name="m", version="1")
 COST, OUTCOMES = pure(2), slice(1, 2)
@@ -78,6 +80,7 @@ def audit(case, sampler, trials, mechanism="discrete-laplace", parts=slice(None)
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_no_lower_bound_above_the_claim(case):
     bound = audit(case, ExactSampler(), 4_000)
@@ -85,17 +88,20 @@ def test_no_lower_bound_above_the_claim(case):
     assert bound.claim == COST
 
 
+@pytest.mark.long
 def test_no_lower_bound_above_the_claim_with_the_noise_of_least_error():
     bound = audit("add-remove", ExactSampler(), 500, mechanism=None)
     assert not bound.violates, bound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["add-remove", "replace-one"])
 def test_half_the_noise_is_caught(case):
     bound = audit(case, Shrunk(), 20_000)
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_the_bound_of_the_other_relation_is_caught(monkeypatch):
     """A row that keeps its cell moves its outcomes by K; one that is added, by K/2."""
 
@@ -164,12 +170,14 @@ def coverage(relation, factor):
     return np.mean(inside, axis=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_intervals_cover(relation):
     found = coverage(relation, 1)
     assert found.min() >= LEAST_COVERED, found.round(2)
 
 
+@pytest.mark.long
 def test_intervals_of_another_noise_do_not_cover():
     """Noise of four times the scale: at least the influences are often outside."""
     assert coverage("replace-one", 4)[:3].min() < 0.7

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,10 +30,16 @@ from dpexplain.errors import (
 from dpexplain.ledger import LOST, RELEASED, AnalystLine, Ledger, LedgerAccount, Verification, chain, open_ledger
 from dpexplain.ledger.database import events
 from dpexplain.ledger.events import AccountOpened, AnalystLimited, Committed, Reserved, TableDeclared
-from ledger_servers import append, append_later_kind, drop_triggers, execute, make_ask, open_adult
+from ledger_servers import append, append_later_kind, drop_triggers, execute, make_ask, new_url, open_adult
 
 ONE_ROW = Neighbours(Relation.REPLACE_ONE)
 PAYLOAD = {"sums": [3, 1, 2], "text": "é \u0000", "half": 0.5}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """On both databases, also in the short ring."""
+    return new_url(request, tmp_path)
 
 
 class TestSpending:

@@ -213,6 +213,7 @@ class TestLostConnections:
         ledger.check_entry(entry, {"v": 1})
 
 
+@pytest.mark.long
 class TestServerGone:
     """The server stops between two calls, and comes back."""
 

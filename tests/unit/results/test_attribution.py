@@ -100,7 +100,7 @@ RUNS = 400
 
 
 def test_intervals_cover_the_contributions_without_noise():
-    """400 releases at level 0.8: outside what the binomial allows with probability 1e-10 on either side is a failure."""
+    """400 releases at level 0.8: the binomial allows less, or more, with a probability of 1e-10 each."""
     exact, covered, together = explained().values, 0, 0
     door = free_door(ZCDP, keep=False)
     for _ in range(RUNS):

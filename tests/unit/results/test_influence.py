@@ -155,6 +155,8 @@ def expected(frame, marginals, quantity, aggregate):
     ]
 
 
+@pytest.mark.drawn(1e-6)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("relation", "quantity", "aggregate", "predictions"),
     [

@@ -94,6 +94,7 @@ def test_results_hold_no_exact_numbers(make_table, frame, model):
 RUNS = 300
 
 
+@pytest.mark.drawn(1e-5)
 @pytest.mark.parametrize(
     "protection",
     [

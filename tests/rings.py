@@ -1,0 +1,47 @@
+"""Two rings of tests, and tests that judge draws of noise.
+
+`make test` runs what is not marked `long`, `make audit` what is. Without a choice pytest runs both, and says so.
+
+Tests that draw noise and judge it by statistics are marked `drawn(p)`: by chance one draw fails, because it accuses a sound
+product or misses a planted defect, with probability at most p. Such a test fails if two independent draws fail, so by
+chance with probability p^2. The mark is for statistics alone: what fails for another reason fails both times.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+FALSE_ALARM = 1e-9  # the most that chance may do in two draws
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Judge a test that is marked `drawn` twice if need be, each time with its own fixtures and its own draws."""
+    mark = item.get_closest_marker("drawn")
+    if mark is None:
+        return None
+    (chance,) = mark.args
+    assert 0 < chance**2 <= FALSE_ALARM, f"{item.nodeid}: two draws may fail by chance with probability {chance**2:.1g}"
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.when == "call" and report.failed for report in reports):
+        for known in vars(item.module).values():  # type: ignore[attr-defined]
+            if hasattr(known, "cache_clear"):
+                known.cache_clear()  # draws that tests of this file share
+        item._initrequest()  # type: ignore[attr-defined]
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+RINGS = {"not long": "the short one (make test)", "long": "the long one (make audit)"}
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    chosen = config.getoption("markexpr") or ""
+    terminalreporter.write_line(f"ring: {RINGS.get(chosen, f'-m {chosen!r}') if chosen else 'both'}")
