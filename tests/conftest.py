@@ -57,8 +57,8 @@ MakeTable = Callable[..., dpx.PrivateTable]
 
 @pytest.fixture
 def make_table() -> Iterator[MakeTable]:
-    """A private table on a ledger in memory, one for all tables of a test; `exact=True` injects a sampler that adds no noise,
-    and a shuffle that leaves rows where they are.
+    """A private table on a ledger in memory, one for all tables of a test; `exact=True` injects a sampler that adds
+    no noise, and a shuffle that leaves rows where they are.
     """
     made: list[str] = []
     ledger = open_ledger("sqlite:///:memory:")

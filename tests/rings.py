@@ -2,8 +2,8 @@
 
 `make test` runs what is not marked `long`, `make audit` what is. Without a choice pytest runs both, and says so.
 
-Tests that draw noise and judge it by statistics are marked `drawn(p)`: by chance one draw fails, because it accuses a sound
-product or misses a planted defect, with probability at most p. Such a test fails if two independent draws fail, so by
+Tests that draw noise and judge it by statistics are marked `drawn(p)`: by chance one draw fails, because it accuses a
+sound product or misses a planted defect, with probability at most p. It fails if two independent draws fail, so by
 chance with probability p^2. The mark is for statistics alone: what fails for another reason fails both times.
 """
 

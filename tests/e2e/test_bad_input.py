@@ -190,16 +190,17 @@ def test_a_ledger_that_cannot_be_used(frame, make_table, tmp_path):
         make_table(frame, ledger=f"sqlite:///{garbage}")
     with pytest.raises(dpx.LedgerUnavailable):
         make_table(frame, ledger=f"sqlite:///{tmp_path}/no/such/folder/budget.db")
-    table = make_table(frame)
+    url = f"sqlite:///{tmp_path}/budget.db"
+    table = make_table(frame, ledger=url)
     with sqlite3.connect(tmp_path / "budget.db") as connection:
         connection.execute("UPDATE meta SET value = '99'")
     connection.close()
     with pytest.raises(dpx.LedgerTooNew):
-        make_table(frame)
+        make_table(frame, ledger=url)
     assert table.size == 400
 
 
-def test_trouble_in_rows_is_silent(make_table, frame, capsys, caplog, recwarn):
+def test_trouble_in_rows_is_silent(make_table, frame, tmp_path, capsys, caplog, recwarn):
     """Unseen categories, out-of-range values, missing ones and a model that fails on some rows: no error, no line."""
     dirty = frame.assign(
         age=frame["age"].astype(object).where(frame.index % 7 > 0, "secret"),
@@ -215,7 +216,7 @@ def test_trouble_in_rows_is_silent(make_table, frame, capsys, caplog, recwarn):
         return score(rows)
 
     with caplog.at_level(logging.DEBUG):
-        table = make_table(dirty)
+        table = make_table(dirty, ledger=f"sqlite:///{tmp_path}/budget.db")
         curve = dpx.partial_dependence(table, dpx.Model(picky, output=(0, 1), name="p", version="1"), "sex", epsilon=1)
         dpx.marginals(table, epsilon=1)
     assert len(curve.values) == 2
