@@ -36,6 +36,7 @@ def zcdp(project):
     return project
 
 
+@pytest.mark.long
 def test_the_page_and_every_file_say_that_they_are_not_private(zcdp, capsys):
     told = answer(capsys, "audit", "--explainer", "pdp", *RUNS)
     assert told["note"] == NOT_PRIVATE
@@ -83,6 +84,7 @@ def test_a_ledger_that_cannot_be_opened_does_not_matter(project, capsys):
     assert answer(capsys, "audit", *QUICK, "--attack", "membership")["refuted"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilons", [["--epsilon", "0.5,2"], ["--epsilon", "2", "--epsilon", "0.5"]])
 def test_prices_as_people_type_them(project, capsys, epsilons):
     chosen = ["--attack", "membership", "--explainer", "marginals", "--workers", "1", "--trials", "200"]
@@ -109,6 +111,7 @@ def halves(rows):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["project", "k-means"])
 def test_influence_and_clusters_on_the_rows_of_the_project(zcdp, capsys, monkeypatch, source):
     monkeypatch.delitem(sys.modules, "audit_rules", raising=False)

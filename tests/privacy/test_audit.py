@@ -98,7 +98,7 @@ def test_the_ring_of_a_test_is_read_from_its_marks() -> None:
     assert ring_of("tests/privacy/test_audit.py", "test_broken_mechanisms_are_caught") == "audit"  # by a list of cases
     assert ring_of("tests/privacy/test_importance_coverage.py", "test_histograms") == "audit"  # by its file
     assert ring_of("tests/unit/ledger/test_ledger_postgresql.py", "test_before") == "audit"  # by its class
-    assert ring_of("tests/privacy/test_audit.py", "test_laplace_is_healthy") == "test"
+    assert ring_of("tests/privacy/test_audit.py", "test_selection_is_healthy") == "test"
 
 
 def test_every_test_on_the_page_exists() -> None:
@@ -135,6 +135,7 @@ def sum_of(boxes: int, **settings: Any) -> Callable[[Gate, Any], Any]:
     return send
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("relation", list(Relation))
 def test_cube_is_healthy(relation: str) -> None:
     """All coordinates move by 10; max + min orders outputs by likelihood ratio, which grows from 0 to 20 only."""
@@ -167,12 +168,14 @@ def test_cube_of_a_unit_is_healthy() -> None:
     assert_healthy(bound, near=0.4)
 
 
+@pytest.mark.long
 def test_laplace_is_healthy() -> None:
     mechanism = through_the_door(PURE, "add-remove", ONE, sum_of(1, mechanism="discrete-laplace"))
     bound = epsilon_lower_bound(mechanism, [0], [10], trials=5_000, confidence=SURE, claim=ONE)
     assert_healthy(bound, near=0.3)
 
 
+@pytest.mark.long
 def test_gaussian_is_healthy() -> None:
     mechanism = through_the_door(ZCDP, "add-remove", HALF_RHO, sum_of(2))
     bound = epsilon_lower_bound(

@@ -97,15 +97,16 @@ def check(function, explain, size: int) -> None:
 
 
 @pytest.mark.parametrize("explain", [effects, curve])
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("fails", "size"), [(False, 40), (False, 3000), (True, 40), pytest.param(True, 3000, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("function", [by_parity, by_number, network])
-def test_last_digits_by_the_size_of_a_call_move_no_other_row(function, fails, explain):
-    for size in (40, 3000):
-        check(failing(function) if fails else function, explain, size)
+def test_last_digits_by_the_size_of_a_call_move_no_other_row(function, fails, size, explain):
+    check(failing(function) if fails else function, explain, size)
 
 
 @pytest.mark.parametrize("explain", [effects, curve])
-@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("fails", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_last_digits_by_place_are_asked_one_row_at_a_time(fails, explain):
     with pytest.warns(dpx.ModelWarning, match="one row at a time") as shown:
         check(failing(by_place) if fails else by_place, explain, 120)
