@@ -16,6 +16,8 @@ from dpexplain.audit import project as audits
 from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
 
+pytestmark = pytest.mark.drawn(1e-5)
+
 RUNS = ["--epsilon", "1", "--trials", "200", "--workers", "1"]
 QUICK = ["--explainer", "marginals", *RUNS]
 

@@ -106,6 +106,7 @@ def test_three_obvious_clusters_are_found(make_table, blobs, start, seed):
     assert nearest.max() < 0.01
 
 
+@pytest.mark.drawn(1e-5)
 def test_noise_does_not_hide_them(make_table, blobs):
     """At epsilon 5 the noise of a centre is below a hundredth of the range with probability far above 1 - 1e-6."""
     table = make_table(blobs, domain=DOMAIN, relation="add-remove", budget=dpx.Budget(100))

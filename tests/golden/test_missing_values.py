@@ -120,6 +120,7 @@ def test_marginals_and_what_is_drawn_from_them(make_table, people):
     assert np.isnan(many.points[-1])
 
 
+@pytest.mark.drawn(1e-5)
 def test_importance_puts_in_missing_values(make_table, people, boosting, model):
     """Exact counts of cells, secret draws: 600 rows x 20 draws and a tolerance of five standard errors, so that a false
     alarm has probability below 1e-6. Draws that leave missing values out are further off than that.

@@ -240,6 +240,7 @@ def test_tables_with_hardly_any_rows(make_table, people, rows):
             assert (low <= high).all()
 
 
+@pytest.mark.drawn(1e-5)
 @pytest.mark.parametrize(
     ("protection", "options"),
     [

@@ -220,6 +220,7 @@ def ranks(counts, ladder, positions):
     return spread(counts, ladder)[positions] / ladder.parts
 
 
+@pytest.mark.drawn(1e-5)
 @pytest.mark.parametrize("shape", ["even", "one heavy cell", "empty cells"])
 @pytest.mark.parametrize("cost", [pure(1), zcdp(0.05)], ids=str)
 def test_all_ranks_are_within_their_bounds_at_once(shape, cost):
@@ -249,6 +250,7 @@ def test_all_ranks_are_within_their_bounds_at_once(shape, cost):
     assert missed_small > binom.ppf(1 - 1e-6, trials, 0.5)
 
 
+@pytest.mark.drawn(1e-5)
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_intervals_cover_the_exact_quantiles_at_once(make_table, relation):
     """15 releases at level 0.99: more than 4 misses have a probability below 1e-6."""
@@ -267,6 +269,7 @@ def test_intervals_cover_the_exact_quantiles_at_once(make_table, relation):
     assert narrow >= 10  # they say something
 
 
+@pytest.mark.drawn(1e-5)
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_accuracy(make_table, relation):
     """20,000 rows, epsilon 1, 19 quantiles: every rank is right to 2 % of the rows."""

@@ -28,6 +28,8 @@ from dpexplain.explainers import local_explanation, partial_dependence
 from dpexplain.requests import PartialDependence
 from stubs import FreeAccount
 
+pytestmark = pytest.mark.drawn(1e-5)
+
 SURE = 1 - 1e-6
 DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 1), "g": dpx.Categorical(["x", "y", "z"])})
 WEIGHT = {"x": 0.0, "y": 0.5, "z": 1.0}

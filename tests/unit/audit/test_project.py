@@ -26,6 +26,8 @@ from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, TableError
 
+pytestmark = pytest.mark.drawn(1e-5)
+
 DOMAIN = dpx.Domain(
     {
         "age": dpx.Numeric(20, 79, integer=True),

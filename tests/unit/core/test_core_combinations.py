@@ -16,6 +16,8 @@ from dpexplain.core.sensitivity import ScoreRange
 from dpexplain.errors import InputError, InternalError
 from stubs import PURE, ZCDP, combination_score, combinations_of, free_door, release
 
+pytestmark = pytest.mark.drawn(1e-5)
+
 CASES = [(3, 3, 1), (4, 2, 2), (2, 4, 1), (3, 3, 2), (5, 1, 2)]  # candidates, groups, uses
 RATE = Fraction(UNIT, 2**20)
 
