@@ -433,9 +433,8 @@ class TestPlan:
 
 class TestBadInputSpendsNothing:
     @pytest.fixture
-    def anchor(self, project, capsys):
+    def anchor(self, project, released):
         """A release, and then the head of the ledger: it must stay what it is."""
-        answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
         ledger = open_ledger(f"sqlite:///{project}/budget.db")
         before = ledger.anchor()
         yield before
@@ -505,8 +504,12 @@ class TestBadInputSpendsNothing:
         pd.read_parquet(project / "people.parquet")[:rows].to_parquet(project / "people.parquet")
         assert refusal(capsys, 2, "pdp", "--feature", "age", "--epsilon", "0.1")["kind"] == "TableError"
 
-    def test_more_than_is_left(self, project, anchor, capsys):
+    def test_more_than_is_left(self, project, capsys):
+        answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
+        ledger = open_ledger(f"sqlite:///{project}/budget.db")
+        before = ledger.anchor()
         error = refusal(capsys, 3, "pdp", "--feature", "age", "--epsilon", "1.6")
+        assert ledger.anchor() == before
         assert error["kind"] == "BudgetError"
         assert "1.5" in error["message"]
         assert error["spent"] == "Nothing was spent."
@@ -586,8 +589,7 @@ class TestBudgetCommand:
             (["--limit", "bob=-1"], "positive"),
         ],
     )
-    def test_bad_input(self, project, capsys, arguments, message):
-        answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
+    def test_bad_input(self, project, released, capsys, arguments, message):
         ledger = open_ledger(f"sqlite:///{project}/budget.db")
         before = ledger.anchor()
         assert message in refusal(capsys, 2, "budget", *arguments)["message"]
