@@ -141,6 +141,7 @@ def against_the_average(rows):
     return np.array([0.05 * (4 - rows["a"].mean()), 0.0, 0.0 - (0.2 * shares[0] - 0.1 * shares[1])])
 
 
+@pytest.mark.drawn(1e-5)
 def test_intervals_cover_the_one_feature_that_matters(make_table):
     """All the weight on one of eight columns, so the ridge pulls where an average direction would not tell.
 
@@ -164,6 +165,7 @@ def test_intervals_cover_the_one_feature_that_matters(make_table):
     assert np.sum(hits, axis=0).min() >= 25
 
 
+@pytest.mark.drawn(1e-5)
 def test_an_ignored_feature_stays_near_zero_under_noise(make_table, rows):
     table = make_table(pd.concat([rows] * 20), domain=DOMAIN, budget=dpx.Budget(10, 1e-6), relation="add-remove")
     found = local_explanation(table, dpx.Model(line, **MODEL), RECORD, epsilon=2, method="moments")

@@ -84,7 +84,7 @@ def wave():
 @pytest.mark.parametrize("made", [credit, wave])
 def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made, relation):
     frame, domain, model, score, records, idle = made()
-    table = make_table(frame, domain=domain, budget=dpx.Budget(60, 1e-6), relation=relation, rows_hint=N)
+    table = make_table(frame, exact=True, domain=domain, budget=dpx.Budget(60, 1e-6), relation=relation, rows_hint=N)
     sketch = dpx.local_sketch(table, model, epsilon=3)
     stream = dpx.AdaptiveExplainer(table, model, epsilon=6, per_query=3, iterations=20, reuse_distance=0)
     mean, agreed = float(score(frame).mean()), 0
@@ -117,7 +117,9 @@ def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made,
 def test_counted_from_the_middle_of_the_domain_they_would_contradict(make_table):
     """The assertion above can fail: at 50 one is older than the average person, and younger than half of 18 to 90."""
     frame, domain, model, _, (record, _), _ = credit()
-    table = make_table(frame.drop(columns="years"), domain=without_years(domain), budget=dpx.Budget(20, 1e-6))
+    table = make_table(
+        frame.drop(columns="years"), exact=True, domain=without_years(domain), budget=dpx.Budget(20, 1e-6)
+    )
     asked = {name: value for name, value in record.items() if name != "years"} | {"age": 50}
     found = dpx.local_explanation(table, model, asked, epsilon=3, method="moments")
     report = dpx.transparency_report(table, model, asked, epsilon=3, outcome="score")
@@ -164,7 +166,9 @@ def test_a_steep_column_hands_nothing_to_one_that_moves_with_it_nor_does_a_rare_
 
 def test_text_picture_and_page_say_what_is_compared_with_what(make_table):
     frame, domain, model, score, (record, _), _ = credit()
-    table = make_table(frame, domain=domain, budget=dpx.Budget(20, 1e-6), relation="add-remove", rows_hint=N)
+    table = make_table(
+        frame, exact=True, domain=domain, budget=dpx.Budget(20, 1e-6), relation="add-remove", rows_hint=N
+    )
     found = dpx.local_explanation(table, model, record, epsilon=1, method="moments")
     own = float(score(pd.DataFrame([record]))[0])
     words = f"Compared with an average person of the table (mean prediction {found.base:.3g}); this record: {own:.3g}."
@@ -185,7 +189,7 @@ def test_text_picture_and_page_say_what_is_compared_with_what(make_table):
 def test_a_line_that_misses_the_models_own_answer_says_so_first(make_table):
     """A step: no line leads from the mean to its height."""
     frame = pd.DataFrame({"a": np.random.default_rng(0).random(N)})
-    table = make_table(frame, domain=dpx.Domain({"a": dpx.Numeric(0, 1)}), budget=dpx.Budget(20, 1e-6))
+    table = make_table(frame, exact=True, domain=dpx.Domain({"a": dpx.Numeric(0, 1)}), budget=dpx.Budget(20, 1e-6))
     step = dpx.Model(lambda rows: (rows["a"].to_numpy() > 0.9).astype(float), output=(0, 1), name="step", version="1")
     found = dpx.local_explanation(table, step, {"a": 0.95}, epsilon=1, method="moments")
     assert found.prediction == 1.0
@@ -197,7 +201,7 @@ def test_a_line_that_misses_the_models_own_answer_says_so_first(make_table):
 
 def test_a_prediction_outside_of_the_range_in_a_file_is_refused(make_table):
     frame = pd.DataFrame({"a": np.random.default_rng(0).random(500)})
-    table = make_table(frame, domain=dpx.Domain({"a": dpx.Numeric(0, 1)}), budget=dpx.Budget(20, 1e-6))
+    table = make_table(frame, exact=True, domain=dpx.Domain({"a": dpx.Numeric(0, 1)}), budget=dpx.Budget(20, 1e-6))
     flat = dpx.Model(lambda rows: rows["a"].to_numpy(), output=(0, 1), name="flat", version="1")
     text = json.loads(dpx.local_explanation(table, flat, {"a": 0.5}, epsilon=1).to_json())
     text["view"]["prediction"] = 1.5
@@ -209,7 +213,9 @@ def test_no_rows_have_no_average_person(make_table):
     """Nothing stands above the noise then: counted from the middle of the domain, and the notes say so."""
     domain = dpx.Domain({"a": dpx.Numeric(0, 1), "c": dpx.Categorical(["x", "y"])})
     empty = pd.DataFrame({"a": np.empty(0), "c": np.empty(0, dtype=str)})
-    table = make_table(empty, domain=domain, budget=dpx.Budget(20, 1e-6), relation="add-remove", rows_hint=100)
+    table = make_table(
+        empty, exact=True, domain=domain, budget=dpx.Budget(20, 1e-6), relation="add-remove", rows_hint=100
+    )
     flat = dpx.Model(lambda rows: rows["a"].to_numpy(), output=(0, 1), name="flat", version="1")
     found = dpx.local_explanation(table, flat, {"a": 0.9, "c": "y"}, epsilon=1, method="moments")
     assert not found.fit.average.known
