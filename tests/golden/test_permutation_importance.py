@@ -448,7 +448,7 @@ def test_the_outlook_is_about_the_width_of_the_interval(make_table, people, prot
     for options in ({"clip": 1.0}, {"clip": math.inf}, {}, {"limit": "interval"}, {"method": "paper"}):
         if "method" in options and protection != PROTECTIONS[0]:
             continue
-        table = make_table(people, domain=WIDE, **protection, rows_hint=len(people))
+        table = make_table(people, exact=True, domain=WIDE, **protection, rows_hint=len(people))
         found = permutation_importance(table, simple(), "spent", epsilon=epsilon, **options)
         told = pfi.outlook(PermutationImportance(target="spent", **options), setting, pure(epsilon))
         low, high = found.score_interval(0.95)
