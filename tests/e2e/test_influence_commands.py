@@ -91,6 +91,7 @@ def test_how_many_predictions(project, capsys):
     assert draws[0] == 1 < draws[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [["--set", "age,sex"], ["--aggregate", "shapley"], ["--given", "sex"]])
 def test_a_default_call_answers_and_says_what_chance_adds(project, capsys, monkeypatch, kind):
     monkeypatch.setattr(influence_forecast, "PREDICTIONS", 1)
@@ -129,6 +130,7 @@ def test_the_words_say_what_is_not_protected(project, capsys):
     assert "one page for each person: transparency-report.html" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -84,6 +84,7 @@ def test_the_words_say_what_is_not_protected(sketched, capsys):
     assert "Free" in shown
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
