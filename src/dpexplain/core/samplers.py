@@ -42,16 +42,14 @@ class ExactSampler:
                 raise InternalError("the cube noise is too small for its price")
             return [v + z for v, z in zip(plain, cube(noise.size, noise.scale), strict=True)]
         dp = _opendp()
-        space = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
+        space, scale = dp.domains.vector_domain(dp.domains.atom_domain(T="i64")), float(noise.scale)
         if noise.law is Law.LAPLACE:
-            measurement = dp.measurements.make_laplace(space, dp.metrics.l1_distance(T="i64"), scale=float(noise.scale))
+            measurement = dp.measurements.make_laplace(space, dp.metrics.l1_distance(T="i64"), scale=scale)
             _require(measurement.map(sensitivity.l1), pure_epsilon(cost))
         else:
             if cost.definition is not Definition.ZCDP:
                 raise InternalError("Gaussian noise has no price in a pure account")
-            measurement = dp.measurements.make_gaussian(
-                space, dp.metrics.l2_distance(T="f64"), scale=float(noise.scale)
-            )
+            measurement = dp.measurements.make_gaussian(space, dp.metrics.l2_distance(T="f64"), scale=scale)
             # rounded up: OpenDP takes the L2 distance as a float
             distance = (sensitivity.l2_squared**0.5) * (1 + 2**-50)
             _require(measurement.map(distance), cost.amount)
