@@ -24,7 +24,7 @@ from rich.progress import track
 
 from bench import report
 
-ROUNDS = 9
+ROUNDS = 5
 TARGET = 0.5  # CPU seconds, of what is named in AIMS
 REFERENCE = "import numpy, pandas"
 AIMS = ("import dpexplain", "dpexplain --help", "dpexplain pdp --help")
