@@ -26,67 +26,65 @@ is post-processing.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dpexplain import design, requests
-from dpexplain.clusters import Clustering, dp_kmeans, explain_clusters
-from dpexplain.core.budget import Budget
-from dpexplain.core.domain import Categorical, Domain, Numeric
-from dpexplain.core.sensitivity import Unit
-from dpexplain.data import PrivateTable
-from dpexplain.data.domain_file import load_domain, save_domain
-from dpexplain.engine import progress
-from dpexplain.errors import (
-    BudgetError,
-    BudgetWarning,
-    DomainError,
-    DpexplainError,
-    InputError,
-    InternalError,
-    LedgerCorrupt,
-    LedgerError,
-    LedgerTooNew,
-    LedgerUnavailable,
-    ModelError,
-    ModelWarning,
-    ReleaseLost,
-    TableError,
-    VerificationError,
-)
-from dpexplain.explainers.accumulated_effects import accumulated_effects
-from dpexplain.explainers.adaptive import AdaptiveExplainer
-from dpexplain.explainers.generic_plot import generic_plot
-from dpexplain.explainers.influence import influence
-from dpexplain.explainers.interaction_ranking import interaction_ranking
-from dpexplain.explainers.local_explanation import local_explanation
-from dpexplain.explainers.local_sketch import local_sketch
-from dpexplain.explainers.marginals import marginals
-from dpexplain.explainers.partial_dependence import partial_dependence
-from dpexplain.explainers.permutation_importance import permutation_importance
-from dpexplain.explainers.quantiles import quantiles
-from dpexplain.explainers.rank_aggregation import rank_aggregation
-from dpexplain.explainers.transparency import transparency_report
-from dpexplain.ledger import open_ledger
-from dpexplain.models import Model
-from dpexplain.planning import plan
-from dpexplain.results import (
-    Attribution,
-    ClusterExplanation,
-    Curve,
-    Curves,
-    Influence,
-    LocalSketch,
-    Marginals,
-    Quantiles,
-    Ranking,
-    TransparencyReport,
-    TransparencyReports,
-    from_json,
-)
-from dpexplain.sampling import amplified_epsilon
-from dpexplain.training import training_guarantee
-from dpexplain.verification import verify
-
-if TYPE_CHECKING:
-    from dpexplain import audit
+if TYPE_CHECKING:  # for editors and type checkers; a test compares with what is found at run time
+    from dpexplain import audit, design, requests
+    from dpexplain.clusters import Clustering, dp_kmeans, explain_clusters
+    from dpexplain.core.budget import Budget
+    from dpexplain.core.domain import Categorical, Domain, Numeric
+    from dpexplain.core.sensitivity import Unit
+    from dpexplain.data import PrivateTable
+    from dpexplain.data.domain_file import load_domain, save_domain
+    from dpexplain.engine import progress
+    from dpexplain.errors import (
+        BudgetError,
+        BudgetWarning,
+        DomainError,
+        DpexplainError,
+        InputError,
+        InternalError,
+        LedgerCorrupt,
+        LedgerError,
+        LedgerTooNew,
+        LedgerUnavailable,
+        ModelError,
+        ModelWarning,
+        ReleaseLost,
+        TableError,
+        VerificationError,
+    )
+    from dpexplain.explainers.accumulated_effects import accumulated_effects
+    from dpexplain.explainers.adaptive import AdaptiveExplainer
+    from dpexplain.explainers.generic_plot import generic_plot
+    from dpexplain.explainers.influence import influence
+    from dpexplain.explainers.interaction_ranking import interaction_ranking
+    from dpexplain.explainers.local_explanation import local_explanation
+    from dpexplain.explainers.local_sketch import local_sketch
+    from dpexplain.explainers.marginals import marginals
+    from dpexplain.explainers.partial_dependence import partial_dependence
+    from dpexplain.explainers.permutation_importance import permutation_importance
+    from dpexplain.explainers.quantiles import quantiles
+    from dpexplain.explainers.rank_aggregation import rank_aggregation
+    from dpexplain.explainers.transparency import transparency_report
+    from dpexplain.ledger import open_ledger
+    from dpexplain.models import Model
+    from dpexplain.planning import plan
+    from dpexplain.results import (
+        Attribution,
+        ClusterExplanation,
+        Curve,
+        Curves,
+        Influence,
+        LocalSketch,
+        Marginals,
+        Quantiles,
+        Ranking,
+        TransparencyReport,
+        TransparencyReports,
+        from_json,
+    )
+    from dpexplain.sampling import amplified_epsilon
+    from dpexplain.training import training_guarantee
+    from dpexplain.verification import verify
 
 __all__ = [
     "AdaptiveExplainer",
@@ -152,9 +150,61 @@ __all__ = [
     "verify",
 ]
 
+# module -> its public names, imported when somebody asks for one; other names are modules themselves
+_HOMES = {
+    "clusters": "Clustering dp_kmeans explain_clusters",
+    "core.budget": "Budget",
+    "core.domain": "Categorical Domain Numeric",
+    "core.sensitivity": "Unit",
+    "data": "PrivateTable",
+    "data.domain_file": "load_domain save_domain",
+    "engine": "progress",
+    "errors": (
+        "BudgetError BudgetWarning DomainError DpexplainError InputError InternalError LedgerCorrupt "
+        "LedgerError LedgerTooNew LedgerUnavailable ModelError ModelWarning ReleaseLost TableError "
+        "VerificationError"
+    ),
+    "explainers.accumulated_effects": "accumulated_effects",
+    "explainers.adaptive": "AdaptiveExplainer",
+    "explainers.generic_plot": "generic_plot",
+    "explainers.influence": "influence",
+    "explainers.interaction_ranking": "interaction_ranking",
+    "explainers.local_explanation": "local_explanation",
+    "explainers.local_sketch": "local_sketch",
+    "explainers.marginals": "marginals",
+    "explainers.partial_dependence": "partial_dependence",
+    "explainers.permutation_importance": "permutation_importance",
+    "explainers.quantiles": "quantiles",
+    "explainers.rank_aggregation": "rank_aggregation",
+    "explainers.transparency": "transparency_report",
+    "ledger": "open_ledger",
+    "models": "Model",
+    "planning": "plan",
+    "results": (
+        "Attribution ClusterExplanation Curve Curves Influence LocalSketch Marginals Quantiles Ranking "
+        "TransparencyReport TransparencyReports from_json"
+    ),
+    "sampling": "amplified_epsilon",
+    "training": "training_guarantee",
+    "verification": "verify",
+}
 
-def __getattr__(name: str) -> Any:
-    """`dpx.audit` is imported when somebody asks for it: no code path of the product does."""
-    if name == "audit":
-        return import_module("dpexplain.audit")
-    raise AttributeError(f"module 'dpexplain' has no attribute {name!r}")
+
+if not TYPE_CHECKING:  # with it, a type checker would believe in any name
+
+    def __getattr__(name: str) -> Any:
+        """Import a name when somebody asks for it: `import dpexplain` alone loads nothing heavy, and no attack."""
+        home = next((home for home, names in _HOMES.items() if name in names.split()), None)
+        try:
+            module = import_module(f"dpexplain.{home or name}")
+        except ModuleNotFoundError as error:
+            if home is None and error.name == f"dpexplain.{name}":
+                raise AttributeError(f"module 'dpexplain' has no attribute {name!r}") from None
+            raise
+        value = module if home is None else getattr(module, name)
+        globals()[name] = value  # the next time it is there
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -679,7 +679,7 @@ class TestErrorsInGeneral:
         def broken(*_args, **_options):
             raise ZeroDivisionError("age=23 of a person")
 
-        monkeypatch.setattr("dpexplain.cli.plan.forecast_of", broken)
+        monkeypatch.setattr("dpexplain.planning.plan", broken)
         error = refusal(capsys, 70, "plan", "--feature", "age", "--epsilon", "1")
         assert error["message"] == "internal error (ZeroDivisionError)."
         assert "report" in error["hint"]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.table import Table
 
 from dpexplain.cli.options import DEFAULT_PROJECT, Json, ProjectFile, option
 from dpexplain.cli.project import Project
 from dpexplain.cli.release import prepare_folder
 from dpexplain.cli.report import Reporter, text
-from dpexplain.clusters import Clustering
-from dpexplain.clusters.kmeans import KMeansRequest
-from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dpexplain.clusters import Clustering
+    from dpexplain.core.domain import Domain
 
 
 def audit(
@@ -116,6 +118,8 @@ def _clustering(
     if kmeans is not None and project.has_clustering:
         raise InputError("give either --kmeans K, or a [clustering] in the project file, not both.")
     if kmeans is not None:
+        from dpexplain.clusters.kmeans import KMeansRequest
+
         return KMeansRequest(k=kmeans).k
     wanted = project.has_clustering and (not explainers or "clusters" in explainers)
     return project.clustering(domain) if wanted else None
@@ -123,6 +127,8 @@ def _clustering(
 
 def _view(lines: Sequence[Mapping[str, Any]]) -> Table:
     """Every attack that measures success, on a line of its own."""
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for name in ("attack", "on", "epsilon", "right", "between", "without", "the most allowed", ""):
         table.add_column(name)

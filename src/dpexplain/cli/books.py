@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +12,9 @@ from dpexplain.cli.options import DEFAULT_PROJECT, Json, ProjectFile, option
 from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
-from dpexplain.ledger import Ledger, Statement, open_ledger
-from dpexplain.render import text as words
-from dpexplain.results import from_json
-from dpexplain.verification import verify as check_result
+
+if TYPE_CHECKING:
+    from dpexplain.ledger import Ledger, Statement
 
 LedgerUrl = Annotated[
     str | None,
@@ -42,6 +41,8 @@ def budget(
     Every entry carries the hash of the one before. An anchor kept elsewhere also shows whether the end was cut off or
     an old backup was restored.
     """
+    from dpexplain.render import text as words
+
     reporter = Reporter(as_json=json)
     opened = _open(project, ledger)
     checked = opened.verify(check_anchor)
@@ -82,6 +83,10 @@ def verify(
     The values must follow from the released integers in the file, and the ledger must have released exactly these, for
     this request, at this price and under this guarantee. Exit code 4 if not.
     """
+    from dpexplain.render import text as words
+    from dpexplain.results import from_json
+    from dpexplain.verification import verify as check_result
+
     result = from_json(receipt)
     opened = _open(project, ledger)
     check_result(result, opened)
@@ -108,6 +113,8 @@ def verify(
 
 
 def _open(project: Path, ledger: str | None) -> Ledger:
+    from dpexplain.ledger import open_ledger
+
     if ledger is None and not project.exists():
         ledger = os.environ.get(LEDGER_VARIABLE)
         if not ledger:

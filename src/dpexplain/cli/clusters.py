@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from dpexplain.cli.options import Call, Price, once, option
 from dpexplain.cli.project import Project
 from dpexplain.cli.release import Task, left, left_for, listed, prepare_folder, publish, show_results, where
 from dpexplain.cli.report import text
-from dpexplain.clusters import dp_kmeans
-from dpexplain.clusters.explain import ClustersRequest, check_noise, explain, resolve
-from dpexplain.core.budget import Cost
-from dpexplain.data.table import PrivateTable
 from dpexplain.errors import BudgetError, DpexplainError, InputError
-from dpexplain.render import text as words
-from dpexplain.results import Result
+
+if TYPE_CHECKING:
+    from dpexplain.clusters.explain import ClustersRequest
+    from dpexplain.core.budget import Cost
+    from dpexplain.data.table import PrivateTable
+    from dpexplain.results import Result
 
 LEAD = "for each cluster the columns that tell it from the rest, and how their values are spread inside and outside"
 
@@ -39,6 +39,9 @@ def clusters(
 
         dpexplain clusters --kmeans 5 --kmeans-epsilon 1 --epsilon 0.5
     """
+    from dpexplain.clusters import dp_kmeans
+    from dpexplain.clusters.explain import ClustersRequest, explain
+
     found = Project.load(call.project)
     _check_source(found, kmeans, kmeans_epsilon)
     domain, budget = found.domain(), found.budget()
@@ -100,6 +103,9 @@ def _require_both(
     table: PrivateTable, request: ClustersRequest, k: int, cost: Cost, first: Cost, analyst: str | None
 ) -> None:
     """Refuse what cannot be explained, or not be paid for, before clusters are paid for."""
+    from dpexplain.clusters.explain import check_noise, resolve
+    from dpexplain.render import text as words
+
     labels = [str(number) for number in range(k)]
     spec = resolve(request, table.domain, labels, table.neighbours, table.rows_hint, cost)
     check_noise(spec, table.neighbours, cost)

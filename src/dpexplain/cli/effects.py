@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.options import (
     All,
@@ -22,12 +22,12 @@ from dpexplain.cli.options import (
 )
 from dpexplain.cli.project import Project
 from dpexplain.cli.release import Task, release
-from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
-from dpexplain.explainers import accumulated_effects, partial_dependence
-from dpexplain.explainers.accumulated_effects import AccumulatedEffects
-from dpexplain.explainers.partial_dependence import Feature, PartialDependence
-from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    from dpexplain.core.domain import Domain
+    from dpexplain.explainers.partial_dependence import Feature, PartialDependence
+    from dpexplain.models import Model
 
 
 def pdp(
@@ -54,6 +54,8 @@ def pdp(
 
         dpexplain pdp --feature age --feature sex --pair age,sex --epsilon 0.5
     """
+    from dpexplain.explainers import partial_dependence
+
     options = {"grid": grid, "method": method, "mechanism": mechanism, "smooth": not no_smooth, "rug": not no_rug}
 
     def ask(domain: Domain, model: Model) -> Task:
@@ -87,6 +89,8 @@ def ale(
 
         dpexplain ale --feature age --feature sex --epsilon 0.5
     """
+    from dpexplain.explainers import accumulated_effects
+
     options: dict[str, Any] = {
         "bins": bins,
         "clip": clip,
@@ -102,7 +106,7 @@ def ale(
         for name in names:
             domain.column(name)
         lead = "how the prediction changes along a column for the rows that have about that value"
-        request = AccumulatedEffects(feature=names, **options)
+        request = accumulated_effects.AccumulatedEffects(feature=names, **options)
         return Task(request, accumulated_effects.explain, "Accumulated effects", lead)
 
     release(call, price, ask, n=n)
@@ -112,6 +116,8 @@ def dependence_request(
     domain: Domain, named: Sequence[str], pairs: Sequence[str] | None, options: dict[str, Any]
 ) -> PartialDependence:
     """The request, its names checked against the domain."""
+    from dpexplain.explainers.partial_dependence import PartialDependence
+
     views: list[Feature] = list(named)
     for pair in pairs or []:
         names = [name.strip() for name in pair.split(",")]

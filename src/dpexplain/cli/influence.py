@@ -5,9 +5,7 @@ a report for a person.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.marginals import marginals_of
 from dpexplain.cli.options import (
@@ -27,15 +25,14 @@ from dpexplain.cli.options import (
 from dpexplain.cli.release import Task, free, release
 from dpexplain.cli.report import text
 from dpexplain.cli.typed import group_of, read_records, record_of
-from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Domain
-from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
-from dpexplain.explainers import influence as influences
-from dpexplain.explainers import transparency as reports
-from dpexplain.explainers.persons import read_persons
-from dpexplain.models import Model
-from dpexplain.results.transparency import TransparencyReport, TransparencyReports
+
+if TYPE_CHECKING:
+    from dpexplain.core.budget import Cost
+    from dpexplain.core.domain import Domain
+    from dpexplain.data.table import PrivateTable
+    from dpexplain.models import Model
+    from dpexplain.results.transparency import TransparencyReports
 
 LEADS = {
     "average": "how often the outcome of a row changes when a column is replaced by other people's values",
@@ -92,6 +89,8 @@ def influence(
 
         dpexplain influence --quantity individual --row age=40 --row sex=Female --marginals explanations/influence.json
     """
+    from dpexplain.explainers import influence as influences
+
     known = marginals_of(marginals)
     items = [*once(feature), *(tuple(part.strip() for part in names.split(",")) for names in set_ or [])]
 
@@ -146,6 +145,12 @@ def transparency(
 
         dpexplain transparency --rows people.csv --epsilon 0.5
     """
+    import pandas as pd
+
+    from dpexplain.explainers import transparency as reports
+    from dpexplain.explainers.persons import read_persons
+    from dpexplain.results.transparency import TransparencyReport
+
     if (rows is None) == (not row):
         raise InputError("give one person by --row NAME=VALUE for each column, or several by --rows FILE.")
     known = marginals_of(marginals)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from dpexplain.cli.options import Call, Features, Guess, Price, Row, once, option
 from dpexplain.cli.release import Task, prepare_folder, records, release, show_results
 from dpexplain.cli.report import text
 from dpexplain.cli.typed import read_records, record_of
-from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
-from dpexplain.explainers import local_explanation, local_sketch
-from dpexplain.explainers.local_explanation import LocalExplanation
-from dpexplain.explainers.local_sketch import LocalSketchRequest
-from dpexplain.models import Model
-from dpexplain.results import Attribution, LocalSketch
+
+if TYPE_CHECKING:
+    from dpexplain.core.domain import Domain
+    from dpexplain.models import Model
+    from dpexplain.results import Attribution, LocalSketch
 
 
 def sketch(
@@ -34,9 +33,10 @@ def sketch(
 
         dpexplain sketch --epsilon 1
     """
+    from dpexplain.explainers import local_sketch
 
     def ask(_domain: Domain, _model: Model) -> Task:
-        request = LocalSketchRequest(features=once(feature) or None, cells=cells)
+        request = local_sketch.LocalSketchRequest(features=once(feature) or None, cells=cells)
         lead = "what the model does in each region of the table, from which any record can be explained, free"
         return Task(request, local_sketch.explain, "Local sketch", lead)
 
@@ -66,6 +66,9 @@ def local(
 
         dpexplain local --row age=40 --row sex=female --epsilon 0.5
     """
+    from dpexplain.explainers import local_explanation
+    from dpexplain.results import LocalSketch
+
     if (sketch is None) != price.given:
         raise InputError(
             "give either --sketch FILE (free) or a price.", hint="`dpexplain sketch` writes such a file, paid once"
@@ -79,7 +82,7 @@ def local(
     def ask(domain: Domain, model: Model) -> Task:
         record = record_of(domain, row or [], model.features(domain))
         lead = "what moved the model's prediction for one record, by a linear model of its neighbourhood"
-        request = LocalExplanation(record=record, method=method)
+        request = local_explanation.LocalExplanation(record=record, method=method)
         return Task(request, local_explanation.explain, "Local explanation", lead)
 
     release(call, price, ask, n=n)

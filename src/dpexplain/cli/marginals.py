@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.options import Call, Features, Guess, Mechanism, Price, once, option
 from dpexplain.cli.release import Task, release
-from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Domain
-from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
-from dpexplain.explainers import marginals as histograms
-from dpexplain.models import Model
-from dpexplain.results import Marginals, from_json
+
+if TYPE_CHECKING:
+    from dpexplain.core.budget import Cost
+    from dpexplain.core.domain import Domain
+    from dpexplain.data.table import PrivateTable
+    from dpexplain.models import Model
+    from dpexplain.results import Marginals
+
+CELLS = 64  # as in Python; a test compares
 
 
 def marginals(
     *,
     feature: Features = None,
-    cells: Annotated[int, option("--cells", "N", "Of a column with many values.")] = histograms.CELLS,
+    cells: Annotated[int, option("--cells", "N", "Of a column with many values.")] = CELLS,
     mechanism: Mechanism = None,
     price: Price,
     n: Guess = None,
@@ -34,6 +37,7 @@ def marginals(
 
         dpexplain importance --target income --epsilon 0.5 --marginals explanations/marginals.json
     """
+    from dpexplain.explainers import marginals as histograms
 
     def ask(_domain: Domain, _model: Model) -> Task:
         request = histograms.MarginalsRequest(features=once(feature) or None, cells=cells, mechanism=mechanism)
@@ -43,6 +47,8 @@ def marginals(
 
 
 def _explain(table: PrivateTable, _model: Model, request: Any, *, cost: Cost) -> Marginals:
+    from dpexplain.explainers import marginals as histograms
+
     return histograms.explain(table, request, cost=cost)
 
 
@@ -50,6 +56,8 @@ def marginals_of(path: Path | None) -> Marginals | None:
     """The marginals in a file that a command wrote which releases some, or `to_json`; None without a file."""
     if path is None:
         return None
+    from dpexplain.results import Marginals, from_json
+
     found = from_json(path)
     known = found if isinstance(found, Marginals) else getattr(found, "marginals", None)
     if not isinstance(known, Marginals):

@@ -11,13 +11,15 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from dpexplain.cli.report import Reporter
-from dpexplain.core.budget import Budget, Cost
 from dpexplain.errors import InputError
+
+if TYPE_CHECKING:
+    from dpexplain.core.budget import Budget, Cost
 
 
 def option(flag: str, metavar: str | None, text: str) -> Any:

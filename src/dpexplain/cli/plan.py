@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.effects import dependence_request
 from dpexplain.cli.options import (
@@ -25,16 +25,10 @@ from dpexplain.cli.project import Project
 from dpexplain.cli.rankings import needed_target
 from dpexplain.cli.release import SOME_SIZES
 from dpexplain.cli.report import Reporter
-from dpexplain.core.domain import Domain
-from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.data.domain_file import load_domain
 from dpexplain.errors import InputError
-from dpexplain.explainers.accumulated_effects import AccumulatedEffects
-from dpexplain.explainers.interaction_ranking import InteractionRanking
-from dpexplain.explainers.local_sketch import LocalSketchRequest
-from dpexplain.explainers.permutation_importance import PermutationImportance
-from dpexplain.planning import plan as forecast_of
-from dpexplain.render import text as words
+
+if TYPE_CHECKING:
+    from dpexplain.core.domain import Domain
 
 
 def plan(
@@ -77,6 +71,10 @@ def plan(
 
         dpexplain plan --explainer sketch --epsilon 1
     """
+    from dpexplain.core.sensitivity import Neighbours, Relation
+    from dpexplain.planning import plan as forecast_of
+    from dpexplain.render import text as words
+
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of --epsilon and --max-error.", hint="plan --feature age --epsilon 0.5")
     found = None if domain and output and relation else Project.load(project)
@@ -115,17 +113,19 @@ def plan(
 
 def _request(explainer: str, named: list[str], target: str | None, method: str, mechanism: str | None) -> Any:
     """The request that is planned: what its command would ask for."""
+    from dpexplain import requests
+
     if explainer == "ale":
         if not named:
             raise InputError("name what to explain.", hint="--feature age")
-        return AccumulatedEffects(feature=named, method=method, mechanism=mechanism)
+        return requests.AccumulatedEffects(feature=named, method=method, mechanism=mechanism)
     if explainer == "importance":
         aim = needed_target(target)
-        return PermutationImportance(target=aim, features=named or None, method=method, mechanism=mechanism)
+        return requests.PermutationImportance(target=aim, features=named or None, method=method, mechanism=mechanism)
     if explainer == "interactions":
-        return InteractionRanking(features=named or None, mechanism=mechanism)
+        return requests.InteractionRanking(features=named or None, mechanism=mechanism)
     if explainer == "sketch":
-        return LocalSketchRequest(features=named or None)
+        return requests.LocalSketch(features=named or None)
     raise InputError(f"unknown explainer {explainer!r}.", hint="use pdp, ale, importance, interactions or sketch")
 
 
@@ -135,6 +135,8 @@ def _known(project: Project | None) -> Project:
 
 
 def _reviewed(path: Path) -> Domain:
+    from dpexplain.data.domain_file import load_domain
+
     domain = load_domain(path)
     domain.require_review()
     return domain

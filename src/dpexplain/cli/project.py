@@ -27,17 +27,18 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpexplain.cli.accounts import check_account, wanted
-from dpexplain.clusters import Clustering
-from dpexplain.core.budget import Budget
-from dpexplain.core.domain import Domain
-from dpexplain.core.sensitivity import Neighbours, Relation, Unit
-from dpexplain.data.domain_file import load_domain
-from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError, ModelError
-from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    from dpexplain.clusters import Clustering
+    from dpexplain.core.budget import Budget
+    from dpexplain.core.domain import Domain
+    from dpexplain.core.sensitivity import Neighbours
+    from dpexplain.data.table import PrivateTable
+    from dpexplain.models import Model
 
 LEDGER_VARIABLE = "DPEXPLAIN_LEDGER"
 UNKNOWN = "???"
@@ -123,6 +124,8 @@ class Project:
 
     @property
     def neighbours(self) -> Neighbours:
+        from dpexplain.core.sensitivity import Neighbours, Relation, Unit
+
         relation, unit = self.need("table", "relation", str), self.get("table", "unit", dict)
         if relation not in list(Relation):
             raise InputError(
@@ -143,11 +146,15 @@ class Project:
         return output[0], output[1]
 
     def domain(self) -> Domain:
+        from dpexplain.data.domain_file import load_domain
+
         domain = load_domain(self.folder / self.need("table", "domain", str))
         domain.require_review()
         return domain
 
     def budget(self) -> Budget:
+        from dpexplain.core.budget import Budget
+
         epsilon, delta = self.need("budget", "epsilon", (int, float)), self.get("budget", "delta", (int, float))
         check_account(self.wants, delta)
         try:
@@ -172,6 +179,8 @@ class Project:
 
     def table(self, domain: Domain, *, analyst: str | None = None, ledger: str | None = None) -> PrivateTable:
         """The table behind its account, which is opened if it is new."""
+        from dpexplain.data.table import PrivateTable
+
         paths = self.need("table", "path", (str, list))
         if isinstance(paths, list) and not (paths and all(isinstance(path, str) for path in paths)):
             raise InputError(f"{self.path.name}: [table] path has a wrong value.", hint='path = "patients.parquet"')
@@ -229,6 +238,8 @@ class Project:
 
     def clustering(self, domain: Domain) -> Clustering:
         """The clustering, tried on synthetic rows."""
+        from dpexplain.clusters import Clustering
+
         return Clustering.of(
             self._object("clustering"),
             domain=domain,
@@ -240,6 +251,8 @@ class Project:
 
     def model(self) -> Model:
         """The model."""
+        from dpexplain.models import Model
+
         options = {
             "output": self.output,
             "label": self.label,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.marginals import marginals_of
 from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Price, Target, once, option
 from dpexplain.cli.project import Project
 from dpexplain.cli.release import Task, release
-from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
-from dpexplain.explainers import interaction_ranking, permutation_importance
-from dpexplain.explainers.interaction_ranking import InteractionRanking
-from dpexplain.explainers.permutation_importance import PermutationImportance
-from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    from dpexplain.core.domain import Domain
+    from dpexplain.models import Model
 
 
 def importance(
@@ -42,12 +41,14 @@ def importance(
 
         dpexplain importance --target income --epsilon 0.5 --marginals explanations/marginals.json
     """
+    from dpexplain.explainers import permutation_importance
+
     known = marginals_of(marginals)
     aim = needed_target(target or Project.load(call.project).target)
     options: dict[str, Any] = {"loss": loss, "limit": limit, "method": method, "mechanism": mechanism}
 
     def ask(_domain: Domain, _model: Model) -> Task:
-        request = PermutationImportance(target=aim, features=once(feature) or None, **options)
+        request = permutation_importance.PermutationImportance(target=aim, features=once(feature) or None, **options)
         lead = "how much worse the model predicts when the values of one column are replaced by other ones"
         return Task(request, permutation_importance.explain, "Importance", lead, known)
 
@@ -72,9 +73,10 @@ def interactions(
 
         dpexplain interactions --epsilon 1 --top 5
     """
+    from dpexplain.explainers import interaction_ranking
 
     def ask(_domain: Domain, _model: Model) -> Task:
-        request = InteractionRanking(features=once(feature) or None, kind=kind, parts=parts, k=top)
+        request = interaction_ranking.InteractionRanking(features=once(feature) or None, kind=kind, parts=parts, k=top)
         lead = "which columns act together, so that their joint effect is not the sum of their own ones"
         return Task(request, interaction_ranking.explain, "Interactions", lead)
 

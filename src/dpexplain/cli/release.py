@@ -1,7 +1,7 @@
 """What every command that releases does: open, forecast, release, write, tell.
 
 Everything that can be wrong with a request is found out before the table is opened: nothing is spent on bad input.
-What draws is imported where it is used: matplotlib is slow to come.
+What this file and the commands need is imported where it is used, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -15,23 +15,19 @@ from typing import TYPE_CHECKING, Any
 from dpexplain.cli.options import Call, Price
 from dpexplain.cli.project import Project
 from dpexplain.cli.report import text
-from dpexplain.core.budget import Budget, Cost
-from dpexplain.core.domain import Domain
-from dpexplain.core.sensitivity import Neighbours
-from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
-from dpexplain.explainers.outlook import OPEN_WITH_DELTA
-from dpexplain.ledger import Statement
-from dpexplain.models import Model
-from dpexplain.planning import Forecast
-from dpexplain.planning import plan as forecast_of
-from dpexplain.render import text as words
-from dpexplain.results import Curve, Marginals, Result
-from dpexplain.results.cleaning import in_brief
-from dpexplain.results.influence import TableInfluence
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpexplain.core.budget import Budget, Cost
+    from dpexplain.core.domain import Domain
+    from dpexplain.core.sensitivity import Neighbours
+    from dpexplain.data.table import PrivateTable
+    from dpexplain.ledger import Statement
+    from dpexplain.models import Model
+    from dpexplain.planning import Forecast
+    from dpexplain.results import Marginals, Result
 
 SOME_SIZES = (1_000, 10_000, 100_000)
 USUAL_DELTA = 1e-6
@@ -48,12 +44,14 @@ class Task:
     marginals: Marginals | None = None  # that were released before, for explainers that draw from them
 
     def results(self, table: PrivateTable, model: Model, cost: Cost | None) -> list[Result]:
+        from dpexplain.results import Result
+
         known = {} if self.marginals is None else {"marginals": self.marginals}
         answer = self.explain(table, model, self.request, cost=cost, **known)
         return [answer] if isinstance(answer, Result) else list(answer)
 
 
-Ask = Callable[[Domain, Model], Task]
+Ask = Callable[["Domain", "Model"], Task]
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,9 @@ class Released:
 
 def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> Released:
     """Check, forecast, release; then files and words."""
+    from dpexplain.render import text as words
+    from dpexplain.results import Curve
+
     found = Project.load(call.project)
     domain, budget = found.domain(), found.budget()
     cost = price.cost(budget)
@@ -163,6 +164,7 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
     try:
         from dpexplain.render.files import write_page, write_results
         from dpexplain.render.html import Section, page
+        from dpexplain.results.cleaning import in_brief
 
         files = write_results(results, out)
         sections = [Section("What the model has learned", results=results)]
@@ -182,6 +184,9 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
 
 
 def show_results(call: Call, results: Sequence[Result]) -> None:
+    from dpexplain.render import text as words
+    from dpexplain.results.cleaning import in_brief
+
     for result in results:
         call.reporter.show(words.result_view(result), "")
     if cleaning := results[0].receipt.cleaning():
@@ -195,6 +200,8 @@ def where(files: Files, each: str) -> str:
 
 def listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, Any]]:
     """Every result with its files, for --json."""
+    from dpexplain.results.influence import TableInfluence
+
     found = []
     for result, path in zip(results, files, strict=True):
         facts = {"kind": result.kind, "json": str(path), "png": str(path.with_suffix(".png"))}
@@ -225,6 +232,8 @@ def left_for(statement: Statement, analyst: str | None) -> Cost:
 
 def left(when: str, statement: Statement, analyst: str | None) -> str:
     """The same in words."""
+    from dpexplain.render import text as words
+
     return f"{when}: {text(words.left_text(statement.budget, left_for(statement, analyst)))}."
 
 
@@ -239,7 +248,10 @@ def _forecast(
     cost: Cost,
 ) -> Forecast:
     """The forecast in this account's own definition."""
-    both = forecast_of(
+    from dpexplain.explainers.outlook import OPEN_WITH_DELTA
+    from dpexplain.planning import plan
+
+    both = plan(
         task.request,
         domain=domain,
         n=rows,

@@ -6,8 +6,6 @@ import json
 import sys
 from typing import Any
 
-from rich.markup import escape
-
 from dpexplain.errors import DpexplainError
 
 
@@ -37,6 +35,8 @@ class Reporter:
 
 def text(value: Any) -> str:
     """A name from a user, safe to print between colours."""
+    from rich.markup import escape
+
     return escape(str(value))
 
 

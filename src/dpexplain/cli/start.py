@@ -14,7 +14,6 @@ import typer
 from dpexplain.cli.accounts import WANTS, Advice, recommend, wanted
 from dpexplain.cli.options import Json, option
 from dpexplain.cli.report import Reporter, text
-from dpexplain.data.domain_file import draft_domain
 from dpexplain.errors import InputError
 
 PROJECT = """\
@@ -106,6 +105,8 @@ def init(
 
         dpexplain init patients.parquet --wants importance,local
     """
+    from dpexplain.data.domain_file import draft_domain
+
     reporter = Reporter(as_json=json)
     if out.exists() and not force:
         raise InputError(f"{out} exists already.", hint="--force replaces it, and with it what was reviewed")

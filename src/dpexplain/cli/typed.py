@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from dpexplain.core.domain import Categorical, Domain
 from dpexplain.errors import InputError
+
+if TYPE_CHECKING:
+    from dpexplain.core.domain import Domain
 
 
 def record_of(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> dict[str, Any]:
@@ -34,6 +34,8 @@ def record_of(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> 
 
 def typed(domain: Domain, name: str, value: str) -> Any:
     """A value as a person types it, in the type that is declared."""
+    from dpexplain.core.domain import Categorical
+
     column = domain.column(name)
     if isinstance(column, Categorical):
         spelled = {str(category): category for category in column.categories}
@@ -46,6 +48,8 @@ def typed(domain: Domain, name: str, value: str) -> Any:
 
 def read_records(path: Path, domain: Domain, features: Sequence[str]) -> list[dict[str, Any]]:
     """The records of a CSV or Parquet file of the caller's own."""
+    import pandas as pd
+
     try:
         frame = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype=str)
     except (OSError, ValueError) as error:

@@ -13,8 +13,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from scipy.optimize import minimize_scalar
-
 _SLACK = 1e-11  # relative; far above the rounding of the dozen float operations below
 _ABSOLUTE = 1e-14  # the terms of the sum are of order one, whatever it adds up to
 _DIGITS = 10**12
@@ -22,6 +20,8 @@ _DIGITS = 10**12
 
 def epsilon_of_rho(rho: Fraction, delta: Fraction) -> float:
     """The smallest epsilon we can prove for rho-zCDP at this delta, rounded up. Zero for rho = 0."""
+    from scipy.optimize import minimize_scalar
+
     if rho == 0:
         return 0.0
     r, log_delta = float(rho), math.log(delta.numerator) - math.log(delta.denominator)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from scipy.optimize import brentq
 from scipy.special import gammaincc, gammainccinv, ndtr, ndtri
 
 from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
@@ -103,6 +102,7 @@ def checked_level(level: float) -> float:
 
 def _cube_quantile(m: int, tail: float) -> float:
     """a with P(T V > a) = tail for T ~ Gamma(m + 1) and V uniform in [0, 1]: E[(1 - a/T)+] in closed form."""
+    from scipy.optimize import brentq
 
     def excess(a: float) -> float:
         return float(gammaincc(m + 1, a) - a / m * gammaincc(m, a)) - tail

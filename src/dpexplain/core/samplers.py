@@ -42,14 +42,14 @@ class ExactSampler:
                 raise InternalError("the cube noise is too small for its price")
             return [v + z for v, z in zip(plain, cube(noise.size, noise.scale), strict=True)]
         dp = _opendp()
-        space = dp.vector_domain(dp.atom_domain(T="i64"))
+        space, scale = dp.domains.vector_domain(dp.domains.atom_domain(T="i64")), float(noise.scale)
         if noise.law is Law.LAPLACE:
-            measurement = dp.m.make_laplace(space, dp.l1_distance(T="i64"), scale=float(noise.scale))
+            measurement = dp.measurements.make_laplace(space, dp.metrics.l1_distance(T="i64"), scale=scale)
             _require(measurement.map(sensitivity.l1), pure_epsilon(cost))
         else:
             if cost.definition is not Definition.ZCDP:
                 raise InternalError("Gaussian noise has no price in a pure account")
-            measurement = dp.m.make_gaussian(space, dp.l2_distance(T="f64"), scale=float(noise.scale))
+            measurement = dp.measurements.make_gaussian(space, dp.metrics.l2_distance(T="f64"), scale=scale)
             # rounded up: OpenDP takes the L2 distance as a float
             distance = (sensitivity.l2_squared**0.5) * (1 + 2**-50)
             _require(measurement.map(distance), cost.amount)
@@ -60,10 +60,10 @@ class ExactSampler:
         # A change in [low, high] is, after a shift that no selection sees, at most (high - low) / 2 in absolute value.
         # Doubling the scores and the scale keeps that half an integer.
         pure = cost.definition is Definition.PURE
-        measure = dp.max_divergence() if pure else dp.zero_concentrated_divergence()
-        measurement = dp.m.make_noisy_top_k(
-            dp.vector_domain(dp.atom_domain(T="i64")),
-            dp.linf_distance(T="i64"),
+        measure = dp.measures.max_divergence() if pure else dp.measures.zero_concentrated_divergence()
+        measurement = dp.measurements.make_noisy_top_k(
+            dp.domains.vector_domain(dp.domains.atom_domain(T="i64")),
+            dp.metrics.linf_distance(T="i64"),
             measure,
             k=selection.k,
             scale=float(2 * selection.scale),
@@ -91,11 +91,15 @@ def cube(size: int, scale: Fraction) -> list[int]:
 
 @cache
 def _opendp() -> Any:
-    """OpenDP, imported where it is used: it takes a while to load."""
-    import opendp.prelude as dp
+    """The parts of OpenDP that we call, imported where they are used. Its prelude would load scikit-learn and more."""
+    import opendp.domains
+    import opendp.measurements
+    import opendp.measures
+    import opendp.metrics
+    import opendp.mod
 
-    dp.enable_features("contrib")
-    return dp
+    opendp.mod.enable_features("contrib")
+    return opendp
 
 
 def _require(loss: float, allowed: Fraction) -> None:

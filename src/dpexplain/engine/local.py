@@ -10,14 +10,15 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from dpexplain.engine.progress import track
 
-Integers = NDArray[np.int64]
+if TYPE_CHECKING:  # the command line switches progress on before it knows whether there is anything to sum
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
 
 
 class Sized(Protocol):
@@ -41,6 +42,8 @@ def map_sum(
 
     `total` is the number of rows where it is public; otherwise the progress bar only shows that work goes on.
     """
+    import numpy as np
+
     workers = (os.cpu_count() or 1) if parallel else 1
     result = np.zeros(size, dtype=np.int64)
     with track(label, total) as advance, ThreadPoolExecutor(workers) as pool:

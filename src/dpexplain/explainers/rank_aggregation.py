@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
@@ -143,6 +142,8 @@ def ballots_of(scores: Floats) -> Integers:
 
     A part with a score that is no finite number fails: all its items get the mean.
     """
+    from scipy.stats import rankdata
+
     failed = np.logical_not(np.isfinite(scores).all(axis=1, keepdims=True))
     places = rankdata(np.where(failed, 0.0, scores), axis=1)  # from 1; of equal ones the mean, a multiple of one half
     points: Integers = np.rint((places - 1) * UNIT).astype(np.int64)

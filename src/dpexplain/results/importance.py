@@ -27,9 +27,7 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import gammainccinv
-from scipy.stats import binom, poisson
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
@@ -346,6 +344,8 @@ def company(spec: JsonObject, count: float, groups: int | None = None) -> float:
     Rows dealt by secret numbers can be alone or too many; by position they never are. Where a unit has several rows,
     groups are so large that it hardly happens: nothing is corrected, but intervals allow for it (`fewest_counted`).
     """
+    from scipy.stats import binom
+
     if not spec["loners"] or count < 2:
         return 1.0
     groups = groups_for(count, spec["group"]) if groups is None else groups
@@ -356,6 +356,8 @@ def company(spec: JsonObject, count: float, groups: int | None = None) -> float:
 
 def fewest_counted(spec: JsonObject, rows: int) -> float:
     """The smallest expected share of rows that count, where units have up to so many rows: all of them that many."""
+    from scipy.stats import poisson
+
     if rows == 1 or spec["marginals"] is not None:
         return 1.0
     units = spec["group"] / rows
@@ -429,6 +431,7 @@ def sum_halfwidth(noise: Noise, size: int, level: float) -> float:
 
 def gap_halfwidth(noise: Noise, level: float) -> float:
     """h with P(|z_i - z_j| <= h) >= level for two coordinates of one noise vector, rounded outwards."""
+    from scipy.optimize import brentq
 
     def missing(gap: float) -> float:
         return noise.below(gap) - (1 + level) / 2

@@ -29,7 +29,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import gammainccinv, gammaincinv, ndtr, ndtri
 
 from dpexplain.core.noise import Law, Noise, checked_level
@@ -105,6 +104,8 @@ def _standard_halfwidth(
 
     By its characteristic function f, P(|Z| <= h) = 2 / pi times the integral over u > 0 of sin(u h) / u f(u).
     """
+    from scipy.optimize import brentq
+
     step = 2 * np.pi / PERIOD
     u, f = np.empty(0), np.empty(0)
     for block in range(BLOCKS):

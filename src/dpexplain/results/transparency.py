@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, ClassVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 
 from dpexplain.core.canonical import JsonObject
@@ -461,6 +460,8 @@ def information(rates: Sequence[Estimate], shares: Sequence[Estimate]) -> Estima
     With q the shares and p the rates it is the least over r of sum q kl(p, r), taken at the mean rate. So any r gives
     an upper bound, with the ends of p farthest from it; the nearest ones, minimised over r, give a lower bound.
     """
+    from scipy.optimize import minimize_scalar
+
     p, low, high = (np.array([getattr(rate, name) for rate in rates]) for name in ("value", "low", "high"))
     least, most = np.array([share.low for share in shares]), np.array([share.high for share in shares])
     q = np.array([share.value for share in shares])

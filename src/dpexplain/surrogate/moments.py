@@ -41,7 +41,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
 from dpexplain.core.noise import Noise
@@ -186,6 +185,8 @@ class Moments:
     @cached_property
     def _basis(self) -> Floats:
         """The directions of coefficients that count, and the fitted value's own."""
+        from scipy.linalg import block_diag
+
         if self.before:
             return np.eye(self.local.size)
         basis: Floats = block_diag(self.local.space.basis, np.eye(int(self.local.fitted)))

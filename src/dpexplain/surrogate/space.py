@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -94,6 +93,8 @@ class Space:
         """Directions, one in each column, that the way from one record to another can have: the coordinates of a
         category add up to the same for all records, so its ways have one direction less than coordinates.
         """
+        from scipy.linalg import block_diag
+
         blocks: list[Floats] = []
         for name in self.features:
             column = self.domain[name]

@@ -1,0 +1,65 @@
+"""Quick to start: what is not needed yet is not imported. Looked up in `sys.modules` of a new process, never timed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpexplain as dpx
+from dpexplain.cli.app import COMMANDS
+
+HEAVY = {
+    *("numpy", "pandas", "scipy", "sklearn", "pyarrow", "matplotlib", "opendp", "numba", "sqlalchemy", "psycopg"),
+    *("joblib", "statsmodels", "shap", "lime", "yaml", "jinja2", "rich", "typer"),
+}
+
+
+def heavy_after(code: str) -> set[str]:
+    """The heavy packages that a new process has imported after running this."""
+    command = [sys.executable, "-c", f"{code}\nimport json, sys\nprint(json.dumps(list(sys.modules)))"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {name.split(".")[0] for name in json.loads(done.stdout.splitlines()[-1])} & HEAVY
+
+
+def test_import_dpexplain_imports_nothing_heavy():
+    assert heavy_after("import dpexplain") == set()
+    assert {"numpy", "pandas"} <= heavy_after("import dpexplain; dpexplain.PrivateTable"), "or the test is blind"
+
+
+def test_help_imports_only_what_parses():
+    names = [command.__name__ for command in COMMANDS]
+    assert "pdp" in names
+    asked = [["--help"], *([name, "--help"] for name in names)]
+    helps = f"from dpexplain.cli.app import run\nassert [run(asked) for asked in {asked}] == [0] * {len(asked)}"
+    assert heavy_after(helps) == {"typer"}
+
+
+def test_names_for_type_checkers_are_those_at_run_time():
+    tree = ast.parse(Path(dpx.__file__).read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {f"{node.module}.{alias.name}" for node in block.body for alias in node.names}
+    homes = {f"dpexplain.{home}.{name}" for home, names in dpx._HOMES.items() for name in names.split()}
+    modules = {f"dpexplain.{name}" for name in ("audit", "design", "requests")}
+    assert typed == homes | modules
+    assert sorted(name.rpartition(".")[2] for name in typed) == sorted(dpx.__all__)
+    assert set(dpx.__all__) <= set(dir(dpx))
+
+
+def test_other_names_are_modules_or_missing():
+    assert dpx.results.Curve is dpx.Curve
+    with pytest.raises(AttributeError, match="module 'dpexplain' has no attribute 'partial_dependance'"):
+        _ = dpx.partial_dependance
+
+
+def test_a_package_that_is_missing_is_not_a_missing_name(monkeypatch):
+    monkeypatch.delitem(vars(dpx), "training_guarantee", raising=False)
+    monkeypatch.delitem(sys.modules, "dpexplain.training", raising=False)
+    monkeypatch.setitem(sys.modules, "math", None)
+    with pytest.raises(ModuleNotFoundError, match="math"):
+        _ = dpx.training_guarantee
