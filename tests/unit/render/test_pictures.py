@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import pictures
-from dpexplain.render.html import Section, page
+from dpexplain.render.html import results_page
 from dpexplain.render.plots import described, figure_of, figure_of_all, svg_of, svg_text
 from dpexplain.results import Curve, Result
 
@@ -146,7 +146,7 @@ def undescribed(html: str) -> list[str]:
 
 
 def test_every_picture_on_a_page_is_described(results):
-    html = page("All", "lead", [Section("Plots", results=list(results.values()))])
+    html = results_page("All", "lead", list(results.values()))
     assert len(IMAGE.findall(html)) >= len(results)
     assert undescribed(html) == []
     for result in results.values():
