@@ -163,17 +163,16 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
     """Files for each result and one page. What goes wrong here goes wrong after the release, and says so."""
     try:
         from dpexplain.render.files import write_page, write_results
-        from dpexplain.render.html import Section, page
+        from dpexplain.render.html import results_page
         from dpexplain.results.cleaning import in_brief
 
         files = write_results(results, out)
-        sections = [Section("What the model has learned", results=results)]
         lead = (
             f"Shown is {task.lead}. Noise was added on purpose, so that little can be learned about any single one of "
             f"the protected units; the shaded band says how much. {results[0].receipt.guarantee} "
             f"Cleaning of the table: {in_brief(results[0].receipt.cleaning())}"
         )
-        return Files(write_page(page(f"{task.title}, {account}", lead, sections), results, out), files)
+        return Files(write_page(results_page(f"{task.title}, {account}", lead, results), results, out), files)
     except Exception as error:  # of results, which hold released values only
         reason = error.strerror if isinstance(error, OSError) else type(error).__name__
         raise InputError(

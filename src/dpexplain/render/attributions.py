@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import textwrap
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -233,14 +232,12 @@ class Highlight:
     @property
     def html(self) -> str:
         """One paragraph and its guarantee; every text is escaped, nothing is loaded."""
+        from dpexplain.render.html import fill
+
         most = max((abs(push.value) for _, push in self.pieces if push), default=0.0)
-        words = escape(self.between).join(_word(text, push, most) for text, push in self.pieces)
+        words = [(text, *(_look(push, most) if push else ("", ""))) for text, push in self.pieces]
         note = f"{LINES} {self.attribution.caveat} {self.attribution.receipt.guarantee}"
-        style = "font:16px/1.9 system-ui,sans-serif;color:#22303c;background:#fff;padding:.6rem .8rem;max-width:48rem"
-        return (
-            f'<div style="{style}"><div style="white-space:pre-wrap">{words}</div>'
-            f'<div style="font-size:.72rem;line-height:1.4;color:{NOTE};margin-top:.6rem">{escape(note)}</div></div>'
-        )
+        return fill("highlight.html", words=words, between=self.between, note=note, colour=NOTE)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -265,19 +262,16 @@ class Highlight:
         return f"{self.__rich__().plain}\n{self.attribution.receipt.short_guarantee}"
 
 
-def _word(text: str, push: Push | None, most: float) -> str:
-    """A word with its colour; a line above it if it raises, below it if it lowers, dotted if the noise could do it."""
-    if push is None:
-        return escape(text)
+def _look(push: Push, most: float) -> tuple[str, str]:
+    """A word's style and title: a line above it if it raises, below if it lowers, dotted if the noise could do it."""
     colour, depth = _colour(push), 0.12 + 0.45 * abs(push.value) / max(most, 1e-300)
     red, green, blue = (round(255 * part) for part in to_rgb(colour))
     side, line = "top" if push.value >= 0 else "bottom", "solid" if push.sure else "dotted"
-    said = f"{push.name}: {push.value:+.3g}, {LEVEL:.0%} noise interval {push.low:+.3g} to {push.high:+.3g}"
-    style = (
+    return (
         f"background:rgba({red},{green},{blue},{depth if push.sure else depth * FAINT:.2f});"
-        f"border-{side}:2px {line} {colour};border-radius:2px;padding:0 .1em"
+        f"border-{side}:2px {line} {colour};border-radius:2px;padding:0 .1em",
+        f"{push.name}: {push.value:+.3g}, {LEVEL:.0%} noise interval {push.low:+.3g} to {push.high:+.3g}",
     )
-    return f'<span style="{style}" title="{escape(said)}">{escape(text)}</span>'
 
 
 def _marked(text: str, push: Push | None) -> str:

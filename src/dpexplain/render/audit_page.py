@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,21 +11,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from dpexplain.render.audits import ATTACK, LIMIT, _foot, plot_reconstruction
-from dpexplain.render.html import Section, page, table
-from dpexplain.render.plots import BAND, INK, NOTE, _label, new_axes, svg_text
+from dpexplain.render.html import fill
+from dpexplain.render.plots import BAND, INK, NOTE, _label, new_axes
 
 if TYPE_CHECKING:
     from dpexplain.audit.project_report import Explained, Outcome, ProjectAudit
 
 Outcomes = Sequence[tuple[str, "Outcome"]]
-WARNING = (
-    '<div style="border:2px solid #c55a11;background:#fff4ec;border-radius:8px;padding:.7rem 1.1rem;max-width:56rem;'
-    'font-weight:600;color:#8a3a06">{}</div>'
-)
-MOST_IN_A_CARD = 9  # outcomes; with more the picture gets the whole width
-WIDE = '<div style="grid-column:1/-1">{}</div>'
-CARD = '<div class="card">{}</div>'
-CARDS = '<div class="cards" style="margin-bottom:1rem">{}</div>'
 TITLES = {"membership": "Is the person in the table?", "table": "Which of two values does the person have?"}
 METHODS = {
     "exact": "exact explanations, without noise",
@@ -165,117 +156,58 @@ def _new(width: float = 6.4, height: float = 4.6) -> tuple[Figure, Axes]:
 
 def audit_page(report: ProjectAudit, figures: Mapping[str, Figure]) -> str:
     """What was attacked, what came out, and what it means; with the figures that `pictures` drew."""
-    drawn = {name: CARD.format(svg_text(figure)) for name, figure in figures.items()}
-    sections = [Section("Read this first", html=_first(report))]
-    for kind, outcomes in (("membership", report.membership), ("table", report.table)):
-        if outcomes:
-            wide = WIDE if len(outcomes) > MOST_IN_A_CARD else "{}"
-            cards = CARDS.format(wide.format(drawn[kind]) + drawn.get(f"{kind}-roc", ""))
-            sections.append(Section(TITLES[kind], _about(kind, report), html=cards + _outcomes(outcomes)))
-    if report.explained:
-        cards = CARDS.format(drawn["explained"] + drawn["explained-features"])
-        sections.append(Section("The explained record", EXPLAINED, html=cards + _explained(report.explained)))
-    if report.bounds:
-        picture = f'<div style="max-width:820px;margin-bottom:1rem">{drawn.get("bounds", "")}</div>'
-        sections.append(Section("Lower bounds against claims", BOUNDS, html=picture + _bounds(report.bounds)))
-    title = f"Audit of {report.name}: not private"
-    return page(title, f"{report.note} {report.verdict}", sections, f"{report.note} Made by dpexplain audit.")
-
-
-def _first(report: ProjectAudit) -> str:
-    facts = [
-        ["table", f"{report.name}: {report.read} of {report.rows} rows were read"],
-        ["model", report.model],
-        ["protected", report.neighbours.describe()],
-        ["prices", "epsilon = " + ", ".join(f"{e:g}" for e in report.epsilons) + _at_delta(report)],
-        ["confidence", f"{report.confidence:g}, for all statements of this page together"],
-        *(["left out", what] for what in report.left_out),
-    ]
-    loud = f"{report.note} {report.spent} Do not publish this page, nor any file beside it."
-    return WARNING.format(escape(loud)) + f"<p><b>{escape(report.verdict)}</b></p>" + table(["", ""], facts)
-
-
-def _at_delta(report: ProjectAudit) -> str:
-    return "" if report.budget.delta is None else f", each at delta = {float(report.budget.delta):g}"
-
-
-def _about(kind: str, report: ProjectAudit) -> str:
-    who = "The attacker knows all other rows, the model, the request and the law of the noise, and sees one release. "
-    if kind == "membership":
-        what = "They want to know whether the most exposed of some candidates is in the table. "
-    else:
-        what = "They know everything about this person but one value, and which two values it can have. "
-    return (
-        f"{who}{what}{report.attacked} rows of the table stood beside the target: the attacker knows these, so more of "
-        "them would hardly change anything. The exact loss says how near this pair of tables comes to the worst case "
-        "that the price is for. An interval that lies above its black line as a whole refutes the claim."
+    delta = "" if report.budget.delta is None else f", each at delta = {float(report.budget.delta):g}"
+    return fill(
+        "audit.html",
+        report=report,
+        figures=figures,
+        titles=TITLES,
+        about=[
+            ("table", f"{report.name}: {report.read} of {report.rows} rows were read"),
+            ("model", report.model),
+            ("protected", report.neighbours.describe()),
+            ("prices", "epsilon = " + ", ".join(f"{e:g}" for e in report.epsilons) + delta),
+            ("confidence", f"{report.confidence:g}, for all statements of this page together"),
+            *(("left out", what) for what in report.left_out),
+        ],
+        outcome_lines=_outcomes,
+        explained=_explained(report.explained),
+        bounds=[_bound(line) for line in report.bounds],
+        guarantees=[],
     )
 
 
-EXPLAINED = (
-    "An explanation is about a record, and whoever receives it may learn that record: no epsilon covers this. Shown is "
-    "how many features of a record an attacker guesses from its contributions, after training on other records with "
-    "their explanations, beside the best guess without any explanation. A better explanation helps this attacker more; "
-    "so does a sketch of a single cell, whose coefficients are the same for everybody: contributions are then the "
-    "record itself, in other units. Give an explanation only to those who may see the record."
-)
-BOUNDS = (
-    "Each part of these releases was drawn many times on two made-up tables that are as hard to hide as any; the bound "
-    "is what the draws prove about its loss. A bound above the claim refutes it. To see that the audit can win, the "
-    "same was done with noise that is 20 % too small."
-)
-
-
-def _outcomes(outcomes: Sequence[Outcome]) -> str:
-    head = ["explainer", "epsilon", "the attacker asks", "right", "between", "allowed", "exact loss / claim", ""]
-    lines = [
+def _outcomes(outcomes: Sequence[Outcome]) -> list[list[str]]:
+    return [
         [
-            o.explainer,
-            f"{o.epsilon:g}",
-            o.about,
-            f"{o.guess.success:.3f}",
-            f"{o.guess.low:.3f} and {o.guess.high:.3f}",
-            f"{o.guess.allowed:.3f}",
-            f"{o.attained:.2g}",
-            "REFUTED" if o.violates else "",
+            *(o.explainer, f"{o.epsilon:g}", o.about),
+            *(f"{o.guess.success:.3f}", f"{o.guess.low:.3f} and {o.guess.high:.3f}", f"{o.guess.allowed:.3f}"),
+            *(f"{o.attained:.2g}", "REFUTED" if o.violates else ""),
         ]
         for o in outcomes
     ]
-    return f'<div class="wide">{table(head, lines)}</div>'
 
 
-def _explained(explained: Sequence[Explained]) -> str:
-    head = ["explanations", "epsilon", "features guessed", "without the explanation", "advantage", "between"]
-    lines = [
+def _explained(explained: Sequence[Explained]) -> list[list[str]]:
+    return [
         [
-            METHODS[e.method],
-            "" if e.epsilon is None else f"{e.epsilon:g}",
-            f"{e.report.success:.3f}",
-            f"{e.report.guess:.3f}",
-            f"{e.report.advantage:+.3f}",
-            f"{e.report.interval[0]:+.3f} and {e.report.interval[1]:+.3f}",
+            *(METHODS[e.method], "" if e.epsilon is None else f"{e.epsilon:g}"),
+            *(f"{e.report.success:.3f}", f"{e.report.guess:.3f}", f"{e.report.advantage:+.3f}"),
+            "{:+.3f} and {:+.3f}".format(*e.report.interval),
         ]
         for e in explained
     ]
-    return f'<div class="wide">{table(head, lines)}</div>'
 
 
-def _bounds(lines: Sequence[Mapping[str, Any]]) -> str:
-    head = ["release", "part", "law", "price", "exact loss / price", "claim", "lower bound", "with defect", "power"]
-    cells = [
-        [
-            f"{line['release']} ({line['form']})",
-            line["part"],
-            line["law"],
-            f"{line['price']:g}",
-            f"{line['attained']:.3g}",
-            f"{line['measure']} {line['claim']:.3g}" if "claim" in line else "",
-            f"{max(line['bound'], 0.0):.3g}" + (" REFUTED" if line["refuted"] else "") if "bound" in line else "",
-            f"{line['bound with defect']:.3g}, {'caught' if line['defect caught'] else 'not caught'}"
-            if "bound with defect" in line
-            else "",
-            f"{line['power']:.2f}" if "power" in line else "",
-        ]
-        for line in lines
-    ]
-    return f'<details><summary>every part</summary><div class="wide">{table(head, cells)}</div></details>'
+def _bound(line: Mapping[str, Any]) -> list[str]:
+    drawn = claim = defect = power = ""
+    if "claim" in line:
+        claim = f"{line['measure']} {line['claim']:.3g}"
+    if "bound" in line:
+        drawn = f"{max(line['bound'], 0.0):.3g}" + (" REFUTED" if line["refuted"] else "")
+    if "bound with defect" in line:
+        defect = f"{line['bound with defect']:.3g}, {'caught' if line['defect caught'] else 'not caught'}"
+    if "power" in line:
+        power = f"{line['power']:.2f}"
+    what = [f"{line['release']} ({line['form']})", line["part"], line["law"]]
+    return [*what, f"{line['price']:g}", f"{line['attained']:.3g}", claim, drawn, defect, power]

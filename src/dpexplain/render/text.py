@@ -319,18 +319,22 @@ def _cell(value: Any, result: Result) -> str:
 def receipt_view(receipt: Receipt) -> RenderableType:
     """What was paid for and where it stands."""
     facts = Table.grid(padding=(0, 2))
-    entry = receipt.entry
+    for name, value in receipt_facts(receipt):
+        facts.add_row(escape(name), escape(value))
+    return facts
+
+
+def receipt_facts(receipt: Receipt) -> list[tuple[str, str]]:
+    """(name, words) pairs; also used by HTML pages."""
+    entry, cleaning = receipt.entry, receipt.cleaning()
     when = entry.committed_at[:16].replace("T", " ")
-    cleaning = receipt.cleaning()
-    for name, value in (
+    return [
         ("request", receipt.label),
         ("price", receipt.price),
         ("ledger", f'account "{entry.account}", entry {entry.sequence}, {when} UTC'),
         ("guarantee", receipt.guarantee),
         *([("cleaning", in_brief(cleaning))] if cleaning else []),
-    ):
-        facts.add_row(escape(name), escape(value))
-    return facts
+    ]
 
 
 def _table(*head: str) -> Table:

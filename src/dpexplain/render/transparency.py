@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
-from html import escape
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpexplain.render.html import STYLE, Section, page, table
+from dpexplain.render.html import fill
 from dpexplain.render.influence import BARS, plot_influence
 from dpexplain.render.picture import name_lines
-from dpexplain.render.plots import LEVEL, plain, svg_of
+from dpexplain.render.plots import LEVEL, plain
 from dpexplain.results.person import PersonInfluence, span
 from dpexplain.results.transparency import MEASURES, Association, Estimate, TransparencyReport
 
 WIDTH = 100
 FINDINGS = 4  # of each kind; the table has all associations
 NOT_CAUSE, UNLIKE = "Associated, but not a cause", "Not as one would think"
-LOOK = """
-.answer { font-size: 1.25rem; font-weight: 600; margin: .2rem 0 .8rem; }
-.person { display: flex; flex-wrap: wrap; gap: .35rem; margin: 0; padding: 0; list-style: none; }
-.person li { background: #eef3f7; border-radius: 999px; padding: .1rem .7rem; font-size: .88rem; }
-.person b { font-weight: 600; }
-.two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(400px, 100%), 1fr)); gap: 1.2rem; }
-ul.said { padding-left: 1.1rem; margin: .2rem 0; } ul.said li { margin: .45rem 0; }
-.up { color: #a34a0c; font-weight: 600; } .down { color: #1f4e79; font-weight: 600; }
-.aside { border-left: 4px solid #c9a227; background: #fffaf0; padding: .5rem 1rem; margin: .5rem 0; max-width: 56rem; }
-.rate { position: relative; height: 12px; width: 150px; background: #eef1f4; border-radius: 3px; margin-top: .35rem; }
-.rate i { position: absolute; top: 0; height: 12px; background: #9dc3e6; border-radius: 3px; }
-.rate b { position: absolute; top: -2px; height: 16px; width: 2px; background: #1f4e79; }
-table.fares td, table.fares th { font-size: .88rem; }
-"""
 
 
 # Pages ----------------------------------------------------------------------------------------------------------------
@@ -39,92 +26,35 @@ table.fares td, table.fares th { font-size: .88rem; }
 
 def report_page(report: TransparencyReport) -> str:
     """A page of its own for one person, to hand over."""
-    lead = (
-        "What the model decided about one person, which of the person's values counted, "
-        "and which only go along with such decisions."
+    fares = [(a, _often(report, a.with_it), _often(report, a.without)) for a in report.associations]
+    names = dict(zip(report.features, report.influence.names, strict=True))
+    measures = [[names[a.feature], *(_measure(getattr(a, name)) for name in MEASURES)] for a in report.associations]
+    return fill(
+        "transparency.html",
+        **_values(report),
+        start=start_words(report),
+        how=how_words(report.influence),
+        fares=fares,
+        measures=(["feature", *MEASURES.values()], measures),
+        promise=promise_words(report),
+        guarantees=[f"{report.receipt.short_guarantee}."],
     )
-    receipt, name = report.receipt, report.settings["model"]["name"]
-    foot = f'Model "{name}". {receipt.short_guarantee}. Made with dpexplain {receipt.software}.'
-    return page("Transparency report", lead, [*_sections(report), _promise(report)], foot)
 
 
 def report_card(report: TransparencyReport) -> str:
     """The answer, the sentences and the picture, for a notebook."""
-    return (
-        f'<style>{STYLE}{LOOK}</style><div style="max-width:760px"><div class="card">'
-        f'<p class="answer">{escape(report.headline)}</p>{_said(report)}{svg_of(report)}'
-        f"{''.join(_aside(words) for _, said in _findings(report) for words in said)}"
-        f"<p><small>{escape(report.influence.caveat)}</small></p>"
-        f"<details><summary>receipt</summary><p>{escape(report.receipt.guarantee)}</p></details></div></div>"
-    )
+    return fill("notebook.html", **_values(report))
 
 
-def _sections(report: TransparencyReport) -> list[Section]:
-    facts = report.influence.facts
-    chips = "".join(f"<li>{escape(str(name))} <b>{escape(value)}</b></li>" for name, value in facts)
-    answer = f'<style>{LOOK}</style><p class="answer">{escape(report.headline)}</p><ul class="person">{chips}</ul>'
-    said, picture = f"{_said(report)}{_scale(report)}", svg_of(report)
-    counted = f'<div class="two"><div class="card">{said}</div><div class="card">{picture}</div></div>'
-    sections = [Section("The decision", html=answer)]
-    sections.append(Section("What counted", html=counted))
-    sections += [Section(title, html="".join(map(_aside, words))) for title, words in _findings(report)]
-    if report.associations:
-        how = "How often the outcome is positive" if report.influence.is_class else "How high the mean score is"
-        text = f"{how} among people who share a value with this person, and among all others."
-        sections.append(Section("How others fare", text, html=_fares(report)))
-    return sections
-
-
-def _said(report: TransparencyReport) -> str:
-    lines = []
-    for sentence in report.sentences():
-        text = escape(sentence)
-        for word, mark in ((" raises ", "up"), (" lowers ", "down")):
-            text = text.replace(word, f' <span class="{mark}">{word.strip()}</span> ', 1)
-        lines.append(f"<li>{text}</li>")
-    return f'<ul class="said">{"".join(lines)}</ul>'
-
-
-def _scale(report: TransparencyReport) -> str:
-    """What the bars start from, and how they were found."""
-    return f"<p>{escape(start_words(report))}</p><p><small>{escape(how_words(report.influence))}</small></p>"
-
-
-def _aside(finding: str) -> str:
-    return f'<div class="aside">{escape(finding)}</div>'
+def _values(report: TransparencyReport) -> dict[str, Any]:
+    sentences = [re.split("(?<= )(raises|lowers)(?= )", sentence) for sentence in report.sentences()]
+    return {"report": report, "sentences": sentences, "findings": _findings(report)}
 
 
 def _findings(report: TransparencyReport) -> list[tuple[str, list[str]]]:
     """Where association and influence disagree: titles and the strongest cases."""
     found = [(NOT_CAUSE, report.only_associated[:FINDINGS]), (UNLIKE, report.unlike_others[:FINDINGS])]
     return [(title, said) for title, said in found if said]
-
-
-def _fares(report: TransparencyReport) -> str:
-    """A line for each feature with the two rates as bars; the measures of the paper behind a click."""
-    influence = dict(zip(report.features, report.influence.names, strict=True))
-    head = "<tr><th>people whose</th><th>with it</th><th></th><th>others</th><th></th></tr>"
-    lines = "".join(
-        f"<tr><td>{escape(a.condition)}</td><td>{_often(report, a.with_it)}</td><td>{_rate(a.with_it)}</td>"
-        f"<td>{_often(report, a.without)}</td><td>{_rate(a.without)}</td></tr>"
-        for a in report.associations
-    )
-    numbers = table(
-        ["feature", *MEASURES.values()],
-        [[influence[a.feature], *(_measure(getattr(a, name)) for name in MEASURES)] for a in report.associations],
-    )
-    return (
-        f'<div class="wide"><table class="fares"><thead>{head}</thead><tbody>{lines}</tbody></table></div>'
-        f"<details><summary>measures of association, with {LEVEL:.0%} intervals</summary>"
-        f'<div class="wide">{numbers}</div></details>'
-    )
-
-
-def _rate(rate: Estimate) -> str:
-    return (
-        f'<div class="rate"><i style="left:{100 * rate.low:.1f}%;width:{max(100 * (rate.high - rate.low), 0.7):.1f}%">'
-        f'</i><b style="left:{100 * rate.value:.1f}%"></b></div>'
-    )
 
 
 def _often(report: TransparencyReport, rate: Estimate) -> str:
@@ -139,12 +69,6 @@ def _often(report: TransparencyReport, rate: Estimate) -> str:
 def _measure(estimate: Estimate) -> str:
     high = "more" if estimate.high == np.inf else f"{estimate.high:.3g}"
     return f"{estimate.value:.3g} ({estimate.low:.3g} to {high})"
-
-
-def _promise(report: TransparencyReport) -> Section:
-    """What was public, what was spent, what is protected and what is not."""
-    facts = "".join(f"<li><b>{escape(name)}:</b> {escape(words)}</li>" for name, words in promise_words(report))
-    return Section("What this report cost, and whom it protects", html=f'<div class="promise"><ul>{facts}</ul></div>')
 
 
 # Words ----------------------------------------------------------------------------------------------------------------

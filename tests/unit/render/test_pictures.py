@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import pictures
-from dpexplain.render.html import Section, page
+from dpexplain.render.html import results_page
 from dpexplain.render.plots import described, figure_of, figure_of_all, svg_of, svg_text
 from dpexplain.results import Curve, Result
 
@@ -147,7 +147,7 @@ def undescribed(html: str) -> list[str]:
 
 def test_every_picture_on_a_page_is_described(results):
     some = list(results.values())[:3]
-    html = page("Some", "lead", [Section("Plots", results=some)])
+    html = results_page("Some", "lead", some)
     assert len(IMAGE.findall(html)) >= len(some)
     assert undescribed(html) == []
     for result in results.values():
