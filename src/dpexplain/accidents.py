@@ -106,6 +106,12 @@ def check_source(
         'For the same people, use the name of that account, with another version if the data are newer. If "{0}" holds '
         'other people\'s data, say so: separate_from=["{0}"] (in a project file under [table])'
     )
+    if same and same[0] in line:
+        raise InputError(
+            f'account "{account}" was opened for other people, but these are the files of account "{same[0]}".',
+            hint=f"give the files of the new people; if they have the old path by now, say so: "
+            f'separate_from=["{same[0]}"] (in a project file under [table])',
+        )
     if same:
         raise InputError(
             f'account "{account}" would be a second budget for the files of account "{same[0]}".',

@@ -135,7 +135,7 @@ def statement_facts(statement: Statement) -> list[tuple[str, str]]:
     if statement.opening.predecessors:
         facts.append(("people", _people(statement)))
     if statement.closing is not None:
-        facts.append(("closed", closing(statement)))
+        facts.append(("status", closing(statement)))
     facts.append(("budget", _total(budget, total)))
     if statement.spent is None:
         facts.append(("spent", "unknown" if statement.spent_epsilon is None else "infinitely much"))
