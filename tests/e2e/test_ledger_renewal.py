@@ -105,7 +105,7 @@ def test_nothing_is_reserved_after_the_closing(url: str) -> None:
     open_account(ledger)
     spawn = multiprocessing.get_context("spawn")
     start, results = spawn.Barrier(SPENDERS + 1), spawn.Queue()
-    spenders = [spawn.Process(target=spend, args=(url, n, start, results)) for n in range(SPENDERS)]
+    spenders = [spawn.Process(target=spend, args=(url, n, start, results), daemon=True) for n in range(SPENDERS)]
     for spender in spenders:
         spender.start()
     start.wait(timeout=300)
