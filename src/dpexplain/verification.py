@@ -27,9 +27,10 @@ def verify(result: Result, ledger: str | Path | Ledger) -> None:
     books.check_entry(receipt.entry, result.released, request_id=digest(receipt.request))
     statement = books.statement(receipt.entry.account)
     label = next(row.label for row in statement.rows if row.reservation == receipt.entry.reservation)
-    said, true = (receipt.budget, receipt.neighbours, receipt.label), (statement.budget, statement.neighbours, label)
+    said = receipt.budget, receipt.neighbours, receipt.label, receipt.line
+    true = statement.budget, statement.neighbours, label, statement.opening.line
     if said != true:
         raise VerificationError(
             "the published guarantee is not that of the account.",
-            hint="its budget, relation, unit or label was altered",
+            hint="its budget, relation, unit, label or line of accounts was altered",
         )

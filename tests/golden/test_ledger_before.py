@@ -132,6 +132,22 @@ def test_spending_goes_on_where_it_stopped(table, url, capsys):
     assert answer(capsys, "budget", "--ledger", url)["accounts"][0]["left"]["amount"] == "0/1"
 
 
+def test_its_accounts_can_be_renewed(table, url):
+    """Then nothing more is reserved in the old account, its files are genuine all the same, and it answers again."""
+    ledger = dpx.open_ledger(url)
+    before = ledger.statement("pure")
+    ledger.renew("pure", "pure-2", people="others", overlapping=False, signed_by="Ada", reason="a new version")
+    checked, after = ledger.verify(), ledger.statement("pure")
+    assert (checked.events, checked.releases, checked.accounts) == (21, 7, 3)
+    assert (after.spent, after.rows, after.dates[0]) == (before.spent, before.rows, "2026-11-16")
+    for name in FILES:
+        dpx.verify(dpx.from_json(BEFORE / name), url)
+    assert dpx.marginals(table("pure"), ["sex"], epsilon=0.25).receipt.replayed
+    with pytest.raises(dpx.BudgetError, match='account "pure" is closed'):
+        dpx.marginals(table("pure"), ["b"], epsilon=0.25)
+    assert ledger.statement("pure-2").left == pure(4)
+
+
 @pytest.mark.parametrize("how", ["?mode=ro", "a file that cannot be written"])
 def test_whoever_may_only_read_is_answered_what_is_stored(url, model, how):
     """Neither the source nor the model can be written down then, and nothing new can be reserved."""

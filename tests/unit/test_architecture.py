@@ -27,7 +27,8 @@ OUTSIDE = {
 MAY_IMPORT = {
     "errors": set(),
     "core": {"errors"},
-    "ledger": {"core", "errors"},
+    "accidents": {"errors"},
+    "ledger": {"core", "accidents", "errors"},
     "engine": set(),
     "smoothing": set(),
     "grids": {"core", "errors"},

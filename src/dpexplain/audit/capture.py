@@ -90,6 +90,7 @@ class FreeAccount:
 
     def __init__(self, budget: Budget, neighbours: Neighbours) -> None:
         self.name, self.budget, self.neighbours = "audit", budget, neighbours
+        self.line: JsonObject = {}  # no account came before it
         self.asked: list[tuple[str, Cost]] = []  # the digest of each request, and its price
         self.payloads: list[JsonObject] = []
         self.charged: list[Cost] = []

@@ -29,8 +29,8 @@ Every answer has a known price, a known error and an entry in a ledger that cann
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
 anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `marginals` pays once for what several of them
 use, `sketch` for explanations of any record by `local`, `clusters` explains a clustering, `influence` and
-`transparency` tell what caused an outcome, `budget` shows what is left, `verify` checks a published result, `audit`
-attacks your own releases.
+`transparency` tell what caused an outcome, `budget` shows what is left, `renew` opens an account for new people,
+`verify` checks a published result, `audit` attacks your own releases.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed or a claim refuted, 70 internal error.
 """
@@ -50,6 +50,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     influence.influence: "Tell which columns caused the outcomes of everybody, a group or a person.",
     influence.transparency: "Write a report for a person: what made the model decide as it did.",
     books.budget: "Show what was spent and left; verify the ledger.",
+    books.renew: "Close an account, and open one for new people by the project's policy.",
     books.verify: "Check a published explanation against the ledger.",
     audit.audit: "Attack your own releases. For the data holder: not private.",
 }

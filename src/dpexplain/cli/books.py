@@ -1,4 +1,6 @@
-"""`dpexplain budget` and `dpexplain verify`: what was spent, and whether a published explanation is what it says."""
+"""`dpexplain budget`, `renew` and `verify`: what was spent, who comes next, and whether a published explanation is what
+it says.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +51,14 @@ def budget(
     chosen = _account(opened, project, account, use_project=ledger is None)
     names = opened.accounts() if chosen is None else [chosen]
     statements = [opened.statement(name) for name in names]
+    lines = {line[0].name: line for line in map(opened.line, names) if len(line) > 1}
     if limit is not None:
         statements = [_limit(opened, statements, limit)]
         checked = opened.verify(check_anchor)
     for statement in statements:
         reporter.show(words.statement_view(statement), "")
+    for line in lines.values():
+        reporter.show(words.line_view(line), "")
     if not names:
         reporter.show("The ledger holds no account yet.")
     against = " and agrees with the anchor" if check_anchor else ""
@@ -65,10 +70,53 @@ def budget(
     reporter.finish(
         {
             "accounts": [words.statement_json(statement) for statement in statements],
+            "lines": [words.line_json(line) for line in lines.values()],
             "verified": {"events": checked.events, "releases": checked.releases, "notes": list(checked.notes)},
             "anchor": checked.anchor,
         }
     )
+
+
+def renew(
+    *,
+    successor: Annotated[str, typer.Argument(help="The name of the new account.")],
+    people: Annotated[str, option("--people", "TEXT", 'Whom it is for: "admissions of 2027".')],
+    signed_by: Annotated[str, option("--signed-by", "NAME", "Who answers for this.")],
+    reason: Annotated[str, option("--reason", "TEXT", "Why the old account is closed.")],
+    project: ProjectFile = DEFAULT_PROJECT,
+    json: Json = False,
+) -> None:
+    """Close the project's account for ever, and open one for new people with a budget of its own.
+
+    The policy of the project says when and for whom: renewal = {every = "year", people = "new-only"} under [budget].
+    With new-only you sign that nobody is in two accounts of the line. With overlapping somebody may be: a person in N
+    accounts is counted N times, and every result says so. The new account gets the epsilon of [budget]; relation, unit
+    and delta stay, analysts' limits do not. What the old account released is still genuine, and answered again free of
+    charge, but not for the new people. Then edit [table]: the new name, the path and version of the new data.
+
+        dpexplain renew admissions-2027 --people "admissions of 2027" --signed-by "A. Person" --reason "a new year"
+    """
+    reporter, loaded = Reporter(as_json=json), Project.load(project)
+    policy, name, total, opened = loaded.renewal(), loaded.name, loaded.budget(), _open(project, None)
+    policy.check(name, opened.statement(name).dates[0])
+    opened.renew(
+        name,
+        successor,
+        people=people,
+        overlapping=policy.overlapping,
+        signed_by=signed_by,
+        reason=reason,
+        budget=total,
+    )
+    line = opened.line(successor)
+    reporter.show(
+        f'Account "{text(name)}" is closed for ever. Account "{text(successor)}" is open for {text(people)}.',
+        "",
+        words.line_view(line),
+        "",
+        text(f'Now write under [table] of {project.name}: name = "{successor}", and path and version of the new data.'),
+    )
+    reporter.finish({"closed": name, "opened": successor, "line": words.line_json(line)})
 
 
 def verify(
@@ -91,10 +139,12 @@ def verify(
     opened = _open(project, ledger)
     check_result(result, opened)
     checked = opened.verify()
+    paid_by = opened.statement(result.receipt.entry.account)
     reporter = Reporter(as_json=json)
     reporter.show(
         f"[bold]{text(receipt.name)} is genuine.[/bold]",
         words.receipt_view(result.receipt),
+        text(f'Paid by account "{paid_by.name}": {words.closing(paid_by)}.'),
         "Checked: the values follow from the released integers; the ledger released exactly these integers for exactly "
         f"this request, at this price; the ledger's chain of {checked.events} events is whole.",
         "Not checked: what a person says about the explanation, and whether the ledger was replaced as a whole "
@@ -108,6 +158,7 @@ def verify(
             "cost": result.receipt.cost.to_json(),
             "entry": {**result.receipt.entry.__dict__, "charged": result.receipt.charged.to_json()},
             "events": checked.events,
+            "account": {"name": paid_by.name, **words.renewal_json(paid_by)},
         }
     )
 

@@ -5,11 +5,13 @@ path = "patients.parquet"                epsilon = 2.0
 domain = "domain.yaml"                   delta = 1e-6
 name = "patients"                        ledger = "sqlite:///budget.db"
 version = "2026-11"                      wants = ["pdp", "local"]
-                                         [model]
-relation = "replace-one"                 path = "model.joblib"
-unit = {column = "id", max_rows = 4}     output = [0.0, 1.0]
-row_id = "id"                            label = ">50K"
-separate_from = ["staff"]                name = "credit"
+relation = "replace-one"                 renewal = {every = "year", people = "new-only"}
+unit = {column = "id", max_rows = 4}
+row_id = "id"                            [model]
+separate_from = ["staff"]                path = "model.joblib"
+                                         output = [0.0, 1.0]
+                                         label = ">50K"
+                                         name = "credit"
                                          version = "3"
                                          target = "income"
 [clustering]                             of `dpexplain clusters`, if it is not DP k-means
@@ -30,6 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpexplain.cli.accounts import check_account, wanted
+from dpexplain.cli.renewal import EXAMPLE, Renewal
 from dpexplain.errors import InputError, ModelError
 
 if TYPE_CHECKING:
@@ -46,7 +49,7 @@ KEYS: Mapping[str, frozenset[str]] = {
     "table": frozenset(
         {"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint", "separate_from"}
     ),
-    "budget": frozenset({"epsilon", "delta", "ledger", "wants"}),
+    "budget": frozenset({"epsilon", "delta", "ledger", "wants", "renewal"}),
     "model": frozenset(
         {"path", "import", "output", "label", "features", "name", "version", "target", "thread_safe", "block"}
     ),
@@ -61,6 +64,7 @@ EXAMPLES = {
     ("table", "separate_from"): '["other account"]; accounts of this ledger that hold other people\'s data',
     ("budget", "epsilon"): "2.0; the most that may ever be spent on these people",
     ("budget", "ledger"): '"sqlite:///budget.db"',
+    ("budget", "renewal"): EXAMPLE.removeprefix("renewal = "),
     ("model", "output"): "[0.0, 1.0], the public range of its predictions",
     ("model", "name"): '"credit"',
     ("model", "version"): '"1"; change it whenever the model changes',
@@ -161,6 +165,10 @@ class Project:
             return Budget(epsilon, delta)
         except InputError as error:
             raise InputError(f"{self.path.name}: [budget] {error.message}", hint="write epsilon = 2.0") from None
+
+    def renewal(self) -> Renewal:
+        """When its account may be closed and a successor be opened; a project that does not say so has no renewals."""
+        return Renewal.read(self.need("budget", "renewal", dict), f"{self.path.name}: [budget] renewal")
 
     @property
     def wants(self) -> list[str]:

@@ -34,6 +34,7 @@ relation = "???"            # "replace-one": the number of rows is public; "add-
 epsilon = "???"             # the most that may ever be spent on these people, e.g. 2.0; compare with `dpexplain plan`
 {account}
 ledger = "sqlite:///budget.db"   # keep it and back it up; or postgresql://user@host/database
+# renewal = {{every = "year", people = "new-only"}}   # when new people get an account of their own: `dpexplain renew`
 
 [model]
 path = "model.joblib"       # loading it runs the code inside: use only a file you trust; or import = "module:object"

@@ -98,6 +98,7 @@ class PrivateTable:
             origin=origin_of(self._source),
             separate_from=separate_from,
         )
+        self.line = account.line
         self.door = Door(account)
 
     def __repr__(self) -> str:
@@ -113,6 +114,7 @@ class PrivateTable:
             "domain": self.domain.digest,
             "neighbours": self.neighbours.to_json(),
             "rows": self.size,
+            **({"line": self.line} if self.line else {}),
         }
 
     def cost(self, *, epsilon: Any = None, rho: Any = None) -> Cost:

@@ -4,7 +4,6 @@ database.py   SQLite and PostgreSQL: schema, transactions, errors in our words
 events.py     the facts that are remembered
 chain.py      their order, sealed by hashes
 state.py      what they add up to
-accidents.py  second budgets for the same people, noticed
 account.py    reserve, commit, find
 store.py      a ledger: accounts, statements, limits, verification
 """

@@ -39,6 +39,7 @@ class LedgerAccount:
     neighbours: Neighbours
     table_version: str
     analyst: str | None
+    line: JsonObject = field(repr=False)  # of a successor: the accounts before it, and its people
     database: Database = field(repr=False)
 
     def declare(self, identity: str, answers: list[float]) -> list[float]:

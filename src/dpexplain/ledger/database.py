@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
+from dpexplain.accidents import check_relative, note_relative
 from dpexplain.errors import (
     NOTHING_SPENT,
     DpexplainError,
@@ -29,7 +30,6 @@ from dpexplain.errors import (
     LedgerTooNew,
     LedgerUnavailable,
 )
-from dpexplain.ledger.accidents import check_relative, note_relative
 from dpexplain.ledger.events import damaged
 
 FORMAT = 1  # of the tables below; a ledger of a later format is refused

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, get_args
 
 from dpexplain.core.budget import Budget, Cost
@@ -27,12 +27,32 @@ class Event:
 
 @dataclass(frozen=True)
 class AccountOpened(Event):
-    """A budget for one protected population; the first event of an account."""
+    """A budget for one protected population; the first event of an account. Version 1 knew no renewals."""
 
     kind: ClassVar[str] = "account-opened"
+    version: ClassVar[int] = 2
     budget: Budget
     neighbours: Neighbours
     total: Cost  # written down, because the float search for rho may end a hair apart on another machine
+    predecessors: tuple[str, ...] = ()  # the accounts of its line that were closed before it, oldest first
+    people: str = ""  # of an account with predecessors: whom it was opened for, in words
+    overlapping: bool = False  # whether these people may be in the predecessors too
+
+    @property
+    def line(self) -> JsonObject:
+        """What a request says of the accounts before this one: nothing, if there are none."""
+        said = {"after": list(self.predecessors), "people": self.people, "overlapping": self.overlapping}
+        return said if self.predecessors else {}
+
+
+@dataclass(frozen=True)
+class AccountClosed(Event):
+    """From now on nothing is reserved; the next event opens the successor, in the same transaction."""
+
+    kind: ClassVar[str] = "account-closed"
+    signed_by: str
+    reason: str
+    successor: str
 
 
 @dataclass(frozen=True)
@@ -122,9 +142,8 @@ class Unknown:
     version: int
 
 
-Known = (
-    AccountOpened | TableDeclared | SourceDeclared | ModelDeclared | AnalystLimited | Reserved | Committed | NonPrivate
-)
+_Account = AccountOpened | AccountClosed | AnalystLimited | NonPrivate
+Known = _Account | TableDeclared | SourceDeclared | ModelDeclared | Reserved | Committed
 KINDS: dict[tuple[str, int], type[Known]] = {(c.kind, v): c for c in get_args(Known) for v in range(1, c.version + 1)}
 SPENDING = [(cls.kind, version) for (_, version), cls in KINDS.items() if cls in (Reserved, Committed)]
 
@@ -155,7 +174,10 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("total", "limit", "cost", "charged"), Cost.from_json),
     "request": _only(dict),
     "analyst": _only(str, type(None)),
-    **dict.fromkeys(("origin", "separate_from"), lambda texts: tuple(map(_only(str), _only(list)(texts)))),
+    **dict.fromkeys(
+        ("origin", "separate_from", "predecessors"), lambda texts: tuple(map(_only(str), _only(list)(texts)))
+    ),
+    "overlapping": _only(bool),
     "answers": _numbers,
     "spent": _spent,
 }
@@ -174,8 +196,8 @@ def from_body(kind: str, version: int, body: str) -> Known | Unknown:
         return Unknown(kind, version)
     try:
         values = json.loads(body)
-        unsaid = {"spent"} if version < cls.version else set()
-        if set(values) != {field.name for field in fields(cls)} - unsaid:
+        said = [f.name for f in fields(cls) if version == cls.version or f.default is MISSING]
+        if set(values) != set(said):
             raise KeyError
         return cls(**{name: _READERS.get(name, _only(str))(value) for name, value in values.items()})
     except (KeyError, TypeError, ValueError, ArithmeticError, InternalError):

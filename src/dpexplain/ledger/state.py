@@ -14,15 +14,16 @@ from fractions import Fraction
 
 import sqlalchemy as sa
 
+from dpexplain.accidents import check_form
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import fraction_text, parse_fraction
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import BudgetError, InputError, InternalError, LedgerTooNew
-from dpexplain.ledger.accidents import check_form
 from dpexplain.ledger.chain import Record, records
 from dpexplain.ledger.database import events
 from dpexplain.ledger.events import (
     SPENDING,
+    AccountClosed,
     AccountOpened,
     AnalystLimited,
     Committed,
@@ -81,12 +82,17 @@ class Statement:
     analysts: tuple[AnalystLine, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    opening: AccountOpened  # its predecessors, if it has any, and whom it was opened for
+    closing: AccountClosed | None  # by whom, why, and its successor; None while it is open
+    dates: tuple[str, ...]  # of its opening and, if it is closed, of its closing
 
 
 class AccountState:
     def __init__(self, name: str) -> None:
         self.name = name
         self.opened: AccountOpened | None = None
+        self.closed: AccountClosed | None = None
+        self.dates: list[str] = []  # of opening and closing
         self.tables: dict[str, str] = {}  # version -> digest of the domain
         self.sources: set[tuple[str, tuple[str, ...], str]] = set()  # version, origin, columns
         self.models: dict[str, list[float]] = {}  # identity -> answers
@@ -113,6 +119,7 @@ class AccountState:
         """Add one event to the sums; say what is wrong with it, if anything."""
         if isinstance(event, AccountOpened):
             first, self.opened = self.opened is None, self.opened or event
+            self.dates.append(record.at[:10])
             fits = event.budget.epsilon_of(event.total) <= float(event.budget.epsilon) * (1 + 1e-9)
             return "" if first and fits else "opens the account wrongly"
         if self.opened is None:
@@ -121,6 +128,10 @@ class AccountState:
             case TableDeclared():
                 known = self.tables.setdefault(event.table_version, event.domain_digest)
                 return "" if known == event.domain_digest else "gives a table a second domain"
+            case AccountClosed():
+                again, self.closed = self.closed is not None, event
+                self.dates.append(record.at[:10])
+                return "closes the account a second time" if again else ""
             case SourceDeclared():
                 self.sources.add((event.table_version, event.origin, event.columns))
                 return ""
@@ -131,7 +142,8 @@ class AccountState:
                 self.limits[event.analyst] = event.limit + Cost(self.opened.total.definition, Fraction(0))
                 return ""
             case Reserved():
-                fits = event.reservation not in self.rows and event.cost <= self.left(event.analyst)
+                new = event.reservation not in self.rows and self.closed is None
+                fits = new and event.cost <= self.left(event.analyst)
                 asked = event.label, event.analyst, event.table_version, event.reservation, event.request_id
                 self.rows[event.reservation] = Row(record.seq, record.at, LOST, event.cost, event.cost, *asked)
                 self.amounts = self.spend(event.analyst, event.cost.amount)
@@ -164,7 +176,7 @@ class AccountState:
         return self.opened
 
     def check_open(self) -> None:
-        """Raise unless the total is known and finite."""
+        """Raise unless the total is known and finite, and the account not closed."""
         if self.unknown:
             raise LedgerTooNew(
                 f'account "{self.name}": {self.unknown[0]}, so its total is unknown.', hint="update dpexplain"
@@ -175,6 +187,12 @@ class AccountState:
                 hint="no budget makes up for it; other people's data belong in another account",
             )
 
+        if self.closed is not None:
+            raise BudgetError(
+                f'account "{self.name}" is closed, signed by {self.closed.signed_by}: {self.closed.reason}.',
+                hint=f'what it released is answered again, free; its successor is account "{self.closed.successor}"',
+            )
+
     def check_analyst(self, analyst: str | None) -> None:
         """Raise for a name that differs only in form from one that has a limit or has spent something."""
         check_form("analyst", analyst, (*self.limits, *self.amounts))
@@ -182,7 +200,7 @@ class AccountState:
     def left(self, analyst: str | None = None) -> Cost:
         """What is left in the account, and, with an analyst, within the analyst's own limit."""
         total = self.opening().total
-        left = total.amount - sum(self.amounts.values())
+        left = total.amount - sum(self.amounts.values()) if self.closed is None else Fraction(0)
         if analyst in self.limits:
             left = min(left, self.limits[analyst].amount - self.amounts.get(analyst, 0))
         return Cost(total.definition, max(left, Fraction(0)))
@@ -204,6 +222,9 @@ class AccountState:
             analysts=tuple(AnalystLine(w, Cost(definition, people[w]), self.limits.get(w)) for w in sorted(people)),
             rows=tuple(self.rows.values()),
             notes=self.notes(),
+            opening=opening,
+            closing=self.closed,
+            dates=tuple(self.dates),
         )
 
     def notes(self) -> tuple[str, ...]:

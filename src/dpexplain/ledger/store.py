@@ -8,16 +8,17 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from dpexplain.accidents import check_form, check_people, check_source, warn_of_memory
 from dpexplain.core.account import Entry
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import InputError, LedgerUnavailable, VerificationError
-from dpexplain.ledger.accidents import check_form, check_source, warn_of_memory
 from dpexplain.ledger.account import LedgerAccount, check_payload, entry_of, load_payload
 from dpexplain.ledger.chain import GENESIS, Chain, Head, read_head, records
 from dpexplain.ledger.database import Database, events, open_database, releases
 from dpexplain.ledger.events import (
+    AccountClosed,
     AccountOpened,
     AnalystLimited,
     Committed,
@@ -27,6 +28,8 @@ from dpexplain.ledger.events import (
     damaged,
 )
 from dpexplain.ledger.state import AccountState, Statement, current, replay
+
+_NAMES = sa.select(events.c.account).distinct()
 
 
 def open_ledger(url: str | Path, *, timeout: float = 30.0, create: bool = True) -> Ledger:
@@ -98,16 +101,16 @@ class Ledger:
             state.check_analyst(analyst)
         if not (agreed and _knows(state, source)):
             try:
-                self._declare(state, name, source, *wanted)
+                state = self._declare(state, name, source, *wanted)
             except LedgerUnavailable as error:
                 if not (agreed and error.read_only):  # else whoever may only read is answered what is stored
                     raise
-        return LedgerAccount(name, budget, neighbours, table_version, analyst, self._database)
+        return LedgerAccount(name, budget, neighbours, table_version, analyst, state.opening().line, self._database)
 
     def _declare(
         self, state: AccountState, name: str, source: SourceDeclared | None, budget: Budget, neighbours: Neighbours,
         table_version: str, domain_digest: str,
-    ) -> None:  # fmt: skip
+    ) -> AccountState:  # fmt: skip
         """Write down what the ledger does not know yet: the account, the table, where it came from."""
         # takes a moment; nobody should wait for it
         total = budget.total if state.opened is None else state.opened.total
@@ -117,23 +120,64 @@ class Ledger:
             complete = _agrees(state, budget, neighbours, table_version, domain_digest)  # another may have been quicker
             new, unknown = state.opened is None, not _knows(state, source)
             if new:
-                check_form("account", name, connection.scalars(sa.select(events.c.account).distinct()))
+                check_form("account", name, connection.scalars(_NAMES))
                 if self._database.in_memory:
                     warn_of_memory(name, source, self._database)
             if source is not None and unknown:
                 known = [(r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind)]
-                check_source(name, source, [(o, e) for o, e in known if isinstance(e, SourceDeclared)], first=new)
+                others = [(other, event) for other, event in known if isinstance(event, SourceDeclared)]
+                check_source(name, source, others, state.opened)
             if new:
-                chain.append(name, AccountOpened(budget, neighbours, total))
+                state.apply(chain.append(name, AccountOpened(budget, neighbours, total)))
             if not complete:
                 chain.append(name, TableDeclared(table_version, domain_digest))
             if source is not None and unknown:
                 chain.append(name, source)
+        return state
+
+    def renew(
+        self, account: str, successor: str, *, people: str, overlapping: bool, signed_by: str, reason: str,
+        budget: Budget | None = None,
+    ) -> None:  # fmt: skip
+        """Close `account` for ever, and open `successor` for `people` with a budget of its own; both, or neither.
+
+        That nobody is in both is what whoever signs says; with `overlapping` they say that somebody may be, who is
+        then counted in each, and every result says so. Relation, unit and delta stay as they are, so that what a
+        person has spent in several accounts adds up; analysts' limits end with the account.
+        """
+        for what, text in (("account", successor), ("people", people), ("signer", signed_by), ("reason", reason)):
+            _check_name(what, text)
+        before = self.statement(account)
+        budget = budget or before.budget
+        if budget.delta != before.budget.delta:
+            raise InputError(f'account "{account}" and its successor need the same delta, or both none.')
+        total = budget.total  # takes a moment; nobody should wait for it
+        with self._database.write() as connection:
+            chain, state = Chain(connection), current(connection, account)
+            state.check_open()
+            line, names = (*state.opening().predecessors, account), set(connection.scalars(_NAMES))
+            check_form("account", successor, names)
+            if successor in names:
+                raise InputError(f'account "{successor}" is there already.', hint="a successor is a new account")
+            known = {current(connection, one).opening().people for one in line}
+            check_people(people, overlapping, {*line, *known})
+            chain.append(account, AccountClosed(signed_by, reason, successor))
+            opening = AccountOpened(budget, before.neighbours, total, line, people, overlapping)
+            chain.append(successor, opening)
+
+    def line(self, account: str) -> list[Statement]:
+        """The statements of an account, of those before it and of those after it, oldest first."""
+        with self._database.read() as connection:
+            oldest = replay(connection, account).opening().predecessors[:1] or (account,)
+            found = [replay(connection, *oldest).statement()]
+            while (last := found[-1].closing) and last.successor not in {one.name for one in found}:
+                found.append(replay(connection, last.successor).statement())
+        return found
 
     def accounts(self) -> list[str]:
         """The names of all accounts."""
         with self._database.read() as connection:
-            return sorted(connection.scalars(sa.select(events.c.account).distinct()))
+            return sorted(connection.scalars(_NAMES))
 
     def statement(self, account: str) -> Statement:
         """What was spent, on what, and what is left."""
@@ -195,6 +239,8 @@ class Ledger:
             read_head(connection)
             judged = not any(state.unknown for state in states.values())
             _verify_payloads(connection, commits, strict=judged)
+        if judged:
+            _verify_lines(states)
         notes = tuple(f'account "{s.name}": {note}' for s in states.values() for note in s.notes())
         return Verification(last.seq, len(states), len(commits), f"{last.seq}:{last.hash}", notes)
 
@@ -215,6 +261,14 @@ class Ledger:
             raise VerificationError("the published values are not those that the ledger recorded.")
         if request_id not in (None, event.request_id):
             raise VerificationError("the published values were released for another request.")
+
+
+def _verify_lines(states: dict[str, AccountState]) -> None:
+    """Check that each closed account and its successor name each other, and no other account has predecessors."""
+    every = list(states.values())
+    closed = [(s.closed.successor, (*s.opening().predecessors, s.name)) for s in every if s.closed is not None]
+    if sorted(closed) != sorted((s.name, s.opening().predecessors) for s in every if s.opening().predecessors):
+        raise damaged("a closed account and its successor contradict each other")
 
 
 def _verify_payloads(connection: sa.Connection, commits: dict[str, Committed], *, strict: bool) -> None:

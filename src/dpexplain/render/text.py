@@ -132,6 +132,10 @@ def statement_facts(statement: Statement) -> list[tuple[str, str]]:
     """(name, words) pairs; also used by HTML pages."""
     budget, total = statement.budget, statement.total
     facts = [("account", statement.name), ("protects", statement.neighbours.describe())]
+    if statement.opening.predecessors:
+        facts.append(("people", _people(statement)))
+    if statement.closing is not None:
+        facts.append(("status", closing(statement)))
     facts.append(("budget", _total(budget, total)))
     if statement.spent is None:
         facts.append(("spent", "unknown" if statement.spent_epsilon is None else "infinitely much"))
@@ -145,6 +149,67 @@ def statement_facts(statement: Statement) -> list[tuple[str, str]]:
         spent = "nothing" if line.spent.amount == 0 else budget.describe(line.spent)
         facts.append((f"analyst {line.analyst}", f"spent {spent}; {limit}"))
     return facts + [("note", note) for note in statement.notes]
+
+
+def _people(statement: Statement) -> str:
+    before = ", ".join(f'"{name}"' for name in statement.opening.predecessors)
+    how = "may also be in" if statement.opening.overlapping else "declared to be in none of"
+    return f"{statement.opening.people}; {how} {before}"
+
+
+def closing(statement: Statement) -> str:
+    """Whether an account is closed, by whom and why, and which one goes on."""
+    closed = statement.closing
+    if closed is None:
+        return "it is open"
+    when = f"closed on {statement.dates[-1]}, signed by {closed.signed_by}"
+    return f'{when} ({closed.reason}); its successor is "{closed.successor}"'
+
+
+def line_view(line: Sequence[Statement]) -> RenderableType:
+    """The accounts that followed each other, and what they add up to for somebody who is in all of them."""
+    table, budget = _table("line of accounts", "opened for", "opened", "closed", "budget", "spent"), line[-1].budget
+    for one in line:
+        dates = one.dates[0], "no" if one.closing is None else one.dates[-1]
+        row = one.name, one.opening.people, *dates, _amount(budget, one.total), _spent(budget, one.spent)
+        table.add_row(*map(escape, row))
+    total, spent = _in_all(line)
+    table.add_row("a person who is in all", "", "", "", _amount(budget, total), _spent(budget, spent))
+    return table
+
+
+def line_json(line: Sequence[Statement]) -> JsonObject:
+    """The same for programs."""
+    budget, (total, spent) = line[-1].budget, _in_all(line)
+    return {
+        "accounts": [{"account": one.name, **renewal_json(one)} for one in line],
+        "total": total.to_json(),
+        "total_epsilon": budget.epsilon_of(total),
+        "spent": None if spent is None else spent.to_json(),
+        "spent_epsilon": None if spent is None else budget.epsilon_of(spent),
+    }
+
+
+def _in_all(line: Sequence[Statement]) -> tuple[Cost, Cost | None]:
+    """The budgets of a line, and what was spent of them. It has one definition and one delta, so prices add up."""
+    total, spent = line[0].total * 0, [one.spent for one in line if one.spent is not None]
+    known = sum(spent, total) if len(spent) == len(line) else None
+    return sum((one.total for one in line), total), known
+
+
+def _spent(budget: Budget, cost: Cost | None) -> str:
+    return "not known, or without limit" if cost is None else _amount(budget, cost) if cost.amount else "nothing"
+
+
+def renewal_json(statement: Statement) -> JsonObject:
+    """When an account was opened and closed, for whom, by whom, and its neighbours in its line."""
+    closed = statement.closing
+    return {
+        "opened_at": statement.dates[0],
+        "line": statement.opening.line,
+        "closed_at": None if closed is None else statement.dates[-1],
+        "closed": None if closed is None else dict(closed.__dict__),
+    }
 
 
 def statement_entries(statement: Statement) -> tuple[list[str], list[list[str]]]:
@@ -190,6 +255,7 @@ def statement_json(statement: Statement) -> JsonObject:
             {**row.__dict__, "cost": row.cost.to_json(), "charged": row.charged.to_json()} for row in statement.rows
         ],
         "notes": list(statement.notes),
+        **renewal_json(statement),
     }
 
 

@@ -106,6 +106,24 @@ class Receipt:
         return [] if self.domain is None else sentences(Domain.from_json(self.domain), names)
 
     @property
+    def line(self) -> JsonObject:
+        """The accounts that were closed before the one that paid, and whom it was opened for; empty for most."""
+        found: JsonObject = self.request["table"].get("line", {})
+        return found
+
+    @property
+    def _repeated(self) -> str:
+        """What a person pays who is in several accounts of the line."""
+        if not self.line:
+            return ""
+        before = [f'"{name}"' for name in self.line["after"]]
+        people = f"The people of this account ({self.line['people']})"
+        counted = f"a person in N of these {len(before) + 1} accounts is counted N times, once in each"
+        if self.line["overlapping"]:
+            return f" {people} may also be in {', '.join(before)}: {counted}."
+        return f" {people} are declared to be in none of {', '.join(before)}; otherwise, {counted}."
+
+    @property
     def _earlier(self) -> list[JsonObject]:
         """Releases that were paid for before, and that this one was computed from."""
         return list(self.request.get("builds_on", []))
@@ -131,12 +149,14 @@ class Receipt:
             f"Differentially private with {self.budget.describe(cost)}{earlier}, "
             f"for {self.neighbours.describe()}. "
             f"Public: {', '.join(self.public)}. Outside the guarantee: {'; '.join(map(str, outside))}."
+            f"{self._repeated}"
         )
 
     @property
     def short_guarantee(self) -> str:
         """One line for the margin of a plot."""
-        return f"DP: {self.budget.describe(self.cost)}; {self.neighbours.describe()}"
+        times = "; a person in N accounts of the line: N times" if self.line.get("overlapping") else ""
+        return f"DP: {self.budget.describe(self.cost)}; {self.neighbours.describe()}{times}"
 
     def to_json(self) -> JsonObject:
         entry = {**self.entry.__dict__, "charged": self.entry.charged.to_json()}

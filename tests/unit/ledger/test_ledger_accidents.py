@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from dpexplain import accidents
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.errors import BudgetError, BudgetWarning, InputError
-from dpexplain.ledger import Ledger, LedgerAccount, accidents, open_ledger
+from dpexplain.ledger import Ledger, LedgerAccount, open_ledger
 from dpexplain.ledger.events import AccountOpened, AnalystLimited, Reserved
 from ledger_servers import append, make_ask, open_adult
 

@@ -13,6 +13,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.errors import LedgerCorrupt
 from dpexplain.ledger.events import (
     KINDS,
+    AccountClosed,
     AccountOpened,
     AnalystLimited,
     Committed,
@@ -30,7 +31,8 @@ THIRD = Cost(Definition.PURE, Fraction(1, 3))
 UNIT = Neighbours(Relation.ADD_REMOVE, Unit("id", 4))
 EVENTS: list[Any] = [
     AccountOpened(Budget(0.1), Neighbours(Relation.REPLACE_ONE), pure(0.1)),
-    AccountOpened(Budget(1, 1e-6), UNIT, zcdp(Fraction(24345678901234, 10**15))),
+    AccountOpened(Budget(1, 1e-6), UNIT, zcdp(Fraction(24345678901234, 10**15)), ("a", "é"), "people", True),
+    AccountClosed("Ada", "a new year", "é"),
     TableDeclared("2026-11", "d0"),
     SourceDeclared("2026-11", (), "c0", ()),
     SourceDeclared("2026-11", ("f0", "f1"), "c0", ("a", "é")),
@@ -57,11 +59,13 @@ def test_the_spelling_is_fixed_for_ever() -> None:
     """If this fails, old ledgers cannot be read any more: write a new version of the event instead."""
     spelled = {(event.kind, event.version): to_body(event) for event in EVENTS}
     assert set(spelled) == {(cls.kind, cls.version) for cls in KINDS.values()}
-    assert spelled["account-opened", 1] == (
+    assert spelled["account-opened", 2] == (
         '{"budget":{"delta":"1/1000000","epsilon":"1/1"},'
         '"neighbours":{"relation":"add-remove","unit":{"column":"id","max_rows":4}},'
+        '"overlapping":true,"people":"people","predecessors":["a","\\u00e9"],'
         '"total":{"amount":"12172839450617/500000000000000","definition":"zcdp"}}'
     )
+    assert spelled["account-closed", 1] == '{"reason":"a new year","signed_by":"Ada","successor":"\\u00e9"}'
     assert spelled["table-declared", 1] == '{"domain_digest":"d0","table_version":"2026-11"}'
     assert spelled["source-declared", 1] == (
         '{"columns":"c0","origin":["f0","f1"],"separate_from":["a","\\u00e9"],"table_version":"2026-11"}'
@@ -84,6 +88,21 @@ def test_what_we_do_not_know_is_not_guessed(kind: str, version: int) -> None:
     assert from_body(kind, version, "not even JSON") == Unknown(kind, version)
 
 
+def test_version_1_said_nothing_about_renewals() -> None:
+    opened = (
+        '{"budget":{"delta":null,"epsilon":"1/10"},"neighbours":{"relation":"replace-one","unit":null},'
+        '"total":{"amount":"1/10","definition":"pure"}}'
+    )
+    assert from_body("account-opened", 1, opened) == EVENTS[0]
+    assert EVENTS[0].line == {}
+    for version, body in ((2, opened), (1, opened.replace('"total"', '"people":"","total"'))):
+        with pytest.raises(LedgerCorrupt):
+            from_body("account-opened", version, body)
+    for key, wrong in (("overlapping", 1), ("people", None), ("predecessors", "adult")):
+        with pytest.raises(LedgerCorrupt):
+            from_body("account-opened", 2, json.dumps({**json.loads(to_body(EVENTS[1])), key: wrong}))
+
+
 def test_version_1_said_nothing_about_totals() -> None:
     """As they were spelled before; they are read for ever, and never written again."""
     reserved = (
@@ -94,7 +113,7 @@ def test_version_1_said_nothing_about_totals() -> None:
         '{"charged":{"amount":"1/3","definition":"pure"},"payload_hash":"' + "0" * 64 + '",'
         '"request_id":"q","reservation":"r"}'
     )
-    assert from_body("reserved", 1, reserved) == EVENTS[8]
+    assert from_body("reserved", 1, reserved) == EVENTS[9]
     assert from_body("committed", 1, committed) == Committed("r", "q", "0" * 64, THIRD)
     for kind, body in (("reserved", reserved), ("committed", committed)):
         with pytest.raises(LedgerCorrupt):
@@ -103,7 +122,7 @@ def test_version_1_said_nothing_about_totals() -> None:
             from_body(kind, 1, body.replace('"reservation"', '"spent":null,"reservation"'))
 
 
-GOOD = json.loads(to_body(EVENTS[7]))
+GOOD = json.loads(to_body(EVENTS[8]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Accidents that give the same people a second budget, noticed when a ledger or an account is made.
 
-Nobody is kept from doing it on purpose. An account of an earlier version opens as before, whatever its name and source.
+Nobody is kept from doing it on purpose, and no guarantee of an account rests on it: the ledger, which is trusted, asks
+here. An account of an earlier version opens as before, whatever its name and source.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 from dpexplain.errors import BudgetWarning, InputError, warn
-from dpexplain.ledger.events import SourceDeclared
+
+if TYPE_CHECKING:
+    from dpexplain.ledger.events import AccountOpened, SourceDeclared
 
 _UNSEEN = {
     *map(chr, range(0xFE00, 0xFE10)),
@@ -71,23 +74,44 @@ def check_form(what: str, name: str | None, known: Iterable[str | None]) -> None
             )
 
 
+def check_people(people: str, overlapping: bool, known: Iterable[str]) -> None:
+    """Refuse a fresh budget for people who have had one, unless it is said that they may be in both accounts."""
+    if not overlapping and _form(people) in map(_form, known):
+        raise InputError(
+            f'"{people}" had a budget in this line of accounts: the same people get no fresh one.',
+            hint="name the new people; if somebody may be in both accounts, the renewal has to say overlapping",
+        )
+
+
 def check_source(
-    account: str, new: SourceDeclared, declared: Sequence[tuple[str, SourceDeclared]], *, first: bool
+    account: str, new: SourceDeclared, declared: Sequence[tuple[str, SourceDeclared]], opened: AccountOpened | None
 ) -> None:
-    """Refuse an account over the files of another; warn of a new one, whose `first` source this is, over the same
-    columns. What either account once said about the other counts.
+    """Refuse an account over the files of another; warn of a new one over the same columns. What either account once
+    said about the other counts. Accounts before it in its line have the same columns as a rule, and the same files only
+    where their people may be the same.
     """
-    if not (first or any(name == account for name, _ in declared)):  # opened by an earlier version, without sources
+    line, overlapping = (opened.predecessors, opened.overlapping) if opened is not None else ((), False)
+    known = any(name == account for name, _ in declared)
+    first = opened is None or (bool(line) and not known)
+    if not (first or known):  # opened by an earlier version, without sources
         return
     said = {(name, other) for name, event in [*declared, (account, new)] for other in event.separate_from}
     apart = {account, *(one for pair in said if account in pair for one in pair)}
     others = [(name, event) for name, event in declared if name not in apart]
-    same = [name for name, event in others if set(new.origin) & set(event.origin)]
-    alike = sorted({name for name, event in others if first and event.columns == new.columns})
+    same = [
+        name for name, event in others if set(new.origin) & set(event.origin) and not (overlapping and name in line)
+    ]
+    alike = sorted({name for name, event in others if first and event.columns == new.columns} - set(line))
     advice = (
         'For the same people, use the name of that account, with another version if the data are newer. If "{0}" holds '
         'other people\'s data, say so: separate_from=["{0}"] (in a project file under [table])'
     )
+    if same and same[0] in line:
+        raise InputError(
+            f'account "{account}" was opened for other people, but these are the files of account "{same[0]}".',
+            hint=f"give the files of the new people; if they have the old path by now, say so: "
+            f'separate_from=["{same[0]}"] (in a project file under [table])',
+        )
     if same:
         raise InputError(
             f'account "{account}" would be a second budget for the files of account "{same[0]}".',
