@@ -61,10 +61,6 @@ COUNT_SHARE = Fraction(1, 5)  # of the price, for the counts; chosen on the tabl
 PAPER_SHARES = {"counts": Fraction(1, 9), "quantiles": Fraction(4, 9), "effects": Fraction(4, 9)}
 PAPER_BINS = 20
 LEAST_CLIP = 1e-3  # of the output range: below that, a model's own rounding errors would be explained
-# The clip as a share of the output range: the more noise, the smaller. By the noise of a bin's sum at the full range,
-# as a share of the rows; chosen on the same tables.
-CLIPS = ((3.5e-4, 0.5), (3.5e-5, 0.7), (0.0, 1.0))
-UNKNOWN_ROWS_CLIP = 0.7
 USUAL_BINS = 20  # of a feature, to know the noise before the bins are known
 USUAL_EFFECT = 0.1  # of the output range, over a whole feature: for forecasts
 
@@ -76,7 +72,7 @@ class AccumulatedEffects:
     feature    a name, or a list of names for several curves of one price
     bins       at most so many bins of near-equal mass for a numeric feature; by default the forecast error decides
     clip       the largest effect of one row in one bin that counts in full, in units of the output; by default the
-               forecast decides between the whole output range and half of it
+               whole output range: nothing is cut off, and intervals leave nothing out
     method     "default", or "paper" for the published design: 20 private quantiles, equal mass, Laplace, no shrinking
     smooth     shrink noisy steps (free; intervals stay those of the unshrunk ones)
     mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
@@ -247,19 +243,12 @@ def resolve(
     draft = Spec(steps, ladders, output, output.width, bins, 0.0, 0.0, shares, mechanism)
     laws = forecast(draft, neighbours, cost)
     noise = laws["effects"].std * 2 / draft.levels  # at the whole range, in units of it
-    if request.clip is not None:
-        share = min(request.clip / output.width, 1.0)
-        if share < LEAST_CLIP:
-            raise InputError(
-                f"clip={request.clip:g} is too small a part of the output range.",
-                hint=f"use at least {LEAST_CLIP * output.width:g}",
-            )
-    elif paper:
-        share = 1.0
-    elif rows is None:
-        share = UNKNOWN_ROWS_CLIP
-    else:
-        share = next(share for least, share in CLIPS if noise / rows >= least)
+    share = 1.0 if request.clip is None else min(request.clip / output.width, 1.0)
+    if share < LEAST_CLIP:
+        raise InputError(
+            f"clip={request.clip:g} is too small a part of the output range.",
+            hint=f"use at least {LEAST_CLIP * output.width:g}",
+        )
     return replace(draft, clip=share * output.width, count_noise=laws["counts"].std, sum_noise=share * noise)
 
 
