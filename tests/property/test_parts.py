@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
-from dpexplain.core.sensitivity import Sensitivity
+from dpexplain.core.sensitivity import Assignment, Sensitivity
 from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
 from dpexplain.explainers.rank_aggregation import UNIT, ballot_bounds, ballots_of
 from neighbouring import DOMAIN, ROW, VALUES, frame, wild
@@ -111,7 +111,8 @@ def sums(rows, protection, seed, ask, what):
 def bound(table, ask, size):
     changed = table.assignment.changed_parts(table.neighbours)
     if ask is ask_plot:
-        return Sensitivity.of_parts(table.neighbours, size, 2**20, changed)
+        points = size - (table.assignment is not Assignment.POSITION)  # the count of parts that answered costs nothing
+        return Sensitivity.of_parts(table.neighbours, points, 2**20, changed)
     l1, l2, linf = ballot_bounds(size, size)
     return Sensitivity(table.neighbours, UNIT * changed * l1, (UNIT * changed) ** 2 * l2, UNIT * changed * linf)
 
@@ -216,6 +217,26 @@ def test_the_bound_is_attained(case, ask, what):
             assert move.max() == limit.linf
             return
     pytest.fail(f"at most {farthest} of {limit.l1}")
+
+
+def one_point(table, explainer):
+    request = generic_plot.GenericPlot(
+        explainer=explainer, feature="a", output=(-1, 1), parts=PARTS, grid=[1.0], rug=False
+    )
+    return generic_plot.explain(table, MODEL, request, cost=table.cost(epsilon=1)).part("curve")[0]
+
+
+@pytest.mark.parametrize("ask", [ask_plot, one_point])
+def test_a_part_that_begins_to_answer_moves_the_count_as_far_as_the_bound_allows(ask):
+    """All rows of the other table are dealt to the same part, which is empty here."""
+    one, table = sums([], {"relation": "add-remove", "rows_hint": 9}, 0, ask, all_or_nothing)
+    two, _ = sums([(HIGH, 0)], {"relation": "add-remove", "rows_hint": 9}, 0, ask, all_or_nothing)
+    move, limit = abs(one - two), bound(table, ask_plot, len(one))
+    assert (move[:-1] == 2**19).all()  # from the middle to the top
+    assert move.max() == (limit.linf if ask is ask_plot else limit.linf // 2)
+    assert move.sum() <= limit.l1
+    assert (move**2).sum() <= limit.l2_squared
+    assert ask is ask_plot or move.sum() == limit.l1  # with one point
 
 
 # --- ballots ------------------------------------------------------------------------------------------------------
