@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
+from dpexplain.core.budget import pure
 from dpexplain.core.release import Door
-from dpexplain.core.sensitivity import Assignment, Sensitivity
+from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Sensitivity
 from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
 from dpexplain.explainers.rank_aggregation import UNIT, ballot_bounds, ballots_of
 from neighbouring import DOMAIN, ROW, VALUES, frame, wild
@@ -219,24 +220,30 @@ def test_the_bound_is_attained(case, ask, what):
     pytest.fail(f"at most {farthest} of {limit.l1}")
 
 
-def one_point(table, explainer):
-    request = generic_plot.GenericPlot(
-        explainer=explainer, feature="a", output=(-1, 1), parts=PARTS, grid=[1.0], rug=False
-    )
-    return generic_plot.explain(table, MODEL, request, cost=table.cost(epsilon=1)).part("curve")[0]
-
-
-@pytest.mark.parametrize("ask", [ask_plot, one_point])
-def test_a_part_that_begins_to_answer_moves_the_count_as_far_as_the_bound_allows(ask):
-    """All rows of the other table are dealt to the same part, which is empty here."""
-    one, table = sums([], {"relation": "add-remove", "rows_hint": 9}, 0, ask, all_or_nothing)
-    two, _ = sums([(HIGH, 0)], {"relation": "add-remove", "rows_hint": 9}, 0, ask, all_or_nothing)
+def test_a_part_that_begins_to_answer_moves_the_count_as_far_as_the_bound_allows():
+    protection = {"relation": "add-remove", "rows_hint": 9}
+    one, table = sums([], protection, 0, ask_plot, all_or_nothing)
+    two, _ = sums([(HIGH, 0)], protection, 0, ask_plot, all_or_nothing)
     move, limit = abs(one - two), bound(table, ask_plot, len(one))
     assert (move[:-1] == 2**19).all()  # from the middle to the top
-    assert move.max() == (limit.linf if ask is ask_plot else limit.linf // 2)
+    assert move[-1] == limit.linf
     assert move.sum() <= limit.l1
     assert (move**2).sum() <= limit.l2_squared
-    assert ask is ask_plot or move.sum() == limit.l1  # with one point
+
+
+def test_with_one_point_the_count_weighs_half_and_fits_too():
+    neighbours = Neighbours(Relation.ADD_REMOVE)
+    domain = dpx.Domain({"only": dpx.Categorical(["x"])})
+    request = generic_plot.GenericPlot(explainer="pdp", feature="only", output=(0, 1), parts=2)
+    spec = generic_plot.resolve(request, domain, neighbours, Assignment.RANDOM, 9, pure(1))
+    limit = generic_plot.sensitivity(spec, neighbours)
+    silent, low, high = (
+        generic_plot.statistic(np.array([[first], [0.3]]), spec).astype(object) for first in (np.nan, 0.0, 1.0)
+    )
+    moves = [abs(high - low), abs(high - silent), abs(silent - low)]
+    assert max(move.sum() for move in moves) == limit.l1
+    assert max((move**2).sum() for move in moves) == limit.l2_squared
+    assert max(move.max() for move in moves) == limit.linf
 
 
 # --- ballots ------------------------------------------------------------------------------------------------------

@@ -85,7 +85,8 @@ class Means:
             level = 1 - (1 - level) / (len(self.released) - bool(weight))
         edge = output.width / 2
         halves = np.array([self.half_width(float(place), level) for place in PLACES])
-        if self.count < 1 or (np.abs(np.diff(halves)) >= np.diff(PLACES) * edge).any():  # the number of rows is not sure
+        steep = (np.abs(np.diff(halves)) >= np.diff(PLACES) * edge).any()
+        if self.count < 1 or steep:  # the number of rows is not sure
             whole = np.ones(len(self.sums))
             return output.low * whole, output.high * whole
         # From there on m - h(|m|) and m + h(|m|) rise with m, so each end is one crossing.
