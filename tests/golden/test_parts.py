@@ -156,6 +156,15 @@ def test_a_category_that_a_part_does_not_have_counts_as_the_middle(make_table, f
     np.testing.assert_allclose(curve.values, [(20 + 3 * 30) / 4, (3 * 20 + 30) / 4], atol=20 * STEP)
 
 
+def test_parts_without_rows_do_not_count_where_they_are_counted(make_table, frame):
+    """Three rows in 50 parts: the mean is that of the parts that answered, each by its own rows."""
+    table = make_table(frame.iloc[:3].assign(income=[50.0, 50.0, SECRET]), exact=True, relation="add-remove")
+    curve = plot(table, lambda rows, model: ([20, 29], [0.9, 0.9]), "age", output=(0, 1), epsilon=1, parts=50)
+    np.testing.assert_allclose(curve.values, 0.9, atol=STEP)
+    some = plot(table, failing("error"), "sex", output=(0, 1), epsilon=1, parts=2**15, smooth=False)
+    np.testing.assert_allclose(some.values, 0.2, atol=STEP)  # the part that fails says nothing
+
+
 def test_empty_parts_count_as_the_middle(make_table, frame, model):
     for explainer in ("pdp", "ale"):
         table = make_table(frame.iloc[:0], exact=True, relation="add-remove")

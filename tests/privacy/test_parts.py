@@ -182,3 +182,27 @@ def test_half_the_bound_of_a_ballot_is_caught(tables, monkeypatch):
     monkeypatch.setattr(rank_aggregation, "ballot_bounds", lambda items, released: (2, 2, 1))  # of (4, 8, 2)
     bound = audit("replace-one", "votes", tables, ExactSampler())
     assert bound.violates, bound
+
+
+# --- a part that begins to answer ---------------------------------------------------------------------------------
+
+
+def test_a_count_that_weighs_more_than_the_bound_allows_is_caught(tables, monkeypatch):
+    """One row more, the first one of its part: the count of parts that answered moves farther than anything else.
+
+    Four times the weight loses four times the claim, so it is missed with a probability far below 1e-9. That the sound
+    one loses what it claims and no more is computed exactly in test_every_release.py ("a part begins").
+    """
+    settings, frame = CASES["add-remove"][0], pd.DataFrame([TWO, ONE], columns=["g", "flag", "id"])
+    for side, numbers in (("left", [0]), ("right", [0, 1])):
+        table = dpx.PrivateTable(
+            frame.iloc[: len(numbers)], domain=DOMAIN, budget=dpx.Budget(10), ledger="sqlite:///:memory:", name="t",
+            **settings,
+        )  # fmt: skip
+        batch = next(table.rows(Gate(table.door, COST), ["g", "flag"]))
+        table.shuffle = np.arange
+        table.dealt_rows = lambda gate, columns, number, rule, batch=batch, n=numbers: iter([(batch, np.array(n))])
+        tables["begins", side] = table
+    monkeypatch.setattr(generic_plot.Spec, "count_weight", property(lambda spec: 4 * spec.output.levels))
+    bound = audit("begins", "curve", tables, ExactSampler(), 1_500)
+    assert bound.violates, bound

@@ -27,7 +27,7 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     """Counts and sums of differences for the bins that these released counts lead to."""
     table = private(rows, protection)
     output = dpx.Model(model, output=(-1, 1)).output
-    spec = ale.resolve(request, DOMAIN, output, table.neighbours, 10, pure(1))
+    spec = ale.resolve(request, DOMAIN, output, table.neighbours, pure(1))
     bins = bins_of(spec.to_json(), released(spec.cells), 10)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
     gate = Gate(table.door, pure(1))
@@ -87,6 +87,6 @@ def test_the_bound_is_attained(feature, up, down, relation, unit):
 
 def test_several_features_add_up_in_l1_and_squared_l2():
     relation = Neighbours(Relation.ADD_REMOVE)
-    spec = ale.resolve(REQUEST, DOMAIN, PublicRange(-1, 1), relation, 10, pure(1))
+    spec = ale.resolve(REQUEST, DOMAIN, PublicRange(-1, 1), relation, pure(1))
     bound, half = ale.sensitivity(spec, relation), spec.levels // 2
     assert (bound.l1, bound.l2_squared, bound.linf) == (4 * half, 4 * half**2, half)  # a: 1, b: 1, c: 2

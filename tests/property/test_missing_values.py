@@ -125,7 +125,7 @@ def test_every_row_is_in_one_cell(values, cells):
 
 def effects(rows, protection, released):
     table = private(rows, protection, KEPT)
-    spec = ale.resolve(EFFECTS, KEPT, OUTPUT, table.neighbours, 10, PRICE)
+    spec = ale.resolve(EFFECTS, KEPT, OUTPUT, table.neighbours, PRICE)
     bins = bins_of(spec.to_json(), released(spec.cells), 10)
     gate = Gate(table.door, PRICE)
     kernel = partial(ale.statistic, predictor=predictor(), spec=spec, bins=bins)

@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
+from dpexplain.core.budget import pure
 from dpexplain.core.release import Door
-from dpexplain.core.sensitivity import Sensitivity
+from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Sensitivity
 from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
 from dpexplain.explainers.rank_aggregation import UNIT, ballot_bounds, ballots_of
 from neighbouring import DOMAIN, ROW, VALUES, frame, wild
@@ -111,7 +112,8 @@ def sums(rows, protection, seed, ask, what):
 def bound(table, ask, size):
     changed = table.assignment.changed_parts(table.neighbours)
     if ask is ask_plot:
-        return Sensitivity.of_parts(table.neighbours, size, 2**20, changed)
+        points = size - (table.assignment is not Assignment.POSITION)  # the count of parts that answered costs nothing
+        return Sensitivity.of_parts(table.neighbours, points, 2**20, changed)
     l1, l2, linf = ballot_bounds(size, size)
     return Sensitivity(table.neighbours, UNIT * changed * l1, (UNIT * changed) ** 2 * l2, UNIT * changed * linf)
 
@@ -216,6 +218,32 @@ def test_the_bound_is_attained(case, ask, what):
             assert move.max() == limit.linf
             return
     pytest.fail(f"at most {farthest} of {limit.l1}")
+
+
+def test_a_part_that_begins_to_answer_moves_the_count_as_far_as_the_bound_allows():
+    protection = {"relation": "add-remove", "rows_hint": 9}
+    one, table = sums([], protection, 0, ask_plot, all_or_nothing)
+    two, _ = sums([(HIGH, 0)], protection, 0, ask_plot, all_or_nothing)
+    move, limit = abs(one - two), bound(table, ask_plot, len(one))
+    assert (move[:-1] == 2**19).all()  # from the middle to the top
+    assert move[-1] == limit.linf
+    assert move.sum() <= limit.l1
+    assert (move**2).sum() <= limit.l2_squared
+
+
+def test_with_one_point_the_count_weighs_half_and_fits_too():
+    neighbours = Neighbours(Relation.ADD_REMOVE)
+    domain = dpx.Domain({"only": dpx.Categorical(["x"])})
+    request = generic_plot.GenericPlot(explainer="pdp", feature="only", output=(0, 1), parts=2)
+    spec = generic_plot.resolve(request, domain, neighbours, Assignment.RANDOM, 9, pure(1))
+    limit = generic_plot.sensitivity(spec, neighbours)
+    silent, low, high = (
+        generic_plot.statistic(np.array([[first], [0.3]]), spec).astype(object) for first in (np.nan, 0.0, 1.0)
+    )
+    moves = [abs(high - low), abs(high - silent), abs(silent - low)]
+    assert max(move.sum() for move in moves) == limit.l1
+    assert max((move**2).sum() for move in moves) == limit.l2_squared
+    assert max(move.max() for move in moves) == limit.linf
 
 
 # --- ballots ------------------------------------------------------------------------------------------------------

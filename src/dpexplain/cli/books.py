@@ -96,6 +96,8 @@ def renew(
 
         dpexplain renew admissions-2027 --people "admissions of 2027" --signed-by "A. Person" --reason "a new year"
     """
+    from dpexplain.render import text as words
+
     reporter, loaded = Reporter(as_json=json), Project.load(project)
     policy, name, total, opened = loaded.renewal(), loaded.name, loaded.budget(), _open(project, None)
     policy.check(name, opened.statement(name).dates[0])

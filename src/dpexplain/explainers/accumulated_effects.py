@@ -61,12 +61,8 @@ COUNT_SHARE = Fraction(1, 5)  # of the price, for the counts; chosen on the tabl
 PAPER_SHARES = {"counts": Fraction(1, 9), "quantiles": Fraction(4, 9), "effects": Fraction(4, 9)}
 PAPER_BINS = 20
 LEAST_CLIP = 1e-3  # of the output range: below that, a model's own rounding errors would be explained
-# The clip as a share of the output range: the more noise, the smaller. By the noise of a bin's sum at the full range,
-# as a share of the rows; chosen on the same tables.
-CLIPS = ((3.5e-4, 0.5), (3.5e-5, 0.7), (0.0, 1.0))
-UNKNOWN_ROWS_CLIP = 0.7
 USUAL_BINS = 20  # of a feature, to know the noise before the bins are known
-USUAL_EFFECT = 0.1  # of the output range, over a whole feature: for forecasts
+USUAL_EFFECT, USUAL_STEPS = 1 / 3, 0.1  # of the output range: along a number, up and down between categories
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +72,7 @@ class AccumulatedEffects:
     feature    a name, or a list of names for several curves of one price
     bins       at most so many bins of near-equal mass for a numeric feature; by default the forecast error decides
     clip       the largest effect of one row in one bin that counts in full, in units of the output; by default the
-               forecast decides between the whole output range and half of it
+               whole output range: nothing is cut off, and intervals leave nothing out
     method     "default", or "paper" for the published design: 20 private quantiles, equal mass, Laplace, no shrinking
     smooth     shrink noisy steps (free; intervals stay those of the unshrunk ones)
     mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
@@ -224,7 +220,6 @@ def resolve(
     domain: Domain,
     output: PublicRange,
     neighbours: Neighbours,
-    rows: int | None,
     cost: Cost,
 ) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
@@ -247,19 +242,12 @@ def resolve(
     draft = Spec(steps, ladders, output, output.width, bins, 0.0, 0.0, shares, mechanism)
     laws = forecast(draft, neighbours, cost)
     noise = laws["effects"].std * 2 / draft.levels  # at the whole range, in units of it
-    if request.clip is not None:
-        share = min(request.clip / output.width, 1.0)
-        if share < LEAST_CLIP:
-            raise InputError(
-                f"clip={request.clip:g} is too small a part of the output range.",
-                hint=f"use at least {LEAST_CLIP * output.width:g}",
-            )
-    elif paper:
-        share = 1.0
-    elif rows is None:
-        share = UNKNOWN_ROWS_CLIP
-    else:
-        share = next(share for least, share in CLIPS if noise / rows >= least)
+    share = 1.0 if request.clip is None else min(request.clip / output.width, 1.0)
+    if share < LEAST_CLIP:
+        raise InputError(
+            f"clip={request.clip:g} is too small a part of the output range.",
+            hint=f"use at least {LEAST_CLIP * output.width:g}",
+        )
     return replace(draft, clip=share * output.width, count_noise=laws["counts"].std, sum_noise=share * noise)
 
 
@@ -289,7 +277,8 @@ def expected(
 
     How many rows a cell has decides most of the error. It is known from marginals that were released before; without
     them numbers are taken as bell-shaped and categories as unequally frequent (the r-th has a share like r^-1.25, in an
-    order that mixes rare and frequent ones). The effect is a tenth of the output range, steady or up and down.
+    order that mixes rare and frequent ones). The effect is a third of the output range along a number, and a tenth of
+    it up and down between categories. Chosen on the tables of `python -m bench honesty`.
     """
     noise = forecast(spec, neighbours, cost)
     counts = [np.rint(rows * _usual_shares(s, marginals)) for s in spec.steps]
@@ -301,7 +290,8 @@ def expected(
             positions = [round(float(p) * ladder.size) for p in ladder.ends]
             bins = bins_of_quantiles(ladder, positions, float(rows))
         up_and_down = (-1.0) ** np.arange(bins.size) / np.sqrt(bins.size)
-        sums = bins.rows * USUAL_EFFECT * spec.output.width * (bins.widths if bins.ordered else up_and_down)
+        steps = USUAL_EFFECT * bins.widths if bins.ordered else USUAL_STEPS * up_and_down
+        sums = bins.rows * spec.output.width * steps
         shares = sharing(spec.steps, number, neighbours.rows_public)
         width, effects, rows_in_cells = spec.output.width, noise["effects"], noise["counts"]
         curves.append(Accumulation(bins, sums, unit, effects, rows_in_cells, spec.clip, width, *shares))
@@ -330,7 +320,7 @@ def _usual_shares(steps: Steps, marginals: Marginals | None) -> NDArray[np.float
 
 def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move a usual point of the curves of a usual table; all at once: the worst point."""
-    spec = resolve(request, setting.domain, setting.output, setting.neighbours, setting.hint, cost)
+    spec = resolve(request, setting.domain, setting.output, setting.neighbours, cost)
     noise = forecast(spec, setting.neighbours, cost)
     curves = expected(spec, setting.neighbours, cost, setting.rows, setting.marginals)
     each = np.concatenate([curve.std for curve in curves])
@@ -373,7 +363,7 @@ def diagram() -> DataFlow:
 
 def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, cost: Cost) -> Curves:
     """Release the curves of `request` for `cost`, rugs included. Two passes: counts, then differences."""
-    spec = resolve(request, table.domain, model.output, table.neighbours, table.rows_hint, cost)
+    spec = resolve(request, table.domain, model.output, table.neighbours, cost)
     predictor = table.predictor(model)
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
 

@@ -5,10 +5,12 @@ Guarantee    the account's definition and price, for one unit replaced or added 
              replace-one without units. The explainer must look at nothing but the part it is given.
 Statistic    rows are dealt to l parts; the explainer's curve (x, y) of each part is interpolated at the public grid
              points, *then* clipped to the box and rounded to {0..K}; s_g = sum over parts. A
-             part that fails counts as the middle of the box. The rug: counts of public cells of the feature.
+             part that fails counts as the middle of the box. Where rows are not dealt evenly, one more coordinate
+             counts the parts that answered. The rug: counts of public cells of the feature.
 Sensitivity  one unit changes at most c parts, and each of them moves every s_g by at most K: c K in L-inf
-             (`Sensitivity.of_parts`); c is 1, or 2 where a keyed hash deals rows under replace-one.
-Release      cube noise as a rule. The mean over parts, smoothing and intervals are post-processing.
+             (`Sensitivity.of_parts`; the count costs nothing, see `sensitivity`); c is 1, or 2 where a keyed hash
+             deals rows under replace-one.
+Release      cube noise as a rule. The mean over parts that answered, smoothing and intervals are post-processing.
 References   "Differentially Private Global Explanations", Algorithm 3; Nissim, Raskhodnikova, Smith 2007.
 """
 
@@ -20,6 +22,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
@@ -34,7 +37,13 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import parts as shared
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
-from dpexplain.explainers.partial_dependence import RESOLUTIONS, RUG_CELLS, UNKNOWN_ROWS_RESOLUTION, _rug_share
+from dpexplain.explainers.partial_dependence import (
+    RESOLUTIONS,
+    RUG_CELLS,
+    UNKNOWN_ROWS_RESOLUTION,
+    USUAL_PLACE,
+    _rug_share,
+)
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.plain import Dealt, Levels, accumulated_effects, partial_dependence
@@ -42,7 +51,8 @@ from dpexplain.plain.grouped import Floats
 from dpexplain.results import Curve, Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.curve import MOST_POINTS
-from dpexplain.results.generic_curve import GenericCurve
+from dpexplain.results.generic_curve import GenericCurve, unevenness
+from dpexplain.results.means import Means
 
 BUILT_IN = {"pdp": partial_dependence, "ale": accumulated_effects}
 TITLES = {"pdp": "Partial dependence", "ale": "Accumulated effects"}
@@ -115,14 +125,44 @@ class Spec:
     rug: Partition | None
     rug_share: Fraction
     mechanism: str | None
+    neighbours: Neighbours
     explainer: JsonObject  # its name, version and title, and whether it is one of ours
     columns: tuple[str, ...] | None
+
+    @property
+    def count_weight(self) -> int:
+        """What each part that answers adds to the count coordinate; 0 where rows are dealt evenly: then all have rows.
+
+        As much as fits under the bounds of the curve in all three norms.
+        """
+        if self.assignment is Assignment.POSITION:
+            return 0
+        return self.output.levels // (2 if len(self.axis.points) == 1 else 1)
+
+    @property
+    def curve_size(self) -> int:
+        return len(self.axis.points) + bool(self.count_weight)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the mean over parts is that over all rows, but for the numbers of rows that parts have."""
+        return bool(self.explainer["built_in"]) and self.explainer["name"] == "pdp"
+
+    def means(self, noise: Noise, rows: int) -> Means:
+        """The released mean of a table of so many rows, as far as its error goes."""
+        parts, weight = self.parts, self.count_weight
+        empty = shared.empty_share(parts, rows, self.neighbours, self.assignment)
+        answered = max(1, round(parts * (1 - empty)))
+        uneven = unevenness(parts, rows if not weight else None, answered) if self.whole else 0.0
+        released = np.array([0, weight * answered], dtype=np.int64)
+        return Means(released, noise, self.output, weight, parts, slice(0, 1), uneven)
 
     def to_json(self, neighbours: Neighbours) -> JsonObject:
         return {
             "views": [[self.axis.to_json()]],
             "output": self.output.to_json(),
-            "count_weight": 0,  # the number of parts is public under every relation
+            "count_weight": self.count_weight,
+            "whole": self.whole,
             "parts": shared.part_facts(self.assignment, neighbours, self.parts),
             "rug": [] if self.rug is None else [self.rug.to_json()],
             "rug_share": str(self.rug_share),
@@ -132,8 +172,27 @@ class Spec:
         }
 
 
+def statistic(curves: Floats, spec: Spec) -> NDArray[np.int64]:
+    """The exact integers of the curves [part, point], NaN where a part has none: no noise, no randomness.
+
+    Sums over parts; where parts are counted, from the middle of the box, and with the parts that answered behind.
+    """
+    quantised = spec.output.quantize(curves)  # NaN is the middle
+    if not spec.count_weight:
+        return np.asarray(quantised.sum(axis=0), dtype=np.int64)
+    answered = int((~np.isnan(curves).all(axis=1)).sum())
+    return np.append((quantised - spec.output.levels // 2).sum(axis=0), spec.count_weight * answered).astype(np.int64)
+
+
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the curve: from the public request alone."""
+    """Of the curve: from the public request alone.
+
+    Proof that the count adds nothing. Let a changed part move from one vector to another, m points and the count of
+    weight w. Where it answers before and after, every point moves by at most K and the count not at all: (m K, m K^2,
+    K) in L1, squared L2 and L-inf. Where it answers in one table only, it is the middle of the box in the other: every
+    point moves by at most K / 2 and the count by w: (m K / 2 + w, m K^2 / 4 + w^2, max(K / 2, w)), which is no more
+    for w = K and m >= 2, and for w = K / 2 and m = 1. Several changed parts add up by the triangle inequality.
+    """
     changed = spec.assignment.changed_parts(neighbours)
     return Sensitivity.of_parts(neighbours, len(spec.axis.points), spec.output.levels, changed)
 
@@ -157,7 +216,7 @@ def resolve(
 
     def spec(resolution: int, parts: int) -> Spec:
         axis = axis_of(domain, request.feature, request.grid, resolution)
-        return Spec(axis, output, parts, assignment, rug, share, request.mechanism, identity, columns)
+        return Spec(axis, output, parts, assignment, rug, share, request.mechanism, neighbours, identity, columns)
 
     points = len(spec(2, 2).axis.points)
     if points > MOST_POINTS:
@@ -167,17 +226,18 @@ def resolve(
     if rows is None:
         return spec(UNKNOWN_ROWS_RESOLUTION, request.parts or shared.UNKNOWN_ROWS_PARTS)
     most = min(rows, shared.MOST_PARTS if request.built_in else shared.MOST_CALLS)
+    if spec(2, 2).whole and assignment is not Assignment.POSITION:
+        most = shared.MOST_PARTS  # the more parts, the fewer rows share one
     numbers = shared.ladder(most) if request.parts is None else [request.parts]
     distortion = UNKNOWN_DISTORTION if request.built_in is None else DISTORTION[request.built_in]
 
     def expected_loss(candidate: Spec, noise: Noise) -> float:
-        """Squared error in units of the box: noise, interpolation as for partial dependence, and small parts."""
-        size = len(candidate.axis.points)
+        """Squared error in units of the box: noise, interpolation as for partial dependence, small or uneven parts."""
+        size, means = len(candidate.axis.points), candidate.means(noise, rows)
         kept = min(1.0, (20 / size) ** 0.5) if request.smooth else 1.0
         gap = 0 if is_complete(candidate.axis, domain[request.feature]) else 1 / size
-        empty = shared.empty_share(candidate.parts, rows, neighbours, assignment)
-        bias = distortion * candidate.parts / rows + empty / 2
-        return kept * (noise.std / (output.levels * candidate.parts)) ** 2 + 3e-4 * gap + bias**2
+        bias, chance = distortion * candidate.parts / rows, means.unevenness / 4
+        return kept * (means.std / output.width) ** 2 + chance + 3e-4 * gap + bias**2
 
     losses = []
     for by_axis in {s.axis: s for s in (spec(resolution, 2) for resolution in RESOLUTIONS)}.values():
@@ -190,7 +250,7 @@ def resolve(
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
     """The noise of each part of the release at this price. Costs nothing, touches no data."""
     rug_cost, curve_cost = split(cost, spec.rug_share)
-    found = {"curve": best(sensitivity(spec, neighbours), len(spec.axis.points), curve_cost, spec.mechanism)}
+    found = {"curve": best(sensitivity(spec, neighbours), spec.curve_size, curve_cost, spec.mechanism)}
     if spec.rug is not None:
         found["rug"] = best(Sensitivity.of_counts(neighbours), spec.rug.size, rug_cost)
     return found
@@ -201,10 +261,11 @@ def outlook(request: GenericPlot, setting: Setting, cost: Cost) -> Outlook:
     dealt = assignment_for(setting.neighbours, None)
     spec = resolve(request, setting.domain, setting.neighbours, dealt, setting.hint, cost)
     parts = forecast(spec, setting.neighbours, cost)
-    noise, unit = parts["curve"], spec.output.width / (spec.output.levels * spec.parts)
+    noise, means = parts["curve"], spec.means(parts["curve"], setting.rows)
+    points = len(spec.axis.points)
+    error, band = (means.half_width(USUAL_PLACE, level) for level in (LEVEL, 1 - (1 - LEVEL) / points))
     rug = parts["rug"].halfwidth(LEVEL) if "rug" in parts else None
-    errors = (noise.std * unit, noise.halfwidth(LEVEL) * unit, noise.band(LEVEL) * unit)
-    return Outlook(noise.law.value, noise.size, *errors, rug)
+    return Outlook(noise.law.value, points, means.std, error, band, rug)
 
 
 def diagram() -> DataFlow:
@@ -235,7 +296,7 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     def body(gate: Gate) -> None:
         dealt = shared.collect(table, gate, columns, spec.parts)
         rug_cost, curve_cost = split(cost, spec.rug_share)
-        sums = spec.output.quantize(curves(dealt)).sum(axis=0)  # NaN, of a part that failed, is the middle
+        sums = statistic(curves(dealt), spec)
         gate.noisy_sum("curve", sums, sensitivity(spec, gate.neighbours), curve_cost, mechanism=spec.mechanism)
         if spec.rug is not None:
             gate.noisy_counts("rug", spec.rug.counts(dealt.rows[request.feature]), rug_cost)

@@ -43,11 +43,13 @@ from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Curve, Curves, Marginals, MeanCurve
 from dpexplain.results.base import receipt_for
 from dpexplain.results.curve import MOST_POINTS
+from dpexplain.results.means import Means
 
 Feature = str | tuple[str, str]
 RUG_CELLS = 30
 RUG_SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))  # of the price: the smallest that serves
 RUG_ERROR = 0.01  # which is one whose counts are right to 1 % of the rows
+USUAL_PLACE = 0.5  # of a curve between the middle of the output range (0) and its edge (1): for forecasts
 RESOLUTIONS = (20, 25, 32, 40, 50, 64, 80, 101)
 UNKNOWN_ROWS_RESOLUTION, PAIR_RESOLUTION = 50, 12
 PAPER_RUG_SHARE, PAPER_RESOLUTION = Fraction(1, 9), 20
@@ -251,17 +253,17 @@ def outlook(request: PartialDependence, setting: Setting, cost: Cost) -> Outlook
     output, neighbours = setting.output, setting.neighbours
     spec = resolve(request, setting.domain, output, neighbours, setting.hint, cost)
     parts = forecast(spec, neighbours, cost)
-    noise, weight = parts["curve"], spec.count_weight
+    noise, weight, points = parts["curve"], spec.count_weight, spec.curve_size - bool(spec.count_weight)
+    released = np.array([0, weight * setting.rows], dtype=np.int64)
+    means = Means(released, noise, output, weight, setting.rows, slice(0, 1))
     unit = output.width / (output.levels * setting.rows)
-    # A noisy number of rows adds to the error, most for a curve at the edge of the output range; and both the sum and
-    # the count have to be right, so each may miss half as often.
-    factor = 1 + output.levels / (2 * weight) if weight else 1.0
+    # A noisy number of rows adds to the error, most for a curve at the edge of the output range.
     return Outlook(
         law=noise.law.value,
-        points=spec.curve_size - (1 if weight else 0),
-        std=noise.std * unit,
-        error=noise.halfwidth((1 + LEVEL) / 2 if weight else LEVEL) * unit * factor,
-        band=noise.band(LEVEL) * unit * factor,
+        points=points,
+        std=means.std,
+        error=means.half_width(USUAL_PLACE, LEVEL),
+        band=means.half_width(USUAL_PLACE, 1 - (1 - LEVEL) / points) if weight else noise.band(LEVEL) * unit,
         rug_error=parts["rug"].halfwidth(LEVEL) if "rug" in parts else None,
     )
 

@@ -2,11 +2,19 @@
 
 Each row adds a quantised value in {0..K} to every coordinate, and the number of rows is public. Or the number of rows
 is private; then each row adds a value centred to {-K/2..K/2}, and one more coordinate, the last, adds up `weight` for
-every row. The mean is then a ratio of two noisy numbers, and its interval allows for both.
+every row. The mean is then a ratio of two noisy numbers: S + z over N' = N + y / weight, and S = m N for the exact mean
+m (counted from the middle of the range), so
+
+    (S + z) / N' - m  =  (z - m y / weight) / N'
+
+exactly. For every m the law of z - m y / weight is known, so the interval holds each m whose own half-width reaches the
+released mean (Fieller 1954): it misses the exact mean as often as its level says, with no bound for two events. The
+larger |m|, the larger its half-width.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,8 +23,10 @@ from numpy.typing import NDArray
 
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
+from dpexplain.results.tails import combined_halfwidth
 
 Floats = NDArray[np.float64]
+PLACES = np.linspace(0, 1, 9)  # from the middle of the range to its edge, at which half-widths are computed
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,7 @@ class Means:
     weight: int  # what each row adds to the count coordinate; 0 where the number of rows is public
     rows: int | None
     place: slice
+    unevenness: float = 0.0  # variance of the mean by chance (rows do not weigh the same), for a row's variance of 1
 
     @cached_property
     def sums(self) -> Floats:
@@ -51,24 +62,36 @@ class Means:
         """Standard deviation of the noise of one mean (of the sums alone where the row count is noisy too)."""
         return self.noise.std * self.output.width / (self.output.levels * max(self.count, 1.0))
 
+    def half_width(self, place: float, level: float) -> float:
+        """Of the interval of a mean that lies at this place between the middle of the range (0) and its edge (1).
+
+        Values within a range of width w whose mean lies there have a variance of at most w^2 / 4 (1 - place^2).
+        """
+        output = self.output
+        unit, chance = output.width / (output.levels * max(self.count, 1.0)), self.unevenness * (1 - place**2)
+        factors = [1.0, place * output.levels / (2 * self.weight)] if self.weight else [1.0]  # in units of `unit`
+        return unit * combined_halfwidth([(self.noise, factors)], output.width / (2 * unit) * math.sqrt(chance), level)
+
     def interval(self, level: float, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """(low, high) around the exact means: for each by itself, or for all coordinates of the release at once."""
         checked_level(level)
         noise, output, weight = self.noise, self.output, self.weight
-        if not weight:
+        if not weight and not self.unevenness:
             half = noise.band(level) if simultaneous else noise.halfwidth(level)
             unit = output.width / (output.levels * self.count)
             ends = [output.low + unit * (self.sums + sign * half) for sign in (-1, 1)]
-        else:
-            # Both the sum and the count are noisy: each misses with half the probability, unless a band covers all.
-            half = noise.band(level) if simultaneous else noise.halfwidth((1 + level) / 2)
-            few, many = self.count - half / weight, self.count + half / weight
-            if few <= 0:
-                whole = np.ones(len(self.sums))
-                return output.low * whole, output.high * whole
-            ends = []
-            for sign in (-1, 1):
-                edge = (self.sums + sign * half) * output.width / output.levels
-                # the ratio is extreme at the smaller count where it moves away from the middle
-                ends.append(output.middle + edge / np.where(sign * edge > 0, few, many))
-        return np.clip(ends[0], output.low, output.high), np.clip(ends[1], output.low, output.high)
+            return np.clip(ends[0], output.low, output.high), np.clip(ends[1], output.low, output.high)
+        if simultaneous:
+            level = 1 - (1 - level) / (len(self.released) - bool(weight))
+        edge = output.width / 2
+        halves = np.array([self.half_width(float(place), level) for place in PLACES])
+        steep = (np.abs(np.diff(halves)) >= np.diff(PLACES) * edge).any()
+        if self.count < 1 or steep:  # the number of rows is not sure
+            whole = np.ones(len(self.sums))
+            return output.low * whole, output.high * whole
+        # From there on m - h(|m|) and m + h(|m|) rise with m, so each end is one crossing.
+        means = np.linspace(-edge, edge, 2 * len(PLACES) - 1)
+        around = np.concatenate([halves[::-1], halves[1:]])
+        middle = self.unclipped - output.middle
+        low, high = (np.interp(middle, means + sign * around, means) for sign in (1, -1))
+        return output.middle + low, output.middle + high

@@ -133,11 +133,13 @@ def test_an_empty_table_is_a_table_like_any_other(make_table, frame, model):
             assert np.isfinite(curve.interval()[0]).all()
 
 
-def test_a_smaller_price_clips_more_and_a_clip_can_be_asked_for(make_table, frame, model):
-    table = make_table(frame, budget=dpx.Budget(10**7))
-    small, large = (dpx.accumulated_effects(table, model, "age", epsilon=e).spec["clip"] for e in (0.1, 10**6))
-    assert small == 0.5
-    assert large == 1.0
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_nothing_is_cut_off_at_any_price_unless_asked_for(make_table, frame, model, relation):
+    table = make_table(frame, budget=dpx.Budget(10**7), relation=relation)
+    for epsilon in (0.01, 1, 10**6):
+        curve = dpx.accumulated_effects(table, model, "age", epsilon=epsilon)
+        assert curve.spec["clip"] == curve.span == 1.0
+        assert "cut off" not in curve.caveat
     assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=0.25).spec["clip"] == 0.25
     assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=7).spec["clip"] == 1.0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.audit.cases import UNIT_ROWS, Case, Numbers, Pair, Run, cases_of
+from dpexplain.audit.cases import ADD_REMOVE, UNIT_ROWS, Case, Numbers, Pair, Run, cases_of
 from dpexplain.audit.worst_cases.effects import FLAGS
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -53,7 +53,13 @@ def of_generic_plot() -> list[Case]:
         request = generic_plot.GenericPlot(explainer=_flag_plot, feature="g", output=(0, 1), parts=2, version="1")
         return generic_plot.explain(table, None, request, cost=cost)
 
-    return _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})
+    found = _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})
+    # the row that comes is the first one of its part: the count of parts that answered tells
+    appears: Pair = ([BOTTOM], [BOTTOM, TOP])
+    options: dict[str, Any] = {"protections": ADD_REMOVE, "dealt": ([0], [0, 1])}
+    return found + cases_of(
+        "generic_plot", "a part begins", run, FLAGS, {"add-remove": appears}, {"curve": 0.74}, **options
+    )
 
 
 def of_rank_aggregation() -> list[Case]:
