@@ -141,7 +141,7 @@ def _partitions(
     """The cells of marginals that are paid for here."""
     if request.cells is not None:
         return cells_of(names, domain, request.cells)
-    return histograms.cells_for(names, domain, neighbours, _known(rows), split(cost, request.marginals_share)[0])
+    return histograms.cells_for(names, domain, neighbours, known_rows(rows), split(cost, request.marginals_share)[0])
 
 
 def _forms(request: InfluenceRequest, inputs: int) -> list[tuple[int | None, bool]]:
@@ -169,7 +169,7 @@ def _one_in(spec: Spec, request: InfluenceRequest, rows: int | None) -> int:
     """Each row is used with probability one in so many: as often as all rows can be asked about once."""
     if request.samples is not None or spec.method == "paper":
         return 1
-    n = _known(rows)
+    n = known_rows(rows)
     return max(1, min(-(-n * spec.asked // allowed(request)), n // LEAST_ROWS))
 
 
@@ -281,16 +281,16 @@ def _error(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost) -> 
 
 def _each(rows: int | None) -> int:
     """How many predictions a question about every row takes: one block at least."""
-    return min(max(SMALLEST_BLOCK, _known(rows)), MOST_ROWS)
+    return min(max(SMALLEST_BLOCK, known_rows(rows)), MOST_ROWS)
 
 
-def _known(rows: int | None) -> int:
+def known_rows(rows: int | None) -> int:
     return UNKNOWN_ROWS if rows is None else rows
 
 
 def _used(spec: Spec, rows: int | None) -> float:
     """How many rows will be used, about."""
-    return _known(rows) / spec.one_in
+    return known_rows(rows) / spec.one_in
 
 
 def allowed(request: InfluenceRequest) -> int:

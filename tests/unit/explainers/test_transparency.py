@@ -119,7 +119,7 @@ def test_a_report_of_nothing_is_refused(make_table, frame, model):
 @pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE], ids=lambda n: n.relation.value)
 @pytest.mark.parametrize("cost", [pure(1), zcdp(0.1)], ids=str)
 def test_the_price_is_split_where_positives_are_forecast_best(domain, model, neighbours, cost):
-    spec = transparency.resolve(TransparencyRequest(), domain, model.output, neighbours, cost)
+    spec = transparency.resolve(TransparencyRequest(), domain, model.output, neighbours, 10_000, cost)
     assert spec.share in transparency.SHARES
 
     def variance(share):
