@@ -45,7 +45,7 @@ from dpexplain.engine import map_sum
 from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import persons
-from dpexplain.explainers.influence_forecast import chance, forecast, resolve, sampling_error
+from dpexplain.explainers.influence_forecast import chance, expected_chance, forecast, resolve, sampling_error
 from dpexplain.explainers.influence_request import PERSON as PERSON
 from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.influence_request import Item
@@ -80,15 +80,15 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     step = spec.outcome.range.width / spec.K
     unit = step / setting.rows * spec.one_in * (1 if spec.group is None else 2)
     coefficients = coefficients * spec.blocks
-    drawn = chance(spec, setting.rows) * step / unit
-    both = (1 + LEVEL) / 2 if drawn else LEVEL
+    drawn, most = (told(spec, setting.rows) * step / unit for told in (expected_chance, chance))
+    both = (1 + LEVEL) / 2 if most else LEVEL
     size = math.sqrt(sum(c * c for c in coefficients))
     return Outlook(
         law=noise.law.value,
         points=len(spec.items),
         std=math.hypot(size * noise.std, drawn) * unit,
         error=combined_halfwidth([(noise, coefficients)], drawn, LEVEL) * unit,
-        band=(sum(coefficients) * noise.band(both) - drawn * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
+        band=(sum(coefficients) * noise.band(both) - most * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
     )
 

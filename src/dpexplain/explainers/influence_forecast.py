@@ -46,6 +46,7 @@ UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is p
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
 TYPICAL = 0.25  # the size of an influence by which the weight of a count is chosen
+TYPICAL_SPREAD = 0.15  # of the range: what a row's part of an outcome varies by between draws, on three tables
 
 
 def resolve(
@@ -271,6 +272,22 @@ def chance(spec: Spec, rows: int | None) -> float:
         return 0.0
     each = _drawn_variance(spec) * heaviest_draw(spec.samples, spec.draws, spec.one_in)
     return math.sqrt(each / _used(spec, rows) * (1 if spec.group is None else 2 * spec.blocks))
+
+
+def expected_chance(spec: Spec, rows: int | None) -> float:
+    """What chance is expected to add, where `chance` is the most that it can.
+
+    By the value of one input an outcome mostly has one step. The draws of an input by itself are one from each d-th
+    part of its distribution, and only that with the step is left to chance: a standard deviation of at most 1 / 2d. For
+    sets, Shapley and Banzhaf values it is a typical one (`TYPICAL_SPREAD`) over sqrt(d). Where rows are chosen at
+    random, influences differ between rows as changes of the whole range do that happen to one in four.
+    """
+    if not (most := chance(spec, rows)):
+        return 0.0
+    each = 1 / (2 * spec.draws) ** 2 if spec.single else TYPICAL_SPREAD**2 * heaviest_draw(spec.samples, spec.draws)
+    each += (1 - 1 / spec.one_in) * TYPICAL * (1 - TYPICAL)
+    expected = spec.K * math.sqrt(each / _used(spec, rows) * (1 if spec.group is None else 2 * spec.blocks))
+    return min(most, expected)
 
 
 def _error(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost) -> float:
