@@ -92,7 +92,7 @@ class Reference:
     def wide(self) -> NDArray[np.bool_]:
         """The cells that hold other values than their points, or several of them: what lies where is not released."""
         first, last = self.ends.astype(np.float64)
-        return first < last
+        return np.asarray(first < last)
 
     @cached_property
     def weights(self) -> Integers:

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain, PublicRange
@@ -46,6 +47,11 @@ UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is p
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
 TYPICAL = 0.25  # the size of an influence by which the weight of a count is chosen
+GROUP_PARTS = {
+    "average": (1.0,),
+    "group": (1 / 2,),
+    "disparity": (1 / 3, 2 / 3),
+}  # forecast parts of the rows, by block
 TYPICAL_SPREAD = 0.15  # of the range: what a row's part of an outcome varies by between draws, on three tables
 
 
@@ -265,13 +271,11 @@ def _drawn_variance(spec: Spec) -> float:
 
 
 def chance(spec: Spec, rows: int | None) -> float:
-    """At most the standard deviation that chance adds to a mean influence, in whole steps. A group has half of the rows
-    here.
-    """
+    """At most the standard deviation that chance adds to a mean influence, in whole steps (`GROUP_PARTS`)."""
     if spec.one_in == 1 and set(spec.names) <= set(spec.listed):
         return 0.0
     each = _drawn_variance(spec) * heaviest_draw(spec.samples, spec.draws, spec.one_in)
-    return math.sqrt(each / _used(spec, rows) * (1 if spec.group is None else 2 * spec.blocks))
+    return math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
 
 
 def expected_chance(spec: Spec, rows: int | None) -> float:
@@ -286,14 +290,14 @@ def expected_chance(spec: Spec, rows: int | None) -> float:
         return 0.0
     each = 1 / (2 * spec.draws) ** 2 if spec.single else TYPICAL_SPREAD**2 * heaviest_draw(spec.samples, spec.draws)
     each += (1 - 1 / spec.one_in) * TYPICAL * (1 - TYPICAL)
-    expected = spec.K * math.sqrt(each / _used(spec, rows) * (1 if spec.group is None else 2 * spec.blocks))
+    expected = spec.K * math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
     return min(most, expected)
 
 
 def _error(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost) -> float:
     """The forecast variance of that mean, noise and chance together."""
-    size = _used(spec, rows) / (1 if spec.group is None else 2)
-    return spec.blocks * variance(spec, neighbours, cost) / size**2 + chance(spec, rows) ** 2
+    parts = sum(1 / part**2 for part in GROUP_PARTS[spec.quantity])
+    return parts * variance(spec, neighbours, cost) / _used(spec, rows) ** 2 + chance(spec, rows) ** 2
 
 
 def _each(rows: int | None) -> int:
@@ -337,10 +341,14 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 
 
 def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> tuple[float, ...]:
-    """The standard deviation that drawn orders or sets add to each influence: on rows drawn from released marginals."""
+    """The standard deviation that drawn orders or sets add to each influence: on rows drawn from released marginals,
+    and so much larger than measured that 1.96 of it is the quantile of Student's law for so few pairs.
+    """
     assert spec.samples is not None
-    pairs = -(-spec.samples // 2)
-    return tuple(spec.outcome.range.width * spread / math.sqrt(pairs) for spread in _spread(spec, asker, known))
+    scale = (
+        spec.outcome.range.width * float(stdtrit(TRIED - 1, 0.975) / ndtri(0.975)) / math.sqrt(-(-spec.samples // 2))
+    )
+    return tuple(scale * spread for spread in _spread(spec, asker, known))
 
 
 def _spread(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> list[float]:

@@ -35,7 +35,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence_forecast import MOST_FEATURES, items_of, known_rows
+from dpexplain.explainers.influence_forecast import MOST_FEATURES, TYPICAL, items_of, known_rows
 from dpexplain.explainers.influence_request import MOST_SAMPLES, InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Outcome, Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
@@ -552,15 +552,15 @@ def _spec(
 
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
-    """How far the noise of the marginals will move an influence whose outcome changes by its whole range half-way
-    through the feature with most cells: hardly any is moved further. Monte Carlo error is left out.
+    """How far the noise of the marginals will move an influence whose outcome rises evenly by a quarter of its range
+    over the feature with most cells. Monte Carlo error, and what cells leave open, come on top.
     """
     question = question_of(request, setting.domain, setting.output, setting.label, setting.features)
     spec = _spec(question, request, setting.domain, setting.neighbours, setting.hint, cost)
     noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
     cells = max(partition.size for partition in spec.partitions)
-    half = np.repeat([0.0, 1.0], [cells // 2, cells - cells // 2])
-    coefficients, items = question.outcome.range.width / setting.rows * (half - half.mean()), len(question.items)
+    rise = TYPICAL * question.outcome.range.width
+    coefficients, items = rise / setting.rows * np.linspace(-0.5, 0.5, cells), len(question.items)
     error, band = (combined_halfwidth([(noise, coefficients)], 0.0, 1 - (1 - LEVEL) / n) for n in (1, items))
     return Outlook(noise.law.value, items, noise.std * coefficient_norm(coefficients), error, band)
 

@@ -220,8 +220,14 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 def outlook(request: TransparencyRequest, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move the share of positive outcomes among a tenth of the rows, all of one cell."""
     spec = resolve(
-        request, setting.domain, setting.output, setting.neighbours, setting.hint, cost,
-        label=setting.label, uses=setting.features,
+        request,
+        setting.domain,
+        setting.output,
+        setting.neighbours,
+        setting.hint,
+        cost,
+        label=setting.label,
+        uses=setting.features,
     )
     parts, rows = forecast(spec, setting.neighbours, cost), setting.rows / 10
     outcomes, counts, K = parts["outcomes"], parts["counts"], spec.outcome.range.levels

@@ -251,8 +251,8 @@ class PersonInfluence(Influence):
     def caveat(self) -> str:
         if self.within is None:
             return f"{ABOUT} {SPREAD}"
-        noise = self.noise_halfwidth()
-        return f"{ABOUT} {COARSE}" if (self.within.max(axis=1) > np.maximum(noise, 0.01 * self.output.width)).any() else ABOUT
+        small = np.maximum(self.noise_halfwidth(), POINT / 10 * self.output.width)
+        return f"{ABOUT} {COARSE}" if (self.within.max(axis=1) > small).any() else ABOUT
 
     # Words ------------------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,19 @@ def test_several_persons_have_one_price_and_later_ones_none(make_table, frame, m
     dpx.verify(later, table.ledger)
 
 
+def test_pages_of_other_persons_are_not_written_over(make_table, frame, model, tmp_path):
+    table, people = make_table(frame), frame.drop(columns="person")
+    first, second = (transparency_report(table, model, people[i : i + 2], epsilon=1, **FAST) for i in (0, 2))
+    paths = first.to_html(tmp_path / "pages")
+    assert [path.name for path in paths] == ["transparency-person-1.html", "transparency-person-2.html"]
+    before = [path.read_text() for path in paths]
+    others = second.to_html(tmp_path / "pages")
+    assert [path.name for path in others] == ["transparency-person-1-2.html", "transparency-person-2-2.html"]
+    assert [path.read_text() for path in paths] == before
+    assert first.to_html(tmp_path / "pages") == paths  # the same reports again: the same files
+    assert len(list((tmp_path / "pages").iterdir())) == 4
+
+
 def test_a_frame_of_one_line_is_one_person(make_table, frame, model):
     found = transparency_report(make_table(frame), model, pd.DataFrame([ROW]), epsilon=1, **FAST)
     assert isinstance(found, TransparencyReport)
