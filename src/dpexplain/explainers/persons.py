@@ -60,6 +60,7 @@ AT_ONCE = 2**16  # rows in one call of the model
 BATCHES, MISSED = 16, 1.5  # of draws, for the Monte Carlo error
 GROUPS = (8, 64)  # at least and at most: cells are joined for the slopes of drawn games
 DRAWS, LEAST = 32, 6  # about, and at least, so many to a group
+TOGETHER = 1.1  # what cells leave open is told for one input at a time; several may move each other's part
 FEW_DRAWS = 256  # that are asked about at the ends of their cells, however many inputs there are
 DIGITS = 12  # of slopes, in parts of the range of outcomes
 STREAM = 2**40  # keeps the draws of values apart from those of orders
@@ -506,7 +507,7 @@ def _line(found: Found, place: int, marginals: Marginals, width: float) -> JsonO
         "fixed": float(found.value[place]) - there,
         "slopes": {name: runs_of(slope) for name, slope in slopes.items()},
         "error": float(found.error[place]),
-        "within": found.within[place].tolist(),
+        "within": (found.within[place] * (TOGETHER if len(found.slopes) > 1 else 1)).tolist(),
     }
 
 
