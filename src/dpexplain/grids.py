@@ -163,21 +163,21 @@ def partition_of(feature: str, column: Column, cells: int) -> Partition:
 
 
 def cells_of(
-    names: Sequence[str], domain: Domain, cells: int, most_whole: int = WHOLE_NUMBERS
+    names: Sequence[str], domain: Domain, cells: int, most_whole: int = WHOLE_NUMBERS, most_graded: int = WHOLE_NUMBERS
 ) -> tuple[Partition, ...]:
     """The public cells of marginals that values are drawn from."""
-    return tuple(_graded(name, domain[name], cells, most_whole) for name in names)
+    return tuple(_graded(name, domain[name], cells, most_whole, most_graded) for name in names)
 
 
-def _graded(name: str, column: Column, cells: int, most_whole: int) -> Partition:
+def _graded(name: str, column: Column, cells: int, most_whole: int, most_graded: int) -> Partition:
     """Every category; every whole number of a small integer column, or equal cells if it has more than `most_whole`;
-    else a third of the cells of equal width, and the others graded: the first one holds the low end alone, and each
-    next one is wider by the same factor.
+    else a third of the cells of equal width, and the others graded, or all but `most_graded`: the first one holds the
+    low end alone, and each next one is wider by the same factor.
     """
     if isinstance(column, Categorical) or (column.integer and column.values <= WHOLE_NUMBERS):
         few = isinstance(column, Categorical) or column.values <= most_whole
         return partition_of(name, column, WHOLE_NUMBERS if few else cells)
-    even = max(1, cells // 3)
+    even = max(1, cells // 3, cells - most_graded)
     width = float(column.values) if column.integer else column.high - column.low
     least = 1.0 if column.integer else max(width / 10_000, math.ulp(0.0))
     parts = np.concatenate([np.linspace(0, width, even + 1), np.geomspace(least, width, max(1, cells - even))])

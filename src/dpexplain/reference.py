@@ -73,6 +73,28 @@ class Reference:
         return self.column.clean(edges[cell] + (edges[cell + 1] - edges[cell]) * (number + 0.5) / self._inside[cell])
 
     @cached_property
+    def ends(self) -> NDArray[Any]:
+        """The smallest and the largest value that each cell can hold, in two lines: points lie between them."""
+        if self.partition.edges is None:
+            return np.stack([self.points, self.points])
+        assert isinstance(self.column, Numeric)
+        edges = np.asarray(self.partition.edges)
+        last = np.nextafter(edges[1:], -np.inf)  # a cell does not hold its right edge, but for the last one
+        last[-1] = edges[-1]
+        both = np.stack([edges[:-1], last])
+        if self.column.integer:
+            both = np.stack([np.ceil(both[0]), np.floor(both[1])])
+        if self.partition.missing:
+            both = np.append(both, np.full((2, 1), np.nan), axis=1)
+        return self.column.clean(both)
+
+    @property
+    def wide(self) -> NDArray[np.bool_]:
+        """The cells that hold other values than their points, or several of them: what lies where is not released."""
+        first, last = self.ends.astype(np.float64)
+        return np.asarray(first < last)
+
+    @cached_property
     def weights(self) -> Integers:
         """The share of each point in whole parts, WHOLE in all: rounded down, and what is left to the largest rests."""
         exact = self.shares[self.cells] / self._inside[self.cells] * WHOLE
@@ -84,17 +106,18 @@ class Reference:
 
     @cached_property
     def by_cell(self) -> Floats:
-        """From the outcomes at (own value, points) to the mean outcome in each cell: one line for each cell."""
-        lines = np.zeros((self.partition.size, 1 + len(self.cells)))
-        lines[self.cells, 1 + np.arange(len(self.cells))] = 1 / self._inside[self.cells]
+        """From the outcomes at all points to the mean outcome in each cell: one line for each cell."""
+        lines = np.zeros((self.partition.size, len(self.cells)))
+        lines[self.cells, np.arange(len(self.cells))] = 1 / self._inside[self.cells]
         return lines
 
     @cached_property
     def kept_or_replaced(self) -> Floats:
-        """From the same to two numbers: with the own value, and the mean over the distribution."""
-        own = np.zeros((1, 1 + len(self.cells)))
-        own[0, 0] = 1.0
-        return np.concatenate([own, self.shares[None, :] @ self.by_cell])
+        """From the outcomes at (own value, points) to two numbers: with the own value, and over the distribution."""
+        lines = np.zeros((2, 1 + len(self.cells)))
+        lines[0, 0] = 1.0
+        lines[1, 1:] = self.shares @ self.by_cell
+        return lines
 
 
 def points_in(column: Column, partition: Partition) -> Integers:

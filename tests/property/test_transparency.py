@@ -41,7 +41,7 @@ def sums(rows, protection, *, model=wild, **options):
     table = private(rows, protection)
     output = dpx.Model(model, output=(0, 1)).output
     request = TransparencyRequest(cells=5, **options)
-    spec = transparency.resolve(request, DOMAIN, output, table.neighbours, pure(1))
+    spec = transparency.resolve(request, DOMAIN, output, table.neighbours, None, pure(1))
     asker = Asker(Predictor(model, COLUMNS, DOMAIN, as_array=False), spec.outcome)
     found = np.zeros(2 * spec.size, dtype=np.int64)
     for batch in table.rows(Gate(table.door, pure(1)), COLUMNS):

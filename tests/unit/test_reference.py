@@ -46,6 +46,28 @@ def test_few_points_stand_for_a_column():
     assert points_in(COLUMNS["age"], partition_of("age", COLUMNS["age"], 5)).tolist() == [2] * 5
 
 
+def test_the_ends_of_cells():
+    share = reference("share", 4)
+    assert share.ends[0].tolist() == [0, 0.25, 0.5, 0.75]
+    assert share.ends[1] == pytest.approx([0.25, 0.5, 0.75, 1])
+    for name, cells in (("share", 4), ("year", 10), ("age", 5), ("age", 10), ("sex", 2)):
+        found = reference(name, cells)
+        each = np.arange(found.partition.size)
+        for end in found.ends:
+            assert (found.partition.place(end) == each).all()  # inside, to the last digit
+        first, last = (end[found.cells] for end in found.ends)
+        assert ((first <= found.points) & (found.points <= last)).all()
+    assert reference("age", 5).ends.tolist() == [[0, 2, 4, 6, 8], [1, 3, 5, 7, 9]]
+    assert not reference("age", 10).wide.any()
+    assert not reference("sex", 2).wide.any()
+    assert reference("age", 5).wide.all()
+    kept = dpx.Numeric(0, 1, missing="nan")
+    partition = partition_of("kept", kept, 2)
+    missing = Reference(kept, partition, np.full(3, 1 / 3))
+    assert np.isnan(missing.ends[:, 2]).all()
+    assert missing.wide.tolist() == [True, True, False]
+
+
 def test_what_is_drawn_are_the_points():
     """So the expectation is the same, whether points are gone through or drawn."""
     found = reference("share", 3, [0.5, 0.5, 0.0])

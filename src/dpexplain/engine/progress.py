@@ -66,7 +66,7 @@ def _lines(label: str, total: int | None) -> Callable[[int], None]:
 
     def advance(rows: int) -> None:
         nonlocal done, last
-        done += rows
+        done = min(done + rows, total)  # of rows that are chosen at random there may be more than expected
         if time.monotonic() - last >= EVERY:
             last = time.monotonic()
             print(f"{name}: {done / total:.0%} of {total:,} rows", file=sys.stderr, flush=True)

@@ -45,7 +45,14 @@ from dpexplain.engine import map_sum
 from dpexplain.errors import InputError
 from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers import persons
-from dpexplain.explainers.influence_forecast import chance, forecast, resolve, sampling_error
+from dpexplain.explainers.influence_forecast import (
+    GROUP_PARTS,
+    chance,
+    expected_chance,
+    forecast,
+    resolve,
+    sampling_error,
+)
 from dpexplain.explainers.influence_request import PERSON as PERSON
 from dpexplain.explainers.influence_request import InfluenceRequest as InfluenceRequest
 from dpexplain.explainers.influence_request import Item
@@ -62,11 +69,12 @@ from dpexplain.results.tails import combined_halfwidth
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     """How far noise and chance will move the influences in a table of about this many rows; of a group, if it has half
-    of them.
+    of them, and of a disparity, if one group has a third.
 
     What a noisy number of rows adds is a share of the influence itself and left out, but for a centred average, where
-    it is as large as the noise of a sum. Chance is forecast at its largest, but the error of orders that all rows share
-    (`samples`), which depends on the model, is left out.
+    it is as large as the noise of a sum. Chance is what is to be expected of it (`expected_chance`), but the error of
+    orders that all rows share (`samples`), which depends on the model, is left out. The printed intervals have room for
+    the most that chance can add, and the note says how wide they are where that is much more.
     """
     if request.quantity in PERSON:
         return persons.outlook(request, setting, cost)
@@ -78,18 +86,21 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     noise, x = parts["influences"], spec.base_weight
     coefficients = [1.0, *([1 / x] if x else []), *([spec.K / 2 / spec.count_weight] if spec.centred and not x else [])]
     step = spec.outcome.range.width / spec.K
-    unit = step / setting.rows * spec.one_in * (1 if spec.group is None else 2)
-    coefficients = coefficients * spec.blocks
-    drawn = chance(spec, setting.rows) * step / unit
-    both = (1 + LEVEL) / 2 if drawn else LEVEL
+    unit = step / setting.rows * spec.one_in
+    coefficients = [c / part for part in GROUP_PARTS[spec.quantity] for c in coefficients]
+    drawn, most = (told(spec, setting.rows) * step / unit for told in (expected_chance, chance))
+    both = (1 + LEVEL) / 2 if most else LEVEL
     size = math.sqrt(sum(c * c for c in coefficients))
+    error, interval = (combined_halfwidth([(noise, coefficients)], g, LEVEL) * unit for g in (drawn, most))
+    wide = f"Intervals will reach up to ±{interval:.2g}: they have room for the most that chance in the draws can add."
     return Outlook(
         law=noise.law.value,
         points=len(spec.items),
         std=math.hypot(size * noise.std, drawn) * unit,
-        error=combined_halfwidth([(noise, coefficients)], drawn, LEVEL) * unit,
-        band=(sum(coefficients) * noise.band(both) - drawn * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
+        error=error,
+        band=(sum(coefficients) * noise.band(both) - most * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
+        note=wide if interval > 1.25 * error else "",
     )
 
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain, PublicRange
@@ -46,6 +47,12 @@ UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is p
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
 TYPICAL = 0.25  # the size of an influence by which the weight of a count is chosen
+GROUP_PARTS = {
+    "average": (1.0,),
+    "group": (1 / 2,),
+    "disparity": (1 / 3, 2 / 3),
+}  # forecast parts of the rows, by block
+TYPICAL_SPREAD = 0.15  # of the range: what a row's part of an outcome varies by between draws, on three tables
 
 
 def resolve(
@@ -141,7 +148,7 @@ def _partitions(
     """The cells of marginals that are paid for here."""
     if request.cells is not None:
         return cells_of(names, domain, request.cells)
-    return histograms.cells_for(names, domain, neighbours, _known(rows), split(cost, request.marginals_share)[0])
+    return histograms.cells_for(names, domain, neighbours, known_rows(rows), split(cost, request.marginals_share)[0])
 
 
 def _forms(request: InfluenceRequest, inputs: int) -> list[tuple[int | None, bool]]:
@@ -169,7 +176,7 @@ def _one_in(spec: Spec, request: InfluenceRequest, rows: int | None) -> int:
     """Each row is used with probability one in so many: as often as all rows can be asked about once."""
     if request.samples is not None or spec.method == "paper":
         return 1
-    n = _known(rows)
+    n = known_rows(rows)
     return max(1, min(-(-n * spec.asked // allowed(request)), n // LEAST_ROWS))
 
 
@@ -264,33 +271,47 @@ def _drawn_variance(spec: Spec) -> float:
 
 
 def chance(spec: Spec, rows: int | None) -> float:
-    """At most the standard deviation that chance adds to a mean influence, in whole steps. A group has half of the rows
-    here.
-    """
+    """At most the standard deviation that chance adds to a mean influence, in whole steps (`GROUP_PARTS`)."""
     if spec.one_in == 1 and set(spec.names) <= set(spec.listed):
         return 0.0
     each = _drawn_variance(spec) * heaviest_draw(spec.samples, spec.draws, spec.one_in)
-    return math.sqrt(each / _used(spec, rows) * (1 if spec.group is None else 2 * spec.blocks))
+    return math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
+
+
+def expected_chance(spec: Spec, rows: int | None) -> float:
+    """What chance is expected to add, where `chance` is the most that it can.
+
+    By the value of one input an outcome mostly has one step. The draws of an input by itself are one from each d-th
+    part of its distribution, and only that with the step is left to chance: a standard deviation of at most 1 / 2d. For
+    sets, Shapley and Banzhaf values it is a typical one (`TYPICAL_SPREAD`) over sqrt(d). Where rows are chosen at
+    random, influences differ between rows as changes of the whole range do that happen to one in four.
+    """
+    if not (most := chance(spec, rows)):
+        return 0.0
+    each = 1 / (2 * spec.draws) ** 2 if spec.single else TYPICAL_SPREAD**2 * heaviest_draw(spec.samples, spec.draws)
+    each += (1 - 1 / spec.one_in) * TYPICAL * (1 - TYPICAL)
+    expected = spec.K * math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
+    return min(most, expected)
 
 
 def _error(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost) -> float:
     """The forecast variance of that mean, noise and chance together."""
-    size = _used(spec, rows) / (1 if spec.group is None else 2)
-    return spec.blocks * variance(spec, neighbours, cost) / size**2 + chance(spec, rows) ** 2
+    parts = sum(1 / part**2 for part in GROUP_PARTS[spec.quantity])
+    return parts * variance(spec, neighbours, cost) / _used(spec, rows) ** 2 + chance(spec, rows) ** 2
 
 
 def _each(rows: int | None) -> int:
     """How many predictions a question about every row takes: one block at least."""
-    return min(max(SMALLEST_BLOCK, _known(rows)), MOST_ROWS)
+    return min(max(SMALLEST_BLOCK, known_rows(rows)), MOST_ROWS)
 
 
-def _known(rows: int | None) -> int:
+def known_rows(rows: int | None) -> int:
     return UNKNOWN_ROWS if rows is None else rows
 
 
 def _used(spec: Spec, rows: int | None) -> float:
     """How many rows will be used, about."""
-    return _known(rows) / spec.one_in
+    return known_rows(rows) / spec.one_in
 
 
 def allowed(request: InfluenceRequest) -> int:
@@ -320,10 +341,14 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 
 
 def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> tuple[float, ...]:
-    """The standard deviation that drawn orders or sets add to each influence: on rows drawn from released marginals."""
+    """The standard deviation that drawn orders or sets add to each influence: on rows drawn from released marginals,
+    and so much larger than measured that 1.96 of it is the quantile of Student's law for so few pairs.
+    """
     assert spec.samples is not None
-    pairs = -(-spec.samples // 2)
-    return tuple(spec.outcome.range.width * spread / math.sqrt(pairs) for spread in _spread(spec, asker, known))
+    scale = (
+        spec.outcome.range.width * float(stdtrit(TRIED - 1, 0.975) / ndtri(0.975)) / math.sqrt(-(-spec.samples // 2))
+    )
+    return tuple(scale * spread for spread in _spread(spec, asker, known))
 
 
 def _spread(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> list[float]:

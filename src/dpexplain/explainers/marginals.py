@@ -42,6 +42,7 @@ from dpexplain.results.marginals import counts_of, shares_of, total_of
 
 CELLS = 64
 CELLS_FACTOR, FEWEST_CELLS = 2.4, 6
+FINE, GRADED = (24, 256), 16  # fewest and most cells of a fine histogram; so many are graded to the low end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +169,18 @@ def cells_for(
     wanted = CELLS_FACTOR * math.sqrt(rows / max(noise.std, 1.0))
     cells = round(min(max(wanted, FEWEST_CELLS), WHOLE_NUMBERS))
     return cells_of(names, domain, cells, most_whole=min(2 * cells, WHOLE_NUMBERS))
+
+
+def fine_cells(names: Sequence[str], domain: Domain, noise: Noise, rows: int) -> tuple[Partition, ...]:
+    """The cells of histograms by which a public function is averaged, bounded inside each cell by its two ends.
+
+    A function that rises evenly by R over a column has, with m even cells, counts of standard deviation s and n rows,
+    an error by noise of R s sqrt(m / 12) / n, 1.96 times that as a half-width; and rows may lie anywhere in their
+    cells: R / 2m. The sum is smallest at m = (sqrt(12) n / 1.96 s)^(2/3), whatever R is.
+    """
+    even = (math.sqrt(12) * rows / (1.96 * max(noise.std, 0.5))) ** (2 / 3)
+    cells = round(min(max(even + GRADED, FINE[0]), FINE[1]))
+    return cells_of(names, domain, cells, most_graded=GRADED)
 
 
 def send_counts(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,14 @@ from scipy.special import ndtri, stdtrit
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
+from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence_forecast import MOST_FEATURES, items_of
+from dpexplain.explainers.influence_forecast import MOST_FEATURES, TYPICAL, items_of, known_rows
 from dpexplain.explainers.influence_request import MOST_SAMPLES, InfluenceRequest
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.games import Outcome, Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
@@ -59,6 +60,8 @@ AT_ONCE = 2**16  # rows in one call of the model
 BATCHES, MISSED = 16, 1.5  # of draws, for the Monte Carlo error
 GROUPS = (8, 64)  # at least and at most: cells are joined for the slopes of drawn games
 DRAWS, LEAST = 32, 6  # about, and at least, so many to a group
+TOGETHER = 1.1  # what cells leave open is told for one input at a time; several may move each other's part
+FEW_DRAWS = 256  # that are asked about at the ends of their cells, however many inputs there are
 DIGITS = 12  # of slopes, in parts of the range of outcomes
 STREAM = 2**40  # keeps the draws of values apart from those of orders
 
@@ -216,6 +219,7 @@ class Found:
     value: Floats
     error: Floats
     slopes: dict[str, Floats]  # feature -> one line for each person, one number for each cell
+    within: Floats  # persons x 2: at most so far below, and above, if values lie elsewhere in their cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +241,8 @@ class Player:
 
     @property
     def _nothing(self) -> Found:
-        return Found(np.zeros(self.persons.size), np.zeros(self.persons.size), {})
+        none = np.zeros(self.persons.size)
+        return Found(none, none, {}, np.zeros((self.persons.size, 2)))
 
     @property
     def _affordable(self) -> int:
@@ -276,32 +281,47 @@ class Player:
         return self.question.exact is not False and self.question.samples is None and combinations <= GRID
 
     def _enumerated(self, names: list[str], plan: Plan) -> list[Found]:
-        """Exact expectations: the model is asked about all combinations of the own values and all points."""
+        """Exact expectations: the model is asked about all combinations of the own values and all points.
+
+        By the value of one input, the mean over the others is a function; where in a cell it is smallest and largest
+        is asked for at the points and at both ends.
+        """
         references = [self.references[name] for name in names]
-        shape = [1 + len(reference.cells) for reference in references]
-        place = np.indices(shape).reshape(len(names), -1)
-
-        def changed(persons: Rows) -> dict[str, NDArray[Any]]:
-            return {
-                name: np.where(at == 0, persons[name][:, None], reference.points[at - 1])
-                for name, reference, at in zip(names, references, place, strict=True)
-            }
-
-        game = self._game(place.shape[1], changed).reshape(self.persons.size, *shape)
         weights = np.zeros((plan.size, 2 ** len(names)))
         np.add.at(weights.T, plan.masks, -plan.weights.T / plan.denominator)
         means = [reference.kept_or_replaced for reference in references]
+        every = [np.arange(1 + len(reference.cells)) for reference in references]
+        game = self._over(names, every)
         values = _by_mask(_contracted(game, means)) @ weights.T
-        slopes: list[dict[str, Floats]] = [{} for _ in range(plan.size)]
+        found = [replace(self._nothing, value=value, slopes={}) for value in values.T]
         for j, (name, reference) in enumerate(zip(names, references, strict=True)):
-            cells = _contracted(game, [*means[:j], reference.by_cell, *means[j + 1 :]])
-            cells = np.moveaxis(cells, 1 + j, 1).reshape(-1, *(2,) * (len(names) - 1))  # persons x cells, other inputs
-            others = np.arange(2 ** (len(names) - 1))
-            masks = (others >> j << (j + 1)) | 1 << j | others & ((1 << j) - 1)
-            lines = (_by_mask(cells) @ weights[:, masks].T).reshape(self.persons.size, reference.partition.size, -1)
-            for i, line in enumerate(slopes):
-                line[name] = lines[:, :, i]
-        return [Found(values[:, i], np.zeros(self.persons.size), slopes[i]) for i in range(plan.size)]
+            cells, size, points = np.flatnonzero(reference.wide), reference.partition.size, len(reference.cells)
+            ends = [*every[:j], 1 + points + np.concatenate([cells, size + cells]), *every[j + 1 :]]
+            at_points = _by_value(game, means, j, weights)[:, 1:]
+            at_ends = _by_value(self._over(names, ends), means, j, weights) if len(cells) else at_points[:, :0]
+            place = np.concatenate([reference.cells, cells, cells])
+            for i, influence in enumerate(found):
+                by_value = np.concatenate([at_points[:, :, i], at_ends[:, :, i]], axis=1)
+                slope = influence.slopes[name] = at_points[:, :, i] @ reference.by_cell.T
+                low, high = np.full((2, *slope.shape), slope)
+                np.minimum.at(low.T, place, by_value.T)
+                np.maximum.at(high.T, place, by_value.T)
+                influence.within[:] += np.stack([slope - low, high - slope], axis=1) @ reference.shares
+        return found
+
+    def _over(self, names: list[str], asked: Sequence[Integers]) -> Floats:
+        """The game at all combinations of some values of each input: the own one (0), points, lower and upper ends."""
+        place = [at.reshape(-1) for at in np.meshgrid(*asked, indexing="ij")]
+
+        def changed(persons: Rows) -> dict[str, NDArray[Any]]:
+            there = {}
+            for name, at in zip(names, place, strict=True):
+                reference = self.references[name]
+                others = np.concatenate([reference.points, *reference.ends])
+                there[name] = np.where(at == 0, persons[name][:, None], others[at - 1])
+            return there
+
+        return self._game(len(place[0]), changed).reshape(self.persons.size, *map(len, asked))
 
     def _sampled(self, names: list[str], plan: Plan, own: Sequence[int]) -> list[Found]:
         """Means over public draws of other values. Batches of draws are independent, so they tell the error.
@@ -310,26 +330,41 @@ class Player:
         """
         public, batches = PublicRandom(STREAM + self.question.seed), _batches(plan.most_draws)
         others = [drawn(self.references[name], public, batches) for name in names]
-        inside = [plan.masks >> j & 1 == 1 for j in range(len(names))]
+        game = self._replaced(names, plan.masks, [values[plan.draws] for values, _ in others])
+        weights = -plan.weights / plan.denominator
+        T, batch = plan.most_draws, np.repeat(np.arange(len(batches)), batches)[plan.draws]
+        found = []
+        for line in weights:
+            error = _error(game * line, batch, batches, self.question.outcome.range.width)
+            found.append(replace(self._nothing, value=game @ line, error=error, slopes={}))
+        wide = sum(bool(self.references[name].wide.any()) for name in names)
+        some = max(min(T, FEW_DRAWS), T // max(1, wide))  # as many more questions as were asked until here
+        for j, name in enumerate(names):
+            reference, cell, inside = self.references[name], others[j][1], plan.masks >> j & 1 == 1
+            slopes = _group_slopes(reference, cell, plan.draws, game, _moved(weights, inside, own, j), T)
+            at = np.flatnonzero(inside & (plan.draws < some))
+            draws, moved = plan.draws[at], []
+            for end in reference.ends if reference.wide.any() else ():
+                values = [values[draws] for values, _ in others]
+                values[j] = end[cell[draws]]
+                change = self._replaced(names, plan.masks[at], values) - game[:, at]
+                moved.append(_group_slopes(reference, cell[:some], draws, change, weights[:, at], T))
+            for i, influence in enumerate(found):
+                influence.slopes[name] = slopes[i]
+                changes = np.array([np.zeros_like(slopes[i]), *(lines[i] for lines in moved)])
+                influence.within[:, 0] -= changes.min(axis=0) @ reference.shares
+                influence.within[:, 1] += changes.max(axis=0) @ reference.shares
+        return found
+
+    def _replaced(self, names: list[str], masks: Integers, values: Sequence[NDArray[Any]]) -> Floats:
+        """The game with the inputs in each mask at these values, one of each input for each mask."""
 
         def changed(persons: Rows) -> dict[str, NDArray[Any]]:
             return {
-                name: np.where(inside[j], others[j][0][plan.draws], persons[name][:, None])
-                for j, name in enumerate(names)
+                name: np.where(masks >> j & 1 == 1, values[j], persons[name][:, None]) for j, name in enumerate(names)
             }
 
-        game = self._game(len(plan.masks), changed)
-        weights = -plan.weights / plan.denominator
-        slopes = [
-            _group_slopes(self.references[name], others[j][1], plan, game, _moved(weights, inside[j], own, j))
-            for j, name in enumerate(names)
-        ]
-        batch = np.repeat(np.arange(len(batches)), batches)[plan.draws]
-        found = []
-        for i, line in enumerate(weights):
-            error = _error(game * line, batch, batches, self.question.outcome.range.width)
-            found.append(Found(game @ line, error, {name: slopes[j][i] for j, name in enumerate(names)}))
-        return found
+        return self._game(len(masks), changed)
 
     def _game(self, size: int, changed: Any) -> Floats:
         """o() - o(S), or its absolute value, for `size` changed records of each person."""
@@ -356,6 +391,16 @@ def _contracted(game: Floats, lines: Sequence[Floats]) -> Floats:
     for axis, matrix in enumerate(lines, 1):
         game = np.moveaxis(np.tensordot(matrix, game, (1, axis)), 0, axis)
     return game
+
+
+def _by_value(game: Floats, means: Sequence[Floats], j: int, weights: Floats) -> Floats:
+    """By the values of input j, the influences without what does not depend on it; the other inputs are averaged."""
+    game = np.moveaxis(game, 1 + j, 1)
+    persons, values = game.shape[:2]
+    cells = _contracted(game.reshape(-1, *game.shape[2:]), [*means[:j], *means[j + 1 :]])
+    others = np.arange(2 ** (len(means) - 1))
+    masks = (others >> j << (j + 1)) | 1 << j | others & ((1 << j) - 1)
+    return (_by_mask(cells) @ weights[:, masks].T).reshape(persons, values, -1)
 
 
 def _by_mask(game: Floats) -> Floats:
@@ -393,15 +438,19 @@ def _moved(weights: Floats, inside: NDArray[np.bool_], own: Sequence[int], j: in
     return np.where(inside[None, :] | whole[:, None], weights, 0.0)
 
 
-def _group_slopes(reference: Reference, cell: Integers, plan: Plan, game: Floats, weights: Floats) -> list[Floats]:
-    """For each influence, its mean over the draws from each group of cells: how it moves with the group's share."""
+def _group_slopes(
+    reference: Reference, cell: Integers, draws: Integers, game: Floats, weights: Floats, T: int
+) -> list[Floats]:
+    """For each influence, its mean over the draws from each group of cells: how it moves with the group's share.
+
+    draws   of each outcome; some of T, whose cells are known
+    """
     group = _groups(reference.shares, cell)
-    size, T = int(group[-1]) + 1, plan.most_draws
-    number = np.bincount(group[cell], minlength=size)
-    parts = np.zeros((len(plan.draws), plan.size, size))
-    parts[np.arange(len(plan.draws)), :, group[cell][plan.draws]] = weights.T
-    found = (game @ parts.reshape(len(parts), -1)).reshape(-1, plan.size, size) * T / number
-    return [found[:, i, group] for i in range(plan.size)]
+    size, number = int(group[-1]) + 1, np.bincount(group[cell])
+    parts = np.zeros((len(draws), len(weights), size))
+    parts[np.arange(len(draws)), :, group[cell][draws]] = weights.T
+    found = (game @ parts.reshape(len(parts), -1)).reshape(-1, len(weights), size) * T / number
+    return [found[:, i, group] for i in range(len(weights))]
 
 
 def _groups(shares: Floats, cell: Integers) -> Integers:
@@ -458,6 +507,7 @@ def _line(found: Found, place: int, marginals: Marginals, width: float) -> JsonO
         "fixed": float(found.value[place]) - there,
         "slopes": {name: runs_of(slope) for name, slope in slopes.items()},
         "error": float(found.error[place]),
+        "within": (found.within[place] * (TOGETHER if len(found.slopes) > 1 else 1)).tolist(),
     }
 
 
@@ -486,16 +536,32 @@ def question_of(
     )
 
 
+def _spec(
+    question: Question,
+    request: InfluenceRequest,
+    domain: Domain,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+) -> histograms.Spec:
+    """The histograms that are paid for; their cells by forecast unless the request says how many."""
+    spec = histograms.Spec(cells_of(question.names, domain, request.cells or CELLS), request.mechanism)
+    if request.cells is not None:
+        return spec
+    noise = histograms.forecast(spec, neighbours, cost)["counts"]
+    return replace(spec, partitions=histograms.fine_cells(question.names, domain, noise, known_rows(rows)))
+
+
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
-    """How far the noise of the marginals will move an influence whose outcome changes by its whole range half-way
-    through the feature with most cells: hardly any is moved further. Monte Carlo error is left out.
+    """How far the noise of the marginals will move an influence whose outcome rises evenly by a quarter of its range
+    over the feature with most cells. Monte Carlo error, and what cells leave open, come on top.
     """
     question = question_of(request, setting.domain, setting.output, setting.label, setting.features)
-    spec = histograms.Spec(cells_of(question.names, setting.domain, request.cells or CELLS), request.mechanism)
+    spec = _spec(question, request, setting.domain, setting.neighbours, setting.hint, cost)
     noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
     cells = max(partition.size for partition in spec.partitions)
-    half = np.repeat([0.0, 1.0], [cells // 2, cells - cells // 2])
-    coefficients, items = question.outcome.range.width / setting.rows * (half - half.mean()), len(question.items)
+    rise = TYPICAL * question.outcome.range.width
+    coefficients, items = rise / setting.rows * np.linspace(-0.5, 0.5, cells), len(question.items)
     error, band = (combined_halfwidth([(noise, coefficients)], 0.0, 1 - (1 - LEVEL) / n) for n in (1, items))
     return Outlook(noise.law.value, items, noise.std * coefficient_norm(coefficients), error, band)
 
@@ -533,7 +599,7 @@ def person_influence(
         known = histograms.known_marginals(table, marginals, question.names)
     else:
         assert cost is not None
-        spec = histograms.Spec(cells_of(question.names, table.domain, request.cells or CELLS), request.mechanism)
+        spec = _spec(question, request, table.domain, table.neighbours, table.rows_hint, cost)
         label = f"marginals of {', '.join(question.names)}"
         known = histograms.release_cells(table, spec, label, cost)
     (view,) = answers(question, model, predictor, persons, known, missing_values(request.row, needed, table.domain))

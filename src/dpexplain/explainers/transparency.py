@@ -18,7 +18,7 @@ References   Datta, Sen, Zick, "Algorithmic Transparency via Quantitative Input 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -39,7 +39,8 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
-from dpexplain.explainers.marginals import MarginalsRequest, builds_on, known_marginals
+from dpexplain.explainers.influence_forecast import known_rows
+from dpexplain.explainers.marginals import MarginalsRequest, builds_on, fine_cells, known_marginals
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.explainers.persons import (
     Question,
@@ -73,7 +74,8 @@ class TransparencyRequest:
     quantity   "individual": what each value moved the outcome by; "actual": how often another one would change it
     aggregate  "shapley" as in the paper, "banzhaf", or "unary": each feature replaced by itself
     outcome    "class" or "score" (default: a class if the model has a label), with the `threshold` of a class
-    cells      about how many for a column with many values; narrow ones at its low end, where many tables have a spike
+    cells      about how many for a column with many values (default: by forecast, from 24 on); narrow ones at its low
+               end, where many tables have a spike
     samples    orders of features that Shapley values are drawn from (default: by the number of features)
     exact      whether all sets of features are asked about (default: where they are few)
     seed       of the public draws
@@ -85,14 +87,14 @@ class TransparencyRequest:
     aggregate: str = "shapley"
     outcome: str | None = None
     threshold: float | None = None
-    cells: int = CELLS
+    cells: int | None = None
     samples: int | None = None
     exact: bool | None = None
     seed: int = 0
     mechanism: str | None = None
 
     def __post_init__(self) -> None:
-        MarginalsRequest(features=self.features, cells=self.cells)  # refuses what is no list of names, or no number
+        MarginalsRequest(features=self.features, cells=CELLS if self.cells is None else self.cells)
         if self.features is not None and len(set(self.features)) < len(self.features):
             raise InputError("a feature is named twice.")
         if self.quantity not in QUANTITIES:
@@ -167,6 +169,7 @@ def resolve(
     domain: Domain,
     output: PublicRange,
     neighbours: Neighbours,
+    rows: int | None,
     cost: Cost,
     *,
     label: Any = None,
@@ -179,14 +182,18 @@ def resolve(
     if marginals is not None:
         partitions = tuple(marginals.rug(feature).partition for feature in features)
         return Spec(partitions, outcome, Fraction(1), marginals.receipt.entry.payload_hash, request.mechanism)
-    cells = cells_of(features, domain, request.cells)
+    cells = cells_of(features, domain, request.cells or CELLS)
 
     def positives(share: Fraction) -> float:
         """The variance of a cell's number of positive outcomes: centred outcomes and half of the count."""
         noise = forecast(Spec(cells, outcome, share, None, request.mechanism), neighbours, cost)
         return (noise["outcomes"].std / outcome.range.levels) ** 2 + noise["counts"].std ** 2 / 4
 
-    return Spec(cells, outcome, min(SHARES, key=positives), None, request.mechanism)
+    spec = Spec(cells, outcome, min(SHARES, key=positives), None, request.mechanism)
+    if request.cells is not None:
+        return spec
+    noise = forecast(spec, neighbours, cost)["counts"]
+    return replace(spec, partitions=fine_cells(features, domain, noise, known_rows(rows)))
 
 
 def features_of(request: TransparencyRequest, domain: Domain, uses: Sequence[str] | None) -> list[str]:
@@ -213,7 +220,14 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 def outlook(request: TransparencyRequest, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move the share of positive outcomes among a tenth of the rows, all of one cell."""
     spec = resolve(
-        request, setting.domain, setting.output, setting.neighbours, cost, label=setting.label, uses=setting.features
+        request,
+        setting.domain,
+        setting.output,
+        setting.neighbours,
+        setting.hint,
+        cost,
+        label=setting.label,
+        uses=setting.features,
     )
     parts, rows = forecast(spec, setting.neighbours, cost), setting.rows / 10
     outcomes, counts, K = parts["outcomes"], parts["counts"], spec.outcome.range.levels
@@ -311,6 +325,7 @@ def _released(
         table.domain,
         model.output,
         table.neighbours,
+        table.rows_hint,
         cost,
         label=model.label,
         uses=asker.predictor.features,

@@ -39,6 +39,7 @@ NORMAL = 1.96
 MOST_OUTCOMES, MOST_ROWS = 2**18, 2**40  # questions about one row, and rows that they are counted for
 SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
 SMALL = 0.005  # of the range of outcomes: a half-width of chance that is not worth many more predictions
+SOURCE = "Values came from released histograms: the noise and the width of their cells are not in these intervals."
 UNSEEN = 2.0  # standard deviations by which a share may be larger than what was drawn says
 
 
@@ -239,9 +240,10 @@ class TableInfluence(Influence):
     def caveat(self) -> str:
         if self.note is not None:
             return self.note
-        used = f"One row in {self._one_in:,} was used, chosen at random." if self._one_in > 1 else ""
+        used = SOURCE if self.spec["method"] != "paper" else ""
+        used += f" One row in {self._one_in:,} was used, chosen at random." if self._one_in > 1 else ""
         if not self._mostly_drawn:
-            return used
+            return used.strip()
         most = max(drawn for _, drawn in map(self._coefficients, range(len(self.items)))) * self._step
         half = f"up to ±{self.number(NORMAL * most).replace(' %', ' percentage points')}"
         said = f"Chance in what was drawn is in these intervals, and is more than the noise: {half}"

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 ABOUT = (
     "Explains one person; that person's record is not protected by the guarantee, and is told to whoever reads this."
 )
+SPREAD = "Its intervals leave out where values lie inside the cells of the histograms: they count as spread evenly."
+COARSE = (
+    "Some intervals are wide mostly because a histogram does not tell where in a cell people are: more cells, or a "
+    "higher price, make them narrower."
+)
 ROUNDING = 1e-11  # of the range of outcomes
 POINT = 0.1  # of a hundred: nothing is told more exactly
 
@@ -175,7 +180,8 @@ def span(low: float, high: float, least: float = 1e-12) -> str:
 class PersonInfluence(Influence):
     """The influences of a person's inputs, in units of the outcome; of a class, as parts of one (0.2: 20 of 100).
 
-    Intervals cover what the exact histograms of the (cleaned) table give, noise and Monte Carlo error included.
+    Intervals cover what the exact columns of the (cleaned) table give, each column by itself: the noise of the released
+    histograms, Monte Carlo error, and wherever rows lie inside the cells.
     """
 
     settings: JsonObject
@@ -243,7 +249,10 @@ class PersonInfluence(Influence):
 
     @property
     def caveat(self) -> str:
-        return ABOUT
+        if self.within is None:
+            return f"{ABOUT} {SPREAD}"
+        small = np.maximum(self.noise_halfwidth(), POINT / 10 * self.output.width)
+        return f"{ABOUT} {COARSE}" if (self.within.max(axis=1) > small).any() else ABOUT
 
     # Words ------------------------------------------------------------------------------------------------------------
 
@@ -310,6 +319,16 @@ class PersonInfluence(Influence):
         return Amounts.of(self, "counts", self.marginals.partitions, None if rows is None else float(rows))
 
     @cached_property
+    def within(self) -> Floats | None:
+        """How far below and above each value the influence may lie because a histogram does not tell where in a cell
+        its rows are: one line for each item. None in files of earlier versions, whose intervals leave it out.
+        """
+        lines = self.settings["lines"]
+        if not all("within" in line for line in lines):
+            return None
+        return np.array([line["within"] for line in lines], dtype=np.float64).reshape(-1, 2)
+
+    @cached_property
     def _lines(self) -> list[tuple[float, Floats, float]]:
         """(value, coefficients, Monte Carlo error) of each influence."""
         found = []
@@ -335,9 +354,10 @@ class PersonInfluence(Influence):
         return np.where(np.abs(numbers) < ROUNDING * self.output.width, 0.0, numbers)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        half = [self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in self._lines]
-        reach = self._rounded(np.array(half))
-        return self._inside(self._middle - reach), self._inside(self._middle + reach)
+        half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in self._lines])
+        below, above = np.zeros((2, len(half))) if self.within is None else self.within.T
+        ends = self._middle - half - below, self._middle + half + above
+        return self._inside(self._rounded(ends[0])), self._inside(self._rounded(ends[1]))
 
     def noise_halfwidth(self, level: float = 0.95) -> Floats:
         """The part of the interval that is due to the noise of the marginals."""
@@ -382,6 +402,8 @@ class PersonInfluence(Influence):
         if not 0 < len(items) == len(self._lines) or not names or not all(isinstance(name, str) for name in names):
             raise ValueError("the influences do not fit the features")
         if self.quantity not in ("individual", "actual") or not np.isfinite([*ends, self.outcome, self.score]).all():
+            raise ValueError("no influence of ours")
+        if self.within is not None and not (np.isfinite(self.within) & (self.within >= 0)).all():
             raise ValueError("no influence of ours")
         if min(error for *_, error in self._lines) < 0 or not self.title or len(self.to_frame()) != len(items):
             raise ValueError("no influence of ours")

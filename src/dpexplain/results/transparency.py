@@ -401,12 +401,16 @@ class TransparencyReports(Sequence[TransparencyReport]):
         return write_results(list(self._reports), Path(folder), pictures=False)
 
     def to_html(self, folder: str | Path) -> list[Path]:
-        """One page for each person, with nobody else on it, to hand over."""
+        """One page for each person, with nobody else on it, to hand over. An earlier page of the same report is written
+        again; one of another report stays, and the new page takes the next free name.
+        """
+        from dpexplain.render.files import write_page
+
         Path(folder).mkdir(parents=True, exist_ok=True)
-        paths = [Path(folder) / f"transparency-person-{number}.html" for number in range(1, len(self) + 1)]
-        for report, path in zip(self._reports, paths, strict=True):
-            report.to_html(path)
-        return paths
+        return [
+            write_page(report.to_html(), [report], Path(folder), f"transparency-person-{number}")
+            for number, report in enumerate(self._reports, 1)
+        ]
 
     def __repr__(self) -> str:
         return f"TransparencyReports({len(self)} persons)"

@@ -109,6 +109,20 @@ def test_a_pipe_gets_lines_with_public_numbers_only(capsys, monkeypatch):
     assert shorter == ["test ...\n"] * 3  # the same for any number of rows
 
 
+def test_rows_that_are_chosen_at_random_are_never_more_than_all(capsys, monkeypatch):
+    """By chance more rows are used than expected, and the total is what was expected."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    clock = iter(range(0, 1000, 6))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    progress(True)
+    try:
+        run([Batch(25, 1)] * 5, lambda b: np.array([1, 1]), total=90)
+    finally:
+        progress(None)
+    shares = [int(line.split(": ")[1].split("%")[0]) for line in capsys.readouterr().err.splitlines()]
+    assert shares == [28, 56, 83, 100, 100]
+
+
 def test_overlapping_passes_share_one_silence_and_leave_the_filters_as_they_were():
     before = list(warnings.filters)
     started, finish = threading.Event(), threading.Event()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -203,6 +205,122 @@ def test_the_outlook_tells_the_noise(domain):
     neighbours = dpx.core.sensitivity.Neighbours(dpx.core.sensitivity.Relation.REPLACE_ONE)
     output = Outcome.of(dpx.core.domain.PublicRange(0, 1), "score").range
     setting = Setting(domain, output, neighbours, 1_000, 1_000)
-    near, far = (persons.outlook(request, setting, dpx.core.budget.pure(epsilon)) for epsilon in (2, 1))
+    pure = dpx.core.budget.pure
+    few = InfluenceRequest(quantity="individual", row=ROW, cells=24)
+    near, far = (persons.outlook(few, setting, pure(epsilon)) for epsilon in (2, 1))
     assert far.points == 3
     assert far.error == pytest.approx(2 * near.error, rel=0.1)
+    assert near.error < persons.outlook(request, setting, pure(2)).error < far.error  # finer cells have more noise
+
+
+# Where rows lie inside their cells ------------------------------------------------------------------------------------
+
+TWO = dpx.Domain({"x": dpx.Numeric(0, 1), "y": dpx.Numeric(0, 60, integer=True), "z": dpx.Categorical(["a", "b"])})
+GAMES = [
+    {},
+    {"features": [("x", "y")]},
+    {"aggregate": "shapley"},
+    {"aggregate": "shapley", "samples": 300},
+    {"aggregate": "banzhaf", "samples": 400},
+    {"quantity": "actual"},
+    {"outcome": "class", "threshold": 0.6},
+    {"features": [("x", "y")], "samples": 400},
+]
+
+
+def bent(rows):
+    """Rises in x and falls in y, and not additively."""
+    x, y, b = rows["x"].to_numpy(), rows["y"].to_numpy() / 60, (rows["z"] == "b").to_numpy()
+    return 0.5 + 0.3 * x * (1 + b) - 0.4 * x * y
+
+
+def at_one_end(upper, cells=5):
+    """Rows that all lie at the lower (upper) ends of cells, whatever these are: beside the edges of five of them."""
+    x = (np.arange(cells) + (0.999 if upper else 0.001)) / cells
+    y = np.array([12, 25, 38, 51, 60] if upper else [0, 13, 26, 39, 52])
+    z = np.array(["a", "b"])
+    grid = np.meshgrid(np.arange(5), np.arange(5), np.arange(2), indexing="ij")
+    i, j, k = (np.tile(part.reshape(-1), 8) for part in grid)
+    return pd.DataFrame({"x": x[i], "y": y[j], "z": z[k]})
+
+
+@pytest.mark.parametrize("upper", [False, True], ids=["lower ends", "upper ends"])
+@pytest.mark.parametrize("options", GAMES, ids=str)
+def test_an_interval_holds_wherever_rows_lie_in_their_cells(make_table, monkeypatch, upper, options):
+    """No noise, five even cells, all rows at one end of theirs; the truth is the same game by the exact columns."""
+    even = lambda names, domain, *_, **__: tuple(partition_of(name, domain[name], 5) for name in names)  # noqa: E731
+    model = dpx.Model(bent, output=(0, 1), version="1")
+    row, rows = {"x": 0.7, "y": 20, "z": "b"}, at_one_end(upper)
+    monkeypatch.setattr(persons, "cells_of", even)
+    table = make_table(rows, domain=TWO, exact=True)
+    found = ask(table, model, epsilon=1, cells=5, **{"row": row, "outcome": "score", **options})
+    # every value that rows have is a category of its own: nothing is left open
+    values = {name: tuple(dict.fromkeys(rows[name].tolist())) for name in ("x", "y")}
+    own = {name: (*values[name], row[name]) for name in values}
+    exactly = dpx.Domain({**{n: dpx.Categorical([str(v) for v in own[n]]) for n in own}, "z": TWO["z"]})
+    spelled = rows.assign(x=rows["x"].astype(str), y=rows["y"].astype(str))
+    same = dpx.Model(lambda r: bent(r.assign(x=r["x"].astype(float), y=r["y"].astype(int))), output=(0, 1), version="2")
+    sure = {**options, "samples": None}
+    there = {**row, "x": str(row["x"]), "y": str(row["y"])}
+    truth = ask(
+        make_table(spelled, domain=exactly, exact=True), same, epsilon=1, **{"row": there, "outcome": "score", **sure}
+    )
+    assert not truth.within.any()
+    assert found.within.any()
+    drawn = np.array([4 * line["error"] for line in found.settings["lines"]])  # public draws, the same in every run
+    away, (below, above) = truth.values - found.values, found.within.T
+    assert (-below - drawn - 1e-6 <= away).all()
+    assert (away <= above + drawn + 1e-6).all()
+    assert (below + above).max() < 0.3
+    if "samples" not in options and options.get("outcome") != "class":
+        assert np.abs(away).max() > 0.005  # which is what evenly spread values miss
+    low, high = found.interval()
+    half = found.noise_halfwidth()
+    assert (low <= found._inside(found.values - half - below) + 1e-9).all()
+    assert (high >= found._inside(found.values + half + above) - 1e-9).all()
+
+
+def test_what_cells_leave_open_is_nothing_for_categories_and_whole_numbers(make_table, frame, model):
+    found = ask(make_table(frame), model, epsilon=1)
+    open_in = dict(zip(found.items, found.within.max(axis=1), strict=True))
+    assert open_in["age"] == open_in["sex"] == 0
+    assert open_in["income"] > 0
+
+
+def test_a_file_of_an_earlier_version_says_what_its_intervals_leave_out(make_table, frame, model):
+    document = json.loads(ask(make_table(frame), model, epsilon=1, cells=5).to_json())
+    now = dpx.from_json(json.dumps(document))
+    for line in document["view"]["lines"]:
+        del line["within"]
+    before = dpx.from_json(json.dumps(document))
+    assert "leave out where values lie inside the cells" in before.caveat
+    assert "leave out" not in now.caveat
+    assert (before.values == now.values).all()
+    assert (np.diff(before.interval(), axis=0) <= np.diff(now.interval(), axis=0)).all()
+    document["view"]["lines"][0]["within"] = [0.1, 0.1]  # some lines only: as if there were none
+    assert dpx.from_json(json.dumps(document)).within is None
+    for wrong in ([-0.1, 0.1], [0.1], [float("nan"), 0.1], ["a", 0.1], None):
+        for line in document["view"]["lines"]:
+            line["within"] = wrong
+        with pytest.raises(dpx.DpexplainError):
+            dpx.from_json(json.dumps(document))
+
+
+def test_a_higher_price_buys_finer_cells(domain):
+    setting = dpx.core.sensitivity.Neighbours(dpx.core.sensitivity.Relation.ADD_REMOVE)
+    question = persons.question_of(
+        InfluenceRequest(quantity="individual", row=ROW), domain, dpx.core.domain.PublicRange(0, 1), None, None
+    )
+
+    def cells(epsilon, rows=5_000, **options):
+        request = InfluenceRequest(quantity="individual", row=ROW, **options)
+        spec = persons._spec(question, request, domain, setting, rows, dpx.core.budget.pure(epsilon))
+        return [partition.size for partition in spec.partitions]
+
+    sizes = [cells(epsilon)[2] for epsilon in (0.001, 0.1, 1, 3, 1_000)]
+    assert sizes == sorted(sizes)
+    assert 20 <= sizes[0] <= 24
+    assert 60 < sizes[2] < sizes[3] <= sizes[4] <= 256
+    assert cells(1, rows=None) == cells(1, rows=100_000)
+    assert [size[:2] for size in (cells(0.001), cells(3))] == [[10, 2]] * 2  # whole numbers and categories stay
+    assert cells(3, cells=24)[2] <= 24

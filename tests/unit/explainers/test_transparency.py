@@ -46,6 +46,19 @@ def test_several_persons_have_one_price_and_later_ones_none(make_table, frame, m
     dpx.verify(later, table.ledger)
 
 
+def test_pages_of_other_persons_are_not_written_over(make_table, frame, model, tmp_path):
+    table, people = make_table(frame), frame.drop(columns="person")
+    first, second = (transparency_report(table, model, people[i : i + 2], epsilon=1, **FAST) for i in (0, 2))
+    paths = first.to_html(tmp_path / "pages")
+    assert [path.name for path in paths] == ["transparency-person-1.html", "transparency-person-2.html"]
+    before = [path.read_text() for path in paths]
+    others = second.to_html(tmp_path / "pages")
+    assert [path.name for path in others] == ["transparency-person-1-2.html", "transparency-person-2-2.html"]
+    assert [path.read_text() for path in paths] == before
+    assert first.to_html(tmp_path / "pages") == paths  # the same reports again: the same files
+    assert len(list((tmp_path / "pages").iterdir())) == 4
+
+
 def test_a_frame_of_one_line_is_one_person(make_table, frame, model):
     found = transparency_report(make_table(frame), model, pd.DataFrame([ROW]), epsilon=1, **FAST)
     assert isinstance(found, TransparencyReport)
@@ -119,7 +132,7 @@ def test_a_report_of_nothing_is_refused(make_table, frame, model):
 @pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE], ids=lambda n: n.relation.value)
 @pytest.mark.parametrize("cost", [pure(1), zcdp(0.1)], ids=str)
 def test_the_price_is_split_where_positives_are_forecast_best(domain, model, neighbours, cost):
-    spec = transparency.resolve(TransparencyRequest(), domain, model.output, neighbours, cost)
+    spec = transparency.resolve(TransparencyRequest(), domain, model.output, neighbours, 10_000, cost)
     assert spec.share in transparency.SHARES
 
     def variance(share):
