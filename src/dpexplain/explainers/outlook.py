@@ -8,6 +8,7 @@ from typing import Any
 
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours
+from dpexplain.models import Model
 from dpexplain.results import Marginals
 
 LEVEL = 0.95
@@ -25,6 +26,7 @@ class Setting:
 
     rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
     marginals  that were released before, where they will be handed over
+    model   that will be explained, where it is at hand: forecasts may try it on public rows
     """
 
     domain: Domain
@@ -35,14 +37,19 @@ class Setting:
     label: Any = None
     features: Sequence[str] | None = None
     marginals: Marginals | None = None
+    model: Model | None = None
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """The noise at one price: half-widths of 95 % intervals, in the units of the result, before smoothing.
+    """What one price buys, in the units of the result, before smoothing.
 
-    error   of each value; `band` of all values at once; `rug_error` of a rug's count in rows, None without a rug
-    note    what a reader of the forecast has to know besides
+    error     to expect: 95 % of released values lie within this of the exact ones
+    interval  half of the width of the 95 % interval that will be printed; None where it is `error`
+    wider     why, where it is not: "they include ..."
+    band      half of the width of intervals that hold all values at once
+    rug_error of a rug's count in rows, None without a rug
+    note      what a reader of the forecast has to know besides
     """
 
     law: str
@@ -52,3 +59,5 @@ class Outlook:
     band: float
     rug_error: float | None = None
     note: str = ""
+    interval: float | None = None
+    wider: str = ""
