@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpexplain.core.domain import Domain, PublicRange
@@ -27,6 +27,7 @@ class Setting:
     rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
     marginals  that were released before, where they will be handed over
     model   that will be explained, where it is at hand: forecasts may try it on public rows
+    tried   what came of that, kept for other prices of the same plan
     """
 
     domain: Domain
@@ -38,7 +39,7 @@ class Setting:
     features: Sequence[str] | None = None
     marginals: Marginals | None = None
     model: Model | None = None
-
+    tried: dict[Any, Any] = field(default_factory=dict)
 
 @dataclass(frozen=True)
 class Outlook:
