@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Numeric, PublicRange
-from dpexplain.core.noise import checked_level
 from dpexplain.errors import InputError
 from dpexplain.results.base import Floats, Receipt, Result
 from dpexplain.surrogate import Fit, Space
+from dpexplain.surrogate.fit import contributions, halfwidths
 from dpexplain.surrogate.space import ONE
 
 if TYPE_CHECKING:
@@ -173,15 +172,12 @@ class Attribution(Result):
     @cached_property
     def _steps(self) -> Floats:
         """Each feature's way from the reference to the record, one line for each."""
-        lines = np.zeros((len(self.space.features), self.space.size))
-        for i, where in enumerate(self.space.slices.values()):
-            lines[i, where] = self._way[where]
-        return lines
+        return self.space.lines(self._way)
 
     @cached_property
     def values(self) -> Floats:
         """The contribution of each feature, in units of the model's output."""
-        return self.space.by_feature(self._way * self.fit.coefficients)
+        return contributions(self.fit, self.space, self.space.locate(self.record))
 
     @property
     def base(self) -> float:
@@ -223,23 +219,9 @@ class Attribution(Result):
         return self._around(self._steps, level)
 
     def _around(self, lines: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around coefficients . line for each line; each begins at the reference, whose noise counts too,
-        in all features that it moves in.
-        """
-        fit, middle = self.fit, lines @ self.fit.coefficients
-        sure = -float(ndtri((1 - checked_level(level)) / 2))
-        start = np.zeros(len(lines)) if fit.average is None else fit.average.spread(self._moving(lines))
-        half = sure * np.hypot(fit.spread(lines), start)
-        for known in (fit.pull, fit.unknown):
-            half = half + (0.0 if known is None else known(lines))
+        """(low, high) around coefficients . line for each line."""
+        middle, half = lines @ self.fit.coefficients, halfwidths(self.fit, self.space, lines, level)
         return middle - half, middle + half
-
-    def _moving(self, lines: Floats) -> Floats:
-        """The coefficients of the features that each line moves in."""
-        moves = self.space.by_feature(np.abs(lines)) > 0
-        widths = [where.stop - where.start for where in self.space.slices.values()]
-        coefficients: Floats = np.repeat(moves, widths, axis=1) * self.fit.coefficients
-        return coefficients
 
     @cached_property
     def undetermined(self) -> list[str]:

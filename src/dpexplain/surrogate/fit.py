@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from dpexplain.core.noise import checked_level
 from dpexplain.surrogate.average import AveragePerson
+from dpexplain.surrogate.space import Space
 
 Floats = NDArray[np.float64]
 
@@ -46,3 +49,23 @@ def counted_from(fit: Fit, average: AveragePerson | None) -> Fit:
         return fit
     notes = () if average.known else ("the rows do not stand above the noise: counted from the middle of the domain",)
     return replace(fit, average=average, reference=average.point, notes=(*fit.notes, *notes))
+
+
+def contributions(fit: Fit, space: Space, record: Floats) -> Floats:
+    """What each feature's way from the reference to the record moves, in units of the model's output."""
+    return space.by_feature((record - fit.reference) * fit.coefficients)
+
+
+def halfwidths(fit: Fit, space: Space, lines: Floats, level: float) -> Floats:
+    """How far coefficients . line may be off, for each line. Each begins at the reference, whose noise counts too, in
+    all features that it moves in.
+    """
+    sure, start = -float(ndtri((1 - checked_level(level)) / 2)), np.zeros(len(lines))
+    if fit.average is not None:
+        moves = space.by_feature(np.abs(lines)) > 0
+        widths = [where.stop - where.start for where in space.slices.values()]
+        start = fit.average.spread(np.repeat(moves, widths, axis=1) * fit.coefficients)
+    half: Floats = sure * np.hypot(fit.spread(lines), start)
+    for known in (fit.pull, fit.unknown):
+        half = half + (0.0 if known is None else known(lines))
+    return half
