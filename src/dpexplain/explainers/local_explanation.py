@@ -215,7 +215,7 @@ def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
         fit = closed.fit(values.tolist(), std)
         return lambda _: fit
 
-    error, interval, band = told(setting, space, cost, solve, local.centre)
+    error, interval, band = told(setting, space, cost, solve, local.record)
     return Outlook(
         law=noise.law.value,
         points=len(space.features),

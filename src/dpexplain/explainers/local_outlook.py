@@ -9,8 +9,9 @@ Told is the middle of these tables: of the error that 95 % of contributions stay
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,13 +60,13 @@ Solve = Callable[[LikelyTable, np.random.Generator | None], Callable[[Floats], F
 
 
 def told(
-    setting: Setting, space: Space, cost: Cost, solve: Solve, record: Floats | None = None
+    setting: Setting, space: Space, cost: Cost, solve: Solve, record: Mapping[str, Any] | None = None
 ) -> tuple[float, float, float]:
     """(error, interval, band) of contributions to the prediction for a record, or for some rows of a table."""
     errors = []
-    for seed, table in enumerate(_tables(setting, space)):
+    for seed, table in enumerate(_tables(setting, space, record)):
         draw = PublicRandom(seed).generator
-        places = table.coordinates[:3] if record is None else record[None]
+        places = table.coordinates[:3] if record is None else space.locate(record)[None]
         exact = _answers(setting, space, cost, solve, table, None)
         truth = [contributions(exact(z), space, z) for z in places]
         off, half, band = [], [], []
@@ -102,11 +103,11 @@ def with_noise(sums: Integers, std: float, draw: np.random.Generator | None) -> 
     return noisy
 
 
-def _tables(setting: Setting, space: Space) -> list[LikelyTable]:
+def _tables(setting: Setting, space: Space, record: Mapping[str, Any] | None) -> list[LikelyTable]:
     key = ("local", space.features)
     if key not in setting.tried:  # a plan asks at many prices
         count = TABLES if space.size <= MANY else 2
-        drawn = [PublicRandom(seed).likely_rows(setting.domain, ROWS) for seed in range(count)]
+        drawn = [PublicRandom(seed).likely_rows(setting.domain, ROWS, record) for seed in range(count)]
         setting.tried[key] = [_table(setting, space, rows, seed) for seed, rows in enumerate(drawn)]
     tables: list[LikelyTable] = setting.tried[key]
     return tables
