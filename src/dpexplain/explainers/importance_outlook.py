@@ -121,8 +121,9 @@ def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
     predictor = setting.model.checked(setting.domain, rows=TABLES * size, exact=True)
     likely = [_likely(spec, setting, size, PublicRandom(seed)) for seed in range(TABLES)]
     columns = {name: np.concatenate([rows[name] for rows in likely]) for name in setting.domain}
-    draw, rows = PublicRandom(TABLES).generator, Rows(setting.domain, columns, TABLES * size)
-    rows = _with_target(rows, predictor, spec, setting, draw)
+    public, rows = PublicRandom(TABLES), Rows(setting.domain, columns, TABLES * size)
+    rows = _with_target(rows, predictor, spec, setting, public)
+    draw = public.generator
     table, tables = np.repeat(np.arange(TABLES), size), np.arange(TABLES)
     dealt = []
     for _ in range(DEALINGS):
@@ -136,9 +137,7 @@ def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
             place = np.concatenate(places)
             tags = table * groups + place % groups + place // groups * (TABLES * groups)  # no group has rows of two
             owner = np.unique(tags % (TABLES * groups)) // groups
-            batches = by_group(
-                Gathered(rows, tags), TABLES * groups, spec.features, spec.draws, spec.most, draw.random
-            )
+            batches = by_group(Gathered(rows, tags), TABLES * groups, spec.features, spec.draws, spec.most, draw.random)
             found = np.concatenate([changes(batch, predictor, spec) for batch in batches])
         dealt.append([found[owner == t] for t in tables])
     return [list(lines) for lines in zip(*dealt, strict=True)]
@@ -154,15 +153,13 @@ def _likely(spec: Spec, setting: Setting, size: int, public: PublicRandom) -> Ro
     return Rows(setting.domain, {**rows.columns, **values}, size)
 
 
-def _with_target(
-    rows: Rows, predictor: Predictor, spec: Spec, setting: Setting, draw: np.random.Generator
-) -> Rows:
+def _with_target(rows: Rows, predictor: Predictor, spec: Spec, setting: Setting, public: PublicRandom) -> Rows:
     """The rows with the target that the model expects: a number that it says, or a class by its probability."""
     target, column = spec.target, setting.domain[spec.target.column]
     said = np.nan_to_num(predictor.predict_at(predictor.inputs(rows), {}), nan=setting.output.middle)
     if target.binary:
         likely = (said - setting.output.low) / setting.output.width
-        said = (draw.random(rows.size) < likely).astype(np.float64)
+        said = (public.generator.random(rows.size) < likely).astype(np.float64)
     if isinstance(column, Numeric):
         if target.one is not None:  # any other number counts as zero
             said = np.where(said == 1, target.one, column.low if target.one == column.high else column.high)

@@ -208,7 +208,7 @@ def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
         return Outlook(noise.law.value, len(sizes), std, half, band)
     closed = spec
 
-    def solve(table: LikelyTable, draw: np.random.Generator | None) -> Callable[[Floats], Fit]:
+    def solve(table: LikelyTable, draw: PublicRandom | None) -> Callable[[Floats], Fit]:
         gram = table.scaled(closed.local.gram(table.coordinates, table.predictions))
         std = 1.0 if draw is None else noise.std
         values = with_noise(np.array(closed.pack(gram), dtype=np.int64), std, draw)

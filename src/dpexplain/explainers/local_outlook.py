@@ -45,9 +45,9 @@ class LikelyTable:
     times: float
 
     @property
-    def cells(self) -> np.random.Generator:
+    def cells(self) -> PublicRandom:
         """Random numbers for where cells are: the same ones with and without noise, because cells are given."""
-        return PublicRandom(self.seed).generator
+        return PublicRandom(self.seed)
 
     def scaled(self, sums: Integers) -> Integers:
         """Sums over these rows as those of a whole table."""
@@ -56,7 +56,7 @@ class LikelyTable:
 
 
 # a table, its noise (None: as good as none) -> the local model at a record
-Solve = Callable[[LikelyTable, np.random.Generator | None], Callable[[Floats], Fit]]
+Solve = Callable[[LikelyTable, PublicRandom | None], Callable[[Floats], Fit]]
 
 
 def told(
@@ -65,7 +65,7 @@ def told(
     """(error, interval, band) of contributions to the prediction for a record, or for some rows of a table."""
     errors = []
     for seed, table in enumerate(_tables(setting, space, record)):
-        draw = PublicRandom(seed).generator
+        draw = PublicRandom(seed)
         places = table.coordinates[:3] if record is None else space.locate(record)[None]
         exact = _answers(setting, space, cost, solve, table, None)
         truth = [contributions(exact(z), space, z) for z in places]
@@ -74,17 +74,17 @@ def told(
             noisy = _answers(setting, space, cost, solve, table, draw)
             for z, values in zip(places, truth, strict=True):
                 fit = noisy(z)
-                lines = space.lines(z - fit.reference)
+                lines, own = space.lines(z - fit.reference), np.eye(len(space.features), dtype=bool)
                 off.append(np.abs(contributions(fit, space, z) - values))
-                half.append(halfwidths(fit, space, lines, LEVEL))
-                band.append(halfwidths(fit, space, lines, 1 - (1 - LEVEL) / len(lines)))
+                half.append(halfwidths(fit, space, lines, own, LEVEL))
+                band.append(halfwidths(fit, space, lines, own, 1 - (1 - LEVEL) / len(lines)))
         errors.append([np.quantile(off, LEVEL), np.mean(half), np.max(np.mean(band, axis=0))])
     error, interval, band_of_all = np.median(errors, axis=0)
     return float(error), float(interval), float(band_of_all)
 
 
 def _answers(
-    setting: Setting, space: Space, cost: Cost, solve: Solve, table: LikelyTable, draw: np.random.Generator | None
+    setting: Setting, space: Space, cost: Cost, solve: Solve, table: LikelyTable, draw: PublicRandom | None
 ) -> Callable[[Floats], Fit]:
     """The local model at any record, counted from the average person, both with noise or both without."""
     average = averages.average_for(space, setting.output, setting.neighbours)
@@ -95,11 +95,11 @@ def _answers(
     return lambda z: counted_from(answer(z), person)
 
 
-def with_noise(sums: Integers, std: float, draw: np.random.Generator | None) -> Integers:
+def with_noise(sums: Integers, std: float, draw: PublicRandom | None) -> Integers:
     """Sums with public random numbers in the place of noise."""
     if draw is None:
         return sums
-    noisy: Integers = sums + np.rint(std * draw.standard_normal(len(sums))).astype(np.int64)
+    noisy: Integers = sums + np.rint(std * draw.generator.standard_normal(len(sums))).astype(np.int64)
     return noisy
 
 

@@ -42,8 +42,8 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import averages
-from dpexplain.explainers.marginals import builds_on, known_marginals
 from dpexplain.explainers.local_outlook import WIDER, LikelyTable, told, with_noise
+from dpexplain.explainers.marginals import builds_on, known_marginals
 from dpexplain.explainers.outlook import OPEN_WITH_DELTA, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
 from dpexplain.models import Model, Predictor
@@ -296,7 +296,7 @@ def outlook(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Outloo
     laws, space = forecast(spec, neighbours, cost), spec.space
     weight = StepWeight.of("stable", space.diameter, width=1.0)
 
-    def solve(table: LikelyTable, draw: np.random.Generator | None) -> Callable[[Floats], Fit]:
+    def solve(table: LikelyTable, draw: PublicRandom | None) -> Callable[[Floats], Fit]:
         counts: Integers = np.empty(0, dtype=np.int64)
         if spec.partitions:
             counts = with_noise(table.scaled(histogram_statistic(table.rows, spec)), laws["marginals"].std, table.cells)

@@ -41,6 +41,7 @@ class Setting:
     model: Model | None = None
     tried: dict[Any, Any] = field(default_factory=dict)
 
+
 @dataclass(frozen=True)
 class Outlook:
     """What one price buys, in the units of the result, before smoothing.

@@ -62,6 +62,7 @@ from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.importance import Importance, groups_for
 
+
 def diagram() -> DataFlow:
     """Where the rows go, and where noise is added."""
     stages = {

@@ -205,7 +205,7 @@ class Attribution(Result):
     def remainder(self) -> Push:
         """What is left between the base with all contributions and the prediction."""
         value = self.prediction - self.base - float(self.values.sum())
-        low, high = self._around(self._way[None])
+        low, high = self._around(self._way[None], np.ones((1, len(self.space.features)), dtype=bool))
         average = self.fit.average
         half = float(high[0] - low[0]) / 2 + (0.0 if average is None else 1.96 * average.prediction_spread)
         return Push(REMAINDER, value, value - half, value + half, self.fit.settled)
@@ -216,11 +216,11 @@ class Attribution(Result):
         return self.remainder if abs(self.remainder.value) >= NEAR * self.output.width else None
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        return self._around(self._steps, level)
+        return self._around(self._steps, np.eye(len(self.space.features), dtype=bool), level)
 
-    def _around(self, lines: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around coefficients . line for each line."""
-        middle, half = lines @ self.fit.coefficients, halfwidths(self.fit, self.space, lines, level)
+    def _around(self, lines: Floats, moves: NDArray[np.bool_], level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) around coefficients . line for each line, which begins at the reference in the features of `moves`."""
+        middle, half = lines @ self.fit.coefficients, halfwidths(self.fit, self.space, lines, moves, level)
         return middle - half, middle + half
 
     @cached_property
@@ -276,7 +276,8 @@ class Attribution(Result):
             for i, category in enumerate(column.categories)
         ]
         lines = self._unit_lines[[place for *_, place in found]]
-        low, high = self._around(lines)
+        features = list(self.space.features)
+        low, high = self._around(lines, np.eye(len(features), dtype=bool)[[features.index(name) for name, *_ in found]])
         return pd.DataFrame(
             {
                 "feature": [name for name, *_ in found],
@@ -325,12 +326,13 @@ class Attribution(Result):
         """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
         chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
         rest = self._order[len(chosen) :]
-        lines = self._steps[chosen]
-        shown = self._shown
+        lines, own = self._steps[chosen], np.eye(len(self._order), dtype=bool)
+        moves, shown = own[chosen], self._shown
         names = [f"{self.space.features[i]} = {_text(shown[i])}" for i in chosen]
         if rest:
             lines, names = np.vstack([lines, self._steps[rest].sum(axis=0)]), [*names, f"other {len(rest)} features"]
-        low, high = self._around(lines)
+            moves = np.vstack([moves, own[rest].any(axis=0)])
+        low, high = self._around(lines, moves)
         numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
         return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]
 

@@ -56,16 +56,24 @@ def contributions(fit: Fit, space: Space, record: Floats) -> Floats:
     return space.by_feature((record - fit.reference) * fit.coefficients)
 
 
-def halfwidths(fit: Fit, space: Space, lines: Floats, level: float) -> Floats:
-    """How far coefficients . line may be off, for each line. Each begins at the reference, whose noise counts too, in
-    all features that it moves in.
+def halfwidths(fit: Fit, space: Space, lines: Floats, moves: NDArray[np.bool_], level: float) -> Floats:
+    """How far coefficients . line may be off, for each line.
+
+    A line begins at the reference in the features that `moves` marks for it, and the reference is noisy. Let the exact
+    line be the line and a way r of noise. Released is phi'.line, and meant phi.(line + r): off by (phi' - phi).line,
+    which spread, pull and unknown are for, by phi'.r, and by (phi - phi').r. The last counts most where a line is short
+    and its effect unknown, as that of a rare category is: for a phi that is off by no more than R it deviates by at
+    most R times one coordinate of r, and R is taken to be how far phi may be off along the worst of its coordinates.
+    Put together with the unknown as if independent: a noisy line is longer than the exact one as a rule.
     """
-    sure, start = -float(ndtri((1 - checked_level(level)) / 2)), np.zeros(len(lines))
+    sure = -float(ndtri((1 - checked_level(level)) / 2))
+    known = [term for term in (fit.pull, fit.unknown) if term is not None]
+    deviation, moved = np.square(fit.spread(lines)), np.zeros(len(lines))
     if fit.average is not None:
-        moves = space.by_feature(np.abs(lines)) > 0
-        widths = [where.stop - where.start for where in space.slices.values()]
-        start = fit.average.spread(np.repeat(moves, widths, axis=1) * fit.coefficients)
-    half: Floats = sure * np.hypot(fit.spread(lines), start)
-    for known in (fit.pull, fit.unknown):
-        half = half + (0.0 if known is None else known(lines))
+        own = np.repeat(moves, [where.stop - where.start for where in space.slices.values()], axis=1)
+        units = np.eye(space.size)
+        off = fit.average.spread(units) * (fit.spread(units) + sum(term(units) for term in known))
+        deviation += np.square(fit.average.spread(own * fit.coefficients))
+        moved = sure * (own * off).max(axis=1)
+    half: Floats = sure * np.sqrt(deviation) + np.hypot(sum(term(lines) for term in known), moved)
     return half
