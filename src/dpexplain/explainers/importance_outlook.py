@@ -116,7 +116,7 @@ def expected_error(spec: Spec, setting: Setting, cost: Cost) -> float:
 
 
 def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
-    """For each likely table the changes of its groups, for some dealings. The model is asked about all tables at once."""
+    """For each likely table the changes of its groups, for some dealings. All tables are predicted at once."""
     assert setting.model is not None
     predictor = setting.model.checked(setting.domain, rows=TABLES * size, exact=True)
     likely = [_likely(spec, setting, size, PublicRandom(seed)) for seed in range(TABLES)]
