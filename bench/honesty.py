@@ -6,7 +6,8 @@ operating system; the exact answers are written out here on their own (bench/hon
 
     coverage   the share of released values whose 95 % interval holds the exact answer, over values and repetitions
     width      the mean width of the intervals as a share of the public range: near 1, nothing was learned
-    ratio      what `dpx.plan` says (95 % half-width) over the 95 % quantile of the errors that came
+    ratio      the error that `dpx.plan` says to expect over the 95 % quantile of the errors that came
+    interval   the half-width of intervals that it says over the mean half-width that came
 
 A cell is one method, table, relation and epsilon. Its coverage is itself an estimate: `low` is its one-sided 99 %
 bootstrap bound over repetitions (values of one release are not independent), and a cell is *below* where even the upper
@@ -72,8 +73,9 @@ def measure(job: tuple[str, str, str, float, int, str]) -> dict[str, Any]:
         "width": round(float(np.mean(widths)), 4),
         "halfwidth": float(f"{np.mean(tight) / 2:.4g}"),
         "error": float(f"{reached:.4g}"),
-        "forecast": None if forecast is None else float(f"{forecast:.4g}"),
-        "ratio": None if forecast is None or not reached else round(forecast / reached, 3),
+        "forecast": None if forecast is None else float(f"{forecast[0]:.4g}"),
+        "ratio": None if forecast is None or not reached else round(forecast[0] / reached, 3),
+        "interval_ratio": None if forecast is None else round(2 * forecast[1] / float(np.mean(tight)), 3),
         "whole_range": bool(np.mean(widths) > 0.95),
     }
 
@@ -111,6 +113,7 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "above 0.995": sum(cell["coverage"] > SURELY for cell in mine),
             "nothing learned": [_words(cell) for cell in mine if cell["whole_range"]],
             "forecasts within 1.5": f"{sum(_near(cell) for cell in told)} of {len(told)}",
+            "intervals within 1.5": f"{sum(_near(cell, 'interval_ratio') for cell in told)} of {len(told)}",
         }
     told = [cell for cell in answered if cell["ratio"] is not None]
     return {
@@ -118,12 +121,15 @@ def summarize(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "surely below 0.94": sum(cell["bounds"][1] < TARGET for cell in answered),
         "mean below 0.94": sum(cell["coverage"] < TARGET for cell in answered),
         "forecasts within a factor of 1.5": round(sum(map(_near, told)) / max(1, len(told)), 3),
+        "intervals within a factor of 1.5": round(
+            sum(_near(cell, "interval_ratio") for cell in told) / max(1, len(told)), 3
+        ),
         "methods": methods,
     }
 
 
-def _near(cell: dict[str, Any]) -> bool:
-    return bool(1 / FACTOR <= cell["ratio"] <= FACTOR)
+def _near(cell: dict[str, Any], ratio: str = "ratio") -> bool:
+    return bool(1 / FACTOR <= cell[ratio] <= FACTOR)
 
 
 def _words(cell: dict[str, Any]) -> str:

@@ -50,15 +50,16 @@ class Question:
     relations: tuple[str, ...] = ("replace-one", "add-remove")
     scale: Callable[[HonestTable], float] | None = None  # of the forecast, where its unit is another one
 
-    def forecast(self, scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> float | None:
+    def forecast(self, scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> tuple[float, float] | None:
+        """The error that `plan` tells to expect, and half of the width of the interval that will be printed."""
         if self.request is None:
             return None
         told = dpx.plan(
             self.request(scene), domain=scene.domain, n=scene.rows, relation=table.neighbours.relation,
-            rows_hint=table.rows_hint, epsilon=epsilon, delta=DELTA, features=scene.features,
+            rows_hint=table.rows_hint, epsilon=epsilon, delta=DELTA, model=scene.model,
         )  # fmt: skip
         pure = [option for option in told.options if (option.delta is None) == (self.delta is None)]
-        return pure[0].error
+        return pure[0].error, pure[0].interval
 
 
 def _intervals(result: Any) -> tuple[Floats, Floats]:

@@ -36,6 +36,7 @@ from dpexplain.explainers import (
     transparency,
 )
 from dpexplain.explainers.outlook import Outlook, Setting
+from dpexplain.models import Model
 from dpexplain.results import Marginals
 
 if TYPE_CHECKING:
@@ -81,10 +82,12 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
 class Option:
     """One way to pay: the price in one definition and the error it buys.
 
-    error   half-width of the 95 % interval of each value, in the result's units, before smoothing
-    band    the same for all values at once
-    rug_error   half-width of the 95 % interval of a rug count, in rows; None without a rug
-    note    what a reader of the forecast has to know besides; empty as a rule
+    error     to expect: 95 % of released values lie within this of the exact ones, in the result's units, before
+              smoothing
+    interval  half-width of the 95 % interval that will be printed; wider than the error where `wider` says why
+    band      half-width of intervals that hold all values at once
+    rug_error half-width of the 95 % interval of a rug count, in rows; None without a rug
+    note      what a reader of the forecast has to know besides; empty as a rule
     """
 
     definition: str
@@ -97,7 +100,9 @@ class Option:
     error: float
     band: float
     rug_error: float | None
+    interval: float
     note: str = ""
+    wider: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ def plan(
     domain: Domain,
     n: int,
     relation: str | Relation,
-    output: tuple[float, float] | PublicRange = (0.0, 1.0),
+    output: tuple[float, float] | PublicRange | None = None,
     unit: Unit | None = None,
     rows_hint: int | None = None,
     epsilon: Any = None,
@@ -149,13 +154,16 @@ def plan(
     label: Any = None,
     features: Sequence[str] | None = None,
     marginals: Marginals | None = None,
+    model: Model | None = None,
 ) -> Forecast:
     """The error at a given epsilon, or the epsilon for a wanted error, for a table of about n rows.
 
     Touches no data and no ledger. Where the number of rows is private, `rows_hint` is the hint that the table has, by
-    which grids, draws and forms are chosen; n is your own guess, by which the error is told. `max_error` is the
-    half-width of the 95 % interval of each value, before smoothing. `label` and `features` are those of the model, for
-    explainers that measure it by a target; `marginals` were released before, for explainers that draw from them.
+    which grids, draws and forms are chosen; n is your own guess, by which the error is told. `max_error` is the error
+    to expect of each value, before smoothing. `marginals` were released before, for explainers that draw from them.
+
+    With the `model`, importance and local explanations are tried on public rows, drawn evenly from the domain, which
+    makes their expected errors sharper. Without it say its `output` range (0 to 1 by default), `label` and `features`.
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
@@ -169,10 +177,16 @@ def plan(
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
-    span = output if isinstance(output, PublicRange) else PublicRange(*output)
+    if model is not None:
+        if not isinstance(model, Model):
+            raise InputError("model must be a dpx.Model.", hint="dpx.Model(estimator, output=(0, 1))", spent="")
+        output = model.output if output is None else output
+        label = model.label if label is None else label
+        features = model.features(domain) if features is None else features
+    span = output if isinstance(output, PublicRange) else PublicRange(*(output or (0.0, 1.0)))
     neighbours = Neighbours(Relation.parse(relation), unit)
     hint = int(n) if neighbours.rows_public else rows_hint
-    setting = Setting(domain, span, neighbours, int(n), hint, label, features, marginals)
+    setting = Setting(domain, span, neighbours, int(n), hint, label, features, marginals, model)
     options = []
     pure = [] if type(request) in NEEDS_DELTA else [Budget(1)]
     for budget in [*pure, Budget(1, delta)]:
@@ -187,12 +201,13 @@ def plan(
 def _option(request: Request, setting: Setting, budget: Budget, cost: Cost) -> Option:
     """The forecast of one request at one price."""
     found: Outlook = OUTLOOKS[type(request)](request, setting, cost)
+    told = asdict(found) | {"interval": found.error if found.interval is None else found.interval}
     return Option(
         definition=budget.definition.value,
         epsilon=budget.epsilon_of(cost),
         delta=None if budget.delta is None else float(budget.delta),
         rho=None if budget.delta is None else float(cost.amount),
-        **asdict(found),
+        **told,
     )
 
 

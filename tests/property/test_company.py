@@ -9,7 +9,7 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.data import PublicRandom
-from dpexplain.explainers.importance_statistic import _norms, shrunk
+from dpexplain.explainers.importance_statistic import norms_of, shrunk
 from dpexplain.losses import NAMES, Loss
 from dpexplain.results.centres import nearest, places_of
 from dpexplain.surrogate import Local, Space, StepWeight
@@ -80,7 +80,7 @@ def test_shrunk_changes(norm, features):
     limit = 2**39
 
     def kernel(index):
-        norms = _norms(changes[index], norm)
+        norms = norms_of(changes[index], norm)
         return np.append(shrunk(changes[index], norms, limit, norm).sum(axis=0), (norms > limit).sum())
 
     pieces(kernel)

@@ -315,7 +315,7 @@ def test_a_replaced_unit_changes_two_groups(monkeypatch):
 )
 def test_a_shrunk_group_lies_in_the_ball(groups, limit, norm):
     vectors = np.array(groups)
-    small = pfi.shrunk(vectors, pfi._norms(vectors, norm), limit, norm)
+    small = pfi.shrunk(vectors, pfi.norms_of(vectors, norm), limit, norm)
     for before, after in zip(vectors.tolist(), small.tolist(), strict=True):
         size = {"sum": sum(map(abs, after)), "largest": max(map(abs, after))}.get(norm)
         assert sum(v * v for v in after) <= limit**2 if size is None else size <= limit

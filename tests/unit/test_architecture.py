@@ -51,7 +51,7 @@ MAY_IMPORT = {
     },
     "design": {"core", "errors", "render"},  # render: inside functions only
     "requests": {"explainers", "clusters"},
-    "planning": {"core", "explainers", "clusters", "results", "errors", "render"},
+    "planning": {"core", "models", "explainers", "clusters", "results", "errors", "render"},
     "verification": {"core", "ledger", "results", "errors"},
     "render": {"core", "results", "grids", "planning", "ledger", "design"},
     "audit": OUTSIDE | {"games", "surrogate"},

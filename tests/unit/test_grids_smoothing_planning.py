@@ -177,3 +177,25 @@ def test_bad_plans(settings, message):
         dpx.plan(
             PartialDependence(feature="age"), **{"domain": DOMAIN, "n": 1000, "relation": "replace-one", **settings}
         )
+
+
+def test_a_plan_tells_the_error_to_expect_and_the_wider_interval():
+    """With the model the error is that of likely tables; the same plan says the same numbers again."""
+    domain = dpx.Domain(
+        {"a": dpx.Numeric(0, 1), "b": dpx.Categorical(["x", "y"]), "ill": dpx.Categorical(["no", "yes"])}
+    )
+    model = dpx.Model(lambda rows: 0.2 + 0.6 * rows["a"].to_numpy(), output=(0, 1), features=["a", "b"])
+    request = dpx.requests.PermutationImportance(target="ill", positive="yes")
+
+    def told():
+        return dpx.plan(request, domain=domain, n=2_000, relation="replace-one", epsilon=1.0, model=model)
+
+    forecast = told()
+    assert forecast.to_json() == told().to_json()
+    assert all(0 < option.error < option.interval for option in forecast.options)
+    assert "The 95 % interval will be about ±" in str(forecast)
+    assert "Expected error" not in str(
+        dpx.plan(dpx.requests.PartialDependence(feature="a"), domain=domain, n=2_000, relation="replace-one", epsilon=1)
+    )
+    with pytest.raises(dpx.InputError, match=r"model must be a dpx\.Model"):
+        dpx.plan(request, domain=domain, n=2_000, relation="replace-one", epsilon=1.0, model=lambda rows: rows)

@@ -102,7 +102,7 @@ def resolve(
     spec = _with_draws(spec, draws, request, neighbours, about)
     if len(spec.limits) == 1:
         return spec
-    chance = float(_selection(spec, neighbours, cost).scale)
+    chance = float(limit_selection(spec, neighbours, cost).scale)
     return replace(spec, shrunk=math.ceil(max(SHRUNK[spec.aim] * noisy, SEEN * chance)), pull=math.ceil(chance / 2))
 
 
@@ -212,7 +212,7 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     if spec.paper:
         return {"errors": best(paper_sensitivity(spec, neighbours), M + 1, prices["errors"], spec.mechanism)}
     if "limit" in prices:
-        _selection(spec, neighbours, cost)
+        limit_selection(spec, neighbours, cost)
     laws = {c: best(sensitivity(spec, neighbours, c), M, prices["changes"], spec.mechanism) for c in spec.limits}
     lost = {"lost": best(lost_sensitivity(spec, neighbours), 1, prices["lost"])} if spec.limited else {}
     return {
@@ -223,6 +223,6 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     }
 
 
-def _selection(spec: Spec, neighbours: Neighbours, cost: Cost) -> Selection:
+def limit_selection(spec: Spec, neighbours: Neighbours, cost: Cost) -> Selection:
     """How the limit is chosen; a price that is too small for it is refused here."""
     return selection(score_range(spec, neighbours), len(spec.limits), spec.shares(cost)["limit"], 1)

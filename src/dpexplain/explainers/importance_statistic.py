@@ -154,7 +154,7 @@ def statistic(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
     A line of `Sums` for each limit, one after the other.
     """
     groups = changes(batch, predictor, spec)
-    norms = _norms(groups, spec.norm)
+    norms = norms_of(groups, spec.norm)
     return np.concatenate([_sums(groups, norms, limit, spec) for limit in spec.limits])
 
 
@@ -195,7 +195,7 @@ def shrunk(groups: Integers, norms: Norms, limit: int, norm: str | None) -> Inte
     return signed
 
 
-def _norms(groups: Integers, norm: str | None) -> Norms:
+def norms_of(groups: Integers, norm: str | None) -> Norms:
     if norm == "euclidean":
         return np.asarray(np.sqrt((groups.astype(np.float64) ** 2).sum(axis=1)))
     size = np.abs(groups)

@@ -43,6 +43,7 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError, VerificationError
 from dpexplain.explainers import averages, descent
 from dpexplain.explainers.descent import Descent, check_radius, require_zcdp
+from dpexplain.explainers.local_outlook import WIDER, LikelyTable, told, with_noise
 from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
@@ -188,9 +189,10 @@ def _even_moments(local: Local) -> Floats:
 
 
 def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
-    """How far noise will move the contribution that it moves most, if rows lie evenly in the domain.
+    """The error of contributions to expect, and their intervals: `local_outlook` plays a release through.
 
-    The delta that the paper's accounting depends on is taken to be 1e-6.
+    Of a path of descent only what the noise of all steps adds up to is told, for the feature that it moves most. The
+    delta that the paper's accounting depends on is taken to be 1e-6.
     """
     output, neighbours = setting.output, setting.neighbours
     budget = Budget(1, 1e-6) if cost.definition is Definition.ZCDP else Budget(1)
@@ -198,18 +200,31 @@ def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
     anchor = request.anchor if isinstance(request.anchor, int | float) else output.middle
     local = locate(request, setting.domain, output, inputs, anchor)
     spec = resolve(request, local, neighbours, budget, cost, setting.hint)
-    noise = next(iter(forecast(spec, neighbours, cost).values()))
-    lines = np.zeros((len(local.space.features), local.space.size))
-    for line, where in zip(lines, local.space.slices.values(), strict=True):
-        line[where] = (local.centre - local.space.middle)[where]
+    noise, space = next(iter(forecast(spec, neighbours, cost).values())), local.space
     if isinstance(spec, Descent):
-        std = _path_deviation(spec, noise, setting.rows) * local.unit * np.linalg.norm(lines, axis=1)
-        pull = np.zeros(len(lines))
-    else:
-        std, pull = spec.forecast_spread(_even_moments(spec.local), noise.std, setting.rows, lines)
-    levels = (LEVEL, 1 - (1 - LEVEL) / len(lines))
-    half, band = (float((-ndtri((1 - level) / 2) * std + pull).max()) for level in levels)
-    return Outlook(noise.law.value, len(lines), float(std.max()), half, band)
+        sizes = np.linalg.norm(space.lines(local.centre - space.middle), axis=1)
+        std = _path_deviation(spec, noise, setting.rows) * local.unit * float(sizes.max())
+        half, band = (-float(ndtri((1 - level) / 2)) * std for level in (LEVEL, 1 - (1 - LEVEL) / len(sizes)))
+        return Outlook(noise.law.value, len(sizes), std, half, band)
+    closed = spec
+
+    def solve(table: LikelyTable, draw: PublicRandom | None) -> Callable[[Floats], Fit]:
+        gram = table.scaled(closed.local.gram(table.coordinates, table.predictions))
+        std = 1.0 if draw is None else noise.std
+        values = with_noise(np.array(closed.pack(gram), dtype=np.int64), std, draw)
+        fit = closed.fit(values.tolist(), std)
+        return lambda _: fit
+
+    error, interval, band = told(setting, space, cost, solve, local.record)
+    return Outlook(
+        law=noise.law.value,
+        points=len(space.features),
+        std=error / 2,
+        error=error,
+        band=band,
+        interval=interval,
+        wider=WIDER,
+    )
 
 
 def _path_deviation(spec: Descent, noise: Noise, rows: int) -> float:

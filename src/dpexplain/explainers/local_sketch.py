@@ -20,7 +20,7 @@ References   The loss is that of "Model Explanations with Differential Privacy" 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -42,15 +42,16 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.explainers import averages
+from dpexplain.explainers.local_outlook import WIDER, LikelyTable, told, with_noise
 from dpexplain.explainers.marginals import builds_on, known_marginals
-from dpexplain.explainers.outlook import LEVEL, OPEN_WITH_DELTA, Outlook, Setting
+from dpexplain.explainers.outlook import OPEN_WITH_DELTA, Outlook, Setting
 from dpexplain.grids import Partition, partition_of
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.sketch import LocalSketch, layout_from
-from dpexplain.surrogate import Space
+from dpexplain.surrogate import Fit, Space, StepWeight
 from dpexplain.surrogate.average import REST, Average
 from dpexplain.surrogate.average import SHARE as AVERAGE
 from dpexplain.surrogate.sketch import (
@@ -59,6 +60,7 @@ from dpexplain.surrogate.sketch import (
     ROW,
     WEIGHT_ONE,
     Blocks,
+    Cells,
     Histogram,
     Layout,
     cell_size,
@@ -69,6 +71,7 @@ from dpexplain.surrogate.sketch import (
     spread_points,
 )
 
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 GAUSSIAN = Law.GAUSSIAN.value
@@ -280,19 +283,39 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 
 
 def outlook(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Outlook:
-    """How far noise will move the mean predictions of cells, were they all of one size."""
-    output, features = setting.output, list(setting.domain) if setting.features is None else setting.features
-    spec = resolve(request, setting.domain, output, setting.neighbours, setting.hint, cost, features=features)
-    noise = forecast(spec, setting.neighbours, cost)["moments"]
-    count, value = (spec.blocks.weights[i] / WEIGHT_ONE * ROW * setting.rows / spec.cells for i in (0, 3))
-    half, band = noise.halfwidth((1 + LEVEL) / 2), noise.band(LEVEL)
-    unit = output.width / 2
+    """The error of contributions to expect, and their intervals: `local_outlook` plays a release through, and explains
+    some of its likely rows with the usual weight.
+    """
+    output, neighbours = setting.output, setting.neighbours
+    features = list(setting.domain) if setting.features is None else setting.features
+    spec = resolve(
+        *(request, setting.domain, output, neighbours, setting.hint, cost),
+        features=features,
+        marginals=setting.marginals,
+    )
+    laws, space = forecast(spec, neighbours, cost), spec.space
+    weight = StepWeight.of("stable", space.diameter, width=1.0)
+
+    def solve(table: LikelyTable, draw: PublicRandom | None) -> Callable[[Floats], Fit]:
+        counts: Integers = np.empty(0, dtype=np.int64)
+        if spec.partitions:
+            counts = with_noise(table.scaled(histogram_statistic(table.rows, spec)), laws["marginals"].std, table.cells)
+        layout = layout_from(spec.to_json(), counts.tolist(), laws["marginals"].std if spec.partitions else 0.0)
+        sums = table.scaled(raw_sums(layout, table.coordinates, table.predictions, output))
+        std = 1.0 if draw is None else laws["moments"].std
+        released = with_noise(np.array(spec.blocks.cut(sums, space.size), dtype=np.int64), std, draw)
+        cells = Cells(space, layout, spec.blocks, output, released, std)
+        return lambda record: cells.answer(record, weight, None)
+
+    error, interval, band = told(setting, space, cost, solve)
     return Outlook(
-        law=noise.law.value,
+        law=laws["moments"].law.value,
         points=spec.cells,
-        std=noise.std * unit / value,
-        error=half * unit * (1 / value + 1 / count),
-        band=band * unit * (1 / value + 1 / count),
+        std=error / 2,
+        error=error,
+        band=band,
+        interval=interval,
+        wider=WIDER,
     )
 
 

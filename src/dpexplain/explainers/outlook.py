@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours
+from dpexplain.models import Model
 from dpexplain.results import Marginals
 
 LEVEL = 0.95
@@ -25,6 +26,8 @@ class Setting:
 
     rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
     marginals  that were released before, where they will be handed over
+    model   that will be explained, where it is at hand: forecasts may try it on public rows
+    tried   what came of that, kept for other prices of the same plan
     """
 
     domain: Domain
@@ -35,14 +38,20 @@ class Setting:
     label: Any = None
     features: Sequence[str] | None = None
     marginals: Marginals | None = None
+    model: Model | None = None
+    tried: dict[Any, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """The noise at one price: half-widths of 95 % intervals, in the units of the result, before smoothing.
+    """What one price buys, in the units of the result, before smoothing.
 
-    error   of each value; `band` of all values at once; `rug_error` of a rug's count in rows, None without a rug
-    note    what a reader of the forecast has to know besides
+    error     to expect: 95 % of released values lie within this of the exact ones
+    interval  half of the width of the 95 % interval that will be printed; None where it is `error`
+    wider     why, where it is not: "they include ..."
+    band      half of the width of intervals that hold all values at once
+    rug_error of a rug's count in rows, None without a rug
+    note      what a reader of the forecast has to know besides
     """
 
     law: str
@@ -52,3 +61,5 @@ class Outlook:
     band: float
     rug_error: float | None = None
     note: str = ""
+    interval: float | None = None
+    wider: str = ""

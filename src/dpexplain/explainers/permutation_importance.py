@@ -25,7 +25,6 @@ References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +39,8 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engine import map_sum
 from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.importance_forecast import forecast, likely_limit, resolve
+from dpexplain.explainers.importance_forecast import forecast, resolve
+from dpexplain.explainers.importance_outlook import outlook as outlook
 from dpexplain.explainers.importance_request import PermutationImportance as PermutationImportance
 from dpexplain.explainers.importance_statistic import (
     Integers,
@@ -56,59 +56,11 @@ from dpexplain.explainers.importance_statistic import (
     squares_sensitivity,
     statistic,
 )
-from dpexplain.explainers.outlook import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.results import Marginals
 from dpexplain.results.base import receipt_for
-from dpexplain.results.importance import (
-    SQUARE_LEVELS,
-    Importance,
-    allowance,
-    gap_halfwidth,
-    groups_for,
-    histogram_errors,
-    square_unit,
-)
-from dpexplain.results.tails import Term, combined_halfwidth
-
-TYPICAL = 0.1  # of the largest possible change of a group: what a shrunk one is taken to lose, and all to change by
-
-
-def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Outlook:
-    """How wide the intervals will be in a table of about this many rows.
-
-    Assumed, because it is known only afterwards: a limit of one whole loss (of a whole group, where it is chosen for
-    intervals), or `clip`; that shrunk groups lose 10 % of the largest possible change, and that all change by that
-    much. What a noisy number of rows adds is a share of the importance itself, and left out.
-    """
-    neighbours = setting.neighbours
-    spec = resolve(
-        request, setting.domain, setting.output, neighbours, setting.hint, cost,
-        label=setting.label, uses=setting.features, marginals=setting.marginals,
-    )  # fmt: skip
-    parts = forecast(spec, neighbours, cost)
-    noise = parts["errors" if spec.paper else "changes"]
-    unit, law, points = spec.loss.range.width / (spec.loss.range.levels * setting.rows), noise.law.value, noise.size
-    if spec.paper:  # differences from the base, which is as noisy as an error
-        error, band = gap_halfwidth(noise, LEVEL), 2 * noise.band(LEVEL)
-        return Outlook(law, points - 1, math.sqrt(2) * noise.std * unit, error * unit, band * unit)
-    groups = setting.rows if spec.drawn else groups_for(setting.rows, spec.group)
-    cut = min(spec.shrunk, groups // 2) * TYPICAL * spec.cap
-    shown: list[Term] = [(noise, [1.0])]
-    if spec.limited:
-        shown.append((parts["lost"], [1.0]))
-        cut += parts["lost"].std / 2  # what noise shows of nothing, on average
-    hidden = allowance(LEVEL) * parts["squares"].std / SQUARE_LEVELS
-    square = square_unit(spec.norm or "", points, likely_limit(spec), spec.cap)
-    chance = math.sqrt(groups * (TYPICAL * spec.cap) ** 2 + hidden * square) + math.sqrt(spec.cap * cut)
-    known = 0.0 if spec.histograms is None else max(histogram_errors(spec.histograms, bool(spec.count_weight), LEVEL))
-    std = math.sqrt(sum(term.std**2 for term, _ in shown) + chance**2)
-    each = (1 + LEVEL) / 2 if spec.count_weight or known else LEVEL
-    wide = [combined_halfwidth(shown, chance, level) + cut for level in (each, 1 - (1 - each) / points)]
-    known *= spec.loss.range.width
-    error, band = (min(half * unit + known, spec.loss.range.width) for half in wide)
-    return Outlook(law, points, std * unit, error, band)
+from dpexplain.results.importance import Importance, groups_for
 
 
 def diagram() -> DataFlow:

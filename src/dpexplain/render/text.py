@@ -32,7 +32,7 @@ from dpexplain.results.influence import TableInfluence
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
-    from dpexplain.planning import Forecast
+    from dpexplain.planning import Forecast, Option
 
 LINES = 12  # of a long curve; the files have all of them
 WIDTH = 110
@@ -67,8 +67,9 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
     """Pure and zCDP side by side, for one or several numbers of rows."""
     first = forecasts[0]
     rug = any(option.rug_error is not None for forecast in forecasts for option in forecast.options)
-    head = ["rows", "account", "epsilon", "rho", "noise", "points", "± each", "± all at once"]
-    table = _table(*head, *(["± rug"] if rug else []))
+    wider = any(option.interval != option.error for forecast in forecasts for option in forecast.options)
+    head = ["rows", "account", "epsilon", "rho", "noise", "points", *(["error", "± interval"] if wider else ["± each"])]
+    table = _table(*head, "± all at once", *(["± rug"] if rug else []))
     for forecast in forecasts:
         for option in forecast.options:
             table.add_row(
@@ -79,16 +80,28 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
                 NOISE.get(option.law, option.law),
                 str(option.points),
                 _number(option.error),
+                *([_number(option.interval)] if wider else []),
                 _number(option.band),
                 *([] if not rug else [""] if option.rug_error is None else [f"{option.rug_error:,.0f} rows"]),
             )
     return Group(
         f"Forecast: {escape(first.label)}; protects {escape(first.neighbours.describe())}.",
         table,
-        "± is half the width of the 95 % noise interval before smoothing, in the units of the result.",
+        *_forecast_words(first.options[-1], wider),
         *dict.fromkeys(escape(option.note) for f in forecasts for option in f.options if option.note),
         *(["A pure account cannot pay for this: its noise is Gaussian, which needs a delta."] * first.needs_delta),
     )
+
+
+def _forecast_words(option: Option, wider: bool) -> list[str]:
+    """What the columns of errors mean; both in one sentence where the interval is not the error."""
+    if not wider:
+        return ["± is half the width of the 95 % noise interval before smoothing, in the units of the result."]
+    because = f", because {option.wider}" if option.wider else ""
+    return [
+        f"Expected error {_number(option.error)}: 95 % of released values lie within this of the exact ones. "
+        f"The 95 % interval will be about ±{_number(option.interval)}{because}."
+    ]
 
 
 def _price(epsilon: float, rho: float | None) -> str:

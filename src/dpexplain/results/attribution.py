@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Numeric, PublicRange
-from dpexplain.core.noise import checked_level
 from dpexplain.errors import InputError
 from dpexplain.results.base import Floats, Receipt, Result
 from dpexplain.surrogate import Fit, Space
+from dpexplain.surrogate.fit import contributions, halfwidths
 from dpexplain.surrogate.space import ONE
 
 if TYPE_CHECKING:
@@ -173,15 +172,12 @@ class Attribution(Result):
     @cached_property
     def _steps(self) -> Floats:
         """Each feature's way from the reference to the record, one line for each."""
-        lines = np.zeros((len(self.space.features), self.space.size))
-        for i, where in enumerate(self.space.slices.values()):
-            lines[i, where] = self._way[where]
-        return lines
+        return self.space.lines(self._way)
 
     @cached_property
     def values(self) -> Floats:
         """The contribution of each feature, in units of the model's output."""
-        return self.space.by_feature(self._way * self.fit.coefficients)
+        return contributions(self.fit, self.space, self.space.locate(self.record))
 
     @property
     def base(self) -> float:
@@ -209,7 +205,7 @@ class Attribution(Result):
     def remainder(self) -> Push:
         """What is left between the base with all contributions and the prediction."""
         value = self.prediction - self.base - float(self.values.sum())
-        low, high = self._around(self._way[None])
+        low, high = self._around(self._way[None], np.ones((1, len(self.space.features)), dtype=bool))
         average = self.fit.average
         half = float(high[0] - low[0]) / 2 + (0.0 if average is None else 1.96 * average.prediction_spread)
         return Push(REMAINDER, value, value - half, value + half, self.fit.settled)
@@ -220,26 +216,12 @@ class Attribution(Result):
         return self.remainder if abs(self.remainder.value) >= NEAR * self.output.width else None
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        return self._around(self._steps, level)
+        return self._around(self._steps, np.eye(len(self.space.features), dtype=bool), level)
 
-    def _around(self, lines: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around coefficients . line for each line; each begins at the reference, whose noise counts too,
-        in all features that it moves in.
-        """
-        fit, middle = self.fit, lines @ self.fit.coefficients
-        sure = -float(ndtri((1 - checked_level(level)) / 2))
-        start = np.zeros(len(lines)) if fit.average is None else fit.average.spread(self._moving(lines))
-        half = sure * np.hypot(fit.spread(lines), start)
-        for known in (fit.pull, fit.unknown):
-            half = half + (0.0 if known is None else known(lines))
+    def _around(self, lines: Floats, moves: NDArray[np.bool_], level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) around coefficients . line for each line; in the features of `moves` it begins at the reference."""
+        middle, half = lines @ self.fit.coefficients, halfwidths(self.fit, self.space, lines, moves, level)
         return middle - half, middle + half
-
-    def _moving(self, lines: Floats) -> Floats:
-        """The coefficients of the features that each line moves in."""
-        moves = self.space.by_feature(np.abs(lines)) > 0
-        widths = [where.stop - where.start for where in self.space.slices.values()]
-        coefficients: Floats = np.repeat(moves, widths, axis=1) * self.fit.coefficients
-        return coefficients
 
     @cached_property
     def undetermined(self) -> list[str]:
@@ -294,7 +276,8 @@ class Attribution(Result):
             for i, category in enumerate(column.categories)
         ]
         lines = self._unit_lines[[place for *_, place in found]]
-        low, high = self._around(lines)
+        features = list(self.space.features)
+        low, high = self._around(lines, np.eye(len(features), dtype=bool)[[features.index(name) for name, *_ in found]])
         return pd.DataFrame(
             {
                 "feature": [name for name, *_ in found],
@@ -343,12 +326,13 @@ class Attribution(Result):
         """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
         chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
         rest = self._order[len(chosen) :]
-        lines = self._steps[chosen]
-        shown = self._shown
+        lines, own = self._steps[chosen], np.eye(len(self._order), dtype=bool)
+        moves, shown = own[chosen], self._shown
         names = [f"{self.space.features[i]} = {_text(shown[i])}" for i in chosen]
         if rest:
             lines, names = np.vstack([lines, self._steps[rest].sum(axis=0)]), [*names, f"other {len(rest)} features"]
-        low, high = self._around(lines)
+            moves = np.vstack([moves, own[rest].any(axis=0)])
+        low, high = self._around(lines, moves)
         numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
         return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]
 

@@ -193,11 +193,6 @@ class Moments:
         return basis
 
     @property
-    def _most_noise(self) -> float:
-        """The standard deviation of A phi - b in any direction, at most, for phi in the ball and noise of one."""
-        return math.hypot(1 / float(self.scale), self._reach)
-
-    @property
     def _reach(self) -> float:
         """The ball of coefficients; with a fitted value large enough for every value of the output."""
         return math.hypot(self.radius, 1 / CONSTANT) if self.local.fitted else self.radius
@@ -218,17 +213,6 @@ class Moments:
         w = np.maximum(np.linalg.eigvalsh(A), 0.0)
         apart = 2 * self.radius**2 / len(w)
         return BALL * float((w * t2 * apart / (w**2 * apart + t2)).sum())
-
-    def forecast_spread(self, A: Floats, std: float, rows: int, lines: Floats) -> tuple[Floats, Floats]:
-        """The spread and the pull (see `Fit`) to be expected for such rows, in units of the output."""
-        Q, unit, noise = self._basis, self.local.unit, std / (rows * self.local.levels**2)
-        n = Q.shape[1]
-        problem = Quadratic(Q.T @ A @ Q, np.zeros(n))
-        moved, left = problem.determined(self._ways(lines), DETERMINED * noise * math.sqrt(2 * n))
-        sizes, unknown = np.linalg.norm(moved, axis=1), np.linalg.norm(left, axis=1)
-        pull = RIDGE * noise * self.radius * sizes  # of the ridge, for coefficients in an average direction
-        reach = self._reach * (STEEP if self.local.fitted else 1)
-        return unit * noise * self._most_noise * sizes, unit * (pull + reach * unknown)
 
     def to_json(self) -> JsonObject:
         return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}

@@ -159,6 +159,13 @@ class Space:
         sums: Floats = np.add.reduceat(coordinates, starts, axis=-1)
         return sums
 
+    def lines(self, way: Floats) -> Floats:
+        """The way along each feature by itself, one line for each."""
+        lines = np.zeros((len(self.features), self.size))
+        for line, where in zip(lines, self.slices.values(), strict=True):
+            line[where] = way[where]
+        return lines
+
     def _value(self, name: str, value: Any) -> Any:
         column = self.domain[name]
         if is_missing(value):
