@@ -1,0 +1,99 @@
+"""Which methods there are: each registers once, in its own folder, and everything else asks here.
+
+What a registration names is written as "module:name" and imported when it is asked for, so that naming all methods
+costs little, and nothing of the product imports the audit. A name with a dot first belongs to the method's own folder.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.errors import InputError, InternalError
+from dpexplain.methods.request import Request
+
+Named = str | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of explaining.
+
+    name      as ledgers, files and requests spell it
+    request   what a caller decides
+    explain   (table, model, request, cost=...) -> a result, or several of one release
+    outlook   (request, setting, cost) -> what the release will be worth
+    diagram   () -> where the rows go, and where noise is added
+    results   the classes that its results have
+    command   its name on the command line; none for a method that only Python offers
+    title     of its page, and `lead`, the sentence below it
+    worst_cases  () -> neighbouring tables for the audit
+    needs_delta  whether only Gaussian noise can answer it, which a pure account cannot pay for
+    """
+
+    name: str
+    request: type[Request]
+    explain: Named
+    outlook: Named
+    diagram: Named
+    results: tuple[Named, ...]
+    title: str
+    lead: str
+    home: str  # the package or module of the method: `__name__`
+    command: str | None = None
+    worst_cases: Named | None = None
+    needs_delta: bool = False
+
+    def load(self, what: Named) -> Any:
+        """What the registration names."""
+        if not isinstance(what, str):
+            return what
+        module, _, name = what.partition(":")
+        return getattr(import_module(module, self.home), name)
+
+
+_methods: dict[str, Method] = {}
+
+
+def register(method: Method) -> Method:
+    """Make a method known. Each name, request and command belongs to one method."""
+    taken = [m for m in _methods.values() if m.name == method.name or (m.command and m.command == method.command)]
+    if any(m.home != method.home for m in taken):
+        raise InternalError(f"there is another method {method.name!r}, or another command {method.command!r}")
+    method.request.name_in_files = method.name
+    _methods[method.name] = method
+    return method
+
+
+def methods() -> Mapping[str, Method]:
+    """All methods by name: those of this package, and whatever else has registered."""
+    home = import_module("dpexplain.methods")
+    for module in pkgutil.iter_modules(home.__path__):
+        if module.ispkg:
+            import_module(f"dpexplain.methods.{module.name}")
+    return dict(sorted(_methods.items()))
+
+
+def method_of(request: Any) -> Method:
+    """The method that answers a request."""
+    for method in methods().values():
+        if type(request) is method.request:
+            return method
+    raise InputError(
+        f"this is about a request; got an object of type {type(request).__name__}.",
+        hint='dpx.requests.PartialDependence(feature="age")',
+        spent="",
+    )
+
+
+def request_from_json(value: JsonObject) -> Request:
+    """The request that `Request.to_json` wrote."""
+    options = dict(value)
+    name = options.pop("request", None)
+    if name not in methods():
+        raise InputError(f"there is no method {name!r}."[:200], hint="one of " + ", ".join(methods()), spent="")
+    return methods()[name].request.of_json(options)

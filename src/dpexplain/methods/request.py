@@ -1,0 +1,184 @@
+"""What a caller decides about a release: a frozen model, declared once, with a description for each option.
+
+The signature of the Python function, the options of the command line, entries of a project file and JSON all follow
+from it. A request knows no table: whatever can be wrong with it is found out before anything is opened or spent.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+
+import annotated_types as limits
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticSerializationError
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.errors import InputError
+
+
+class Must(str):
+    """What a value must be, in words, for an error: where the type does not say it well."""
+
+
+def _names(value: Sequence[str] | None) -> Sequence[str] | None:
+    if value is not None and not value:
+        raise ValueError
+    if value is not None and len(set(value)) < len(value):
+        raise InputError("a feature is named twice.")
+    return value
+
+
+# Options that several requests have
+Names = Annotated[Sequence[str] | None, AfterValidator(_names), Must("a list of names")]
+Mechanism = Annotated[
+    Literal["cube", "discrete-laplace", "discrete-gaussian"] | None,
+    Field(description="The noise, instead of the one with the smallest forecast error."),
+]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Request(BaseModel):
+    """Base of all requests. Wrong options raise InputError: which one, what it must be, and that nothing was spent."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True, protected_namespaces=()
+    )
+
+    name_in_files: ClassVar[str] = ""  # set by the registration
+
+    if not TYPE_CHECKING:  # type checkers see the options
+
+        def __init__(self, **options: Any) -> None:
+            try:
+                super().__init__(**options)
+            except ValidationError as found:
+                problem = refusal(type(self), found)
+            else:
+                return
+            raise problem
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, options: Any) -> Any:
+        return _plain(options)
+
+    @property
+    def label(self) -> str:
+        """What the ledger calls the release."""
+        raise NotImplementedError
+
+    def but(self, **options: Any) -> Self:
+        """The same request with other options."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | options)
+
+    def to_json(self) -> JsonObject:
+        """The request as plain JSON, with the options that differ from their defaults."""
+        try:
+            options = self.model_dump(mode="json", exclude_defaults=True)
+        except PydanticSerializationError:
+            raise InputError(
+                "a request with a function cannot be written down.", hint="use it in Python", spent=""
+            ) from None
+        return {"request": self.name_in_files, **options}
+
+    @classmethod
+    def of_json(cls, options: Mapping[str, Any]) -> Self:
+        """The request with these options, as JSON or a project file spells them."""
+        return cls(**options)
+
+
+def _plain(value: Any) -> Any:
+    """numpy's numbers and arrays as Python's, also inside lists and mappings."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
+
+
+def refusal(kind: type[Request], error: ValidationError) -> InputError:
+    """Our words for what pydantic found first."""
+    first = error.errors(include_url=False)[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, InputError):
+        return own
+    name, value = str(first["loc"][0]) if first["loc"] else "", first["input"]
+    if first["type"] == "extra_forbidden":
+        return unknown_option(name, kind.model_fields)
+    if first["type"] == "missing":
+        return InputError(f"{name} is missing.", hint=str(kind.model_fields[name].description or ""))
+    field = kind.model_fields[name]
+    choices = [text for text in _choices(field.annotation) if isinstance(text, str)]
+    if choices and len(choices) == len(_choices(field.annotation)) and not _others(field.annotation):
+        return InputError(
+            f"unknown {name} {value!r}."[:200], hint="use " + " or ".join(f'"{text}"' for text in choices)
+        )
+    return InputError(f"{name} must be {must_be(field.annotation, field.metadata)}; got {value!r}."[:200])
+
+
+def unknown_option(name: str, known: Mapping[str, Any] | Sequence[str]) -> InputError:
+    """There is no such option; perhaps another one was meant."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    hint = f"did you mean {close[0]}?" if close else "there is: " + ", ".join(known)
+    return InputError(f"there is no option {name!r}.", hint=hint)
+
+
+def must_be(annotation: Any, metadata: Sequence[Any] = ()) -> str:
+    """What a value of this type is, in words."""
+    for fact in metadata:
+        if isinstance(fact, Must):
+            return str(fact)
+    if get_origin(annotation) is Annotated:
+        inner, *facts = get_args(annotation)
+        return must_be(inner, [*metadata, *facts])
+    if annotation is bool:
+        return "true or false"
+    if annotation is str:
+        return "a text"
+    if annotation in (int, float):
+        return ("a whole number" if annotation is int else "a number") + _between(metadata)
+    if choices := _choices(annotation):
+        return "one of " + ", ".join(json.dumps(choice) for choice in choices)
+    parts = [must_be(part, metadata) for part in get_args(annotation) if part is not type(None)]
+    if get_origin(annotation) in (list, Sequence, tuple) or not parts:
+        return "a list" if parts else "of another type"
+    return ", or ".join(dict.fromkeys(parts))
+
+
+def _choices(annotation: Any) -> list[Any]:
+    """The values that a type names one by one."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return [choice for part in _parts(annotation) for choice in _choices(part)]
+
+
+def _others(annotation: Any) -> bool:
+    """Whether a type allows more than the values that it names, and nothing at all."""
+    if get_origin(annotation) is Literal or annotation is type(None):
+        return False
+    parts = _parts(annotation)
+    return any(map(_others, parts)) if parts else True
+
+
+def _parts(annotation: Any) -> list[Any]:
+    import types
+    import typing
+
+    if get_origin(annotation) is Annotated:
+        return [get_args(annotation)[0]]
+    return list(get_args(annotation)) if get_origin(annotation) in (typing.Union, types.UnionType) else []
+
+
+def _between(metadata: Sequence[Any]) -> str:
+    """Limits in words: " from 1 to 100", " of at least 2", " above 0"."""
+    facts = [fact for item in metadata for fact in (getattr(item, "metadata", None) or [item])]
+    low = next((fact.ge for fact in facts if isinstance(fact, limits.Ge)), None)
+    high = next((fact.le for fact in facts if isinstance(fact, limits.Le)), None)
+    above = next((fact.gt for fact in facts if isinstance(fact, limits.Gt)), None)
+    if low is not None and high is not None:
+        return f" from {low:,} to {high:,}"
+    return "" if low is None and above is None else f" of at least {low:,}" if above is None else f" above {above:,}"
