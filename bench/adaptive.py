@@ -36,10 +36,10 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.explainers import local_sketch
-from dpexplain.explainers.adaptive import COMPUTED, REUSED, Query
-from dpexplain.surrogate import StepWeight
-from dpexplain.surrogate import descent as paths
+from dpexplain.maths.surrogate import StepWeight
+from dpexplain.maths.surrogate import descent as paths
+from dpexplain.methods.adaptive.release import COMPUTED, REUSED, Query
+from dpexplain.methods.local_sketch import release as local_sketch
 
 T = 300
 THIRDS = 3

@@ -25,7 +25,7 @@ from bench.clusterings import census, diabetes, endless, stackoverflow
 from dpexplain.core.domain import Numeric
 from dpexplain.data.encode import encode
 from dpexplain.data.sources import open_source
-from dpexplain.surrogate import Space
+from dpexplain.maths.surrogate import Space
 
 PURE, ZCDP = dpx.Budget(10**6), dpx.Budget(10**6, 1e-6)
 RELEASES = 5

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bench.cluster_baselines import CANDIDATES, TabEE, Weights, of_choices
 from bench.clusterings import NEIGHBOURS, Counts
-from dpexplain.clusters import scores as product
+from dpexplain.methods.clusters import scores as product
 
 Floats = NDArray[np.float64]
 

@@ -21,11 +21,11 @@ from sklearn.mixture import GaussianMixture
 
 import dpexplain as dpx
 from bench.cached import BenchAccount
-from dpexplain.clusters.counts import statistic, tables_of
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.rows import Rows
-from dpexplain.grids import Partition, partition_of
+from dpexplain.maths.grids import Partition, partition_of
+from dpexplain.methods.clusters.counts import statistic, tables_of
 
 Codes = NDArray[np.uint8]
 Labels = NDArray[np.int64]

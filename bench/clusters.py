@@ -32,8 +32,8 @@ from bench.cached import BenchAccount
 from bench.cluster_baselines import CANDIDATES, EQUAL, Weights, dp_tabee, mae, naive
 from bench.cluster_laws import REACHED, Case, best_choice, reached_at
 from bench.clusterings import CLUSTERS, METHODS, NEIGHBOURS, SURVEYS, Counts, Survey, labels_of
-from dpexplain.clusters.explain import ClustersRequest, Spec, choose, resolve
 from dpexplain.core.release import Door, Gate
+from dpexplain.methods.clusters.release import ClustersRequest, Spec, choose, resolve
 
 PARTS = ("curves", "studies", "case", "kmeans", "speed")
 EPSILONS = tuple(float(f"{e:.3g}") for e in np.logspace(-3, 0, 9))

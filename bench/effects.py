@@ -25,9 +25,11 @@ import dpexplain as dpx
 from bench import report
 from bench.cached import CachedModel, cached_table
 from bench.tables import CASES, Case
-from dpexplain.binning import steps_of
-from dpexplain.explainers import accumulated_effects, generic_plot, partial_dependence
-from dpexplain.grids import axis_of
+from dpexplain.maths.binning import steps_of
+from dpexplain.maths.grids import axis_of
+from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.partial_dependence import release as partial_dependence
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 RESOLUTIONS = (10, 20, 50, 100)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import dpexplain as dpx
 from bench.effects import Bench
 from bench.tables import CASES
-from dpexplain.results import AccumulatedCurve
+from dpexplain.methods.accumulated_effects.result import AccumulatedCurve
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 EPSILONS = (0.5, 2.0, 10.0)

@@ -37,15 +37,15 @@ from dpexplain.data.encode import encode
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import open_source
-from dpexplain.engine import map_sum
-from dpexplain.explainers import importance_statistic as pfi
-from dpexplain.explainers.importance_forecast import resolve
-from dpexplain.explainers.importance_request import PermutationImportance
-from dpexplain.explainers.importance_statistic import Spec
-from dpexplain.explainers.permutation_importance import send_changes
-from dpexplain.reference import Reference
-from dpexplain.results.base import receipt_for
-from dpexplain.results.importance import Importance, groups_for
+from dpexplain.engines import map_sum
+from dpexplain.maths.reference import Reference
+from dpexplain.methods.permutation_importance import spec as pfi
+from dpexplain.methods.permutation_importance.forecast import resolve
+from dpexplain.methods.permutation_importance.release import send_changes
+from dpexplain.methods.permutation_importance.request import PermutationImportance
+from dpexplain.methods.permutation_importance.result import Importance, groups_for
+from dpexplain.methods.permutation_importance.spec import Spec
+from dpexplain.methods.result import receipt_for
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REPETITIONS, PERMUTATIONS = 200, 100

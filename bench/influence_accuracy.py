@@ -26,8 +26,8 @@ import dpexplain as dpx
 from bench.influence_memory import Memory, numbered
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
-from dpexplain.reference import WHOLE, Reference
-from dpexplain.results.influence import TableInfluence
+from dpexplain.maths.reference import WHOLE, Reference
+from dpexplain.methods.influence.result import TableInfluence
 
 EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 AIM, REPETITIONS, MORE = 0.1, 40, 400  # the epsilon of the targets has more repetitions

@@ -20,7 +20,7 @@ from rich.progress import track
 
 import dpexplain as dpx
 from bench.influence_models import Classifier, People, model_of
-from dpexplain.games import exact_plan, orders_plan
+from dpexplain.maths.games import exact_plan, orders_plan
 
 BACKGROUND, EPSILON = 100, 1.0
 AT_ONCE = 2**14

@@ -23,8 +23,8 @@ from bench.influence_memory import Memory, numbered
 from bench.influence_models import FITS, RICH, Classifier, People, fitted, model_of, people
 from dpexplain.core.release import Door
 from dpexplain.data.rows import Rows
-from dpexplain.results.influence import Influence
-from dpexplain.results.transparency import TransparencyReport
+from dpexplain.methods.influence.result import Influence
+from dpexplain.methods.transparency.result import TransparencyReport
 
 EPSILON, DRAWS, PERMUTATIONS = 1.0, 2, 4
 PAPER_TOP = ("marital-status", "occupation", "relationship", "capital-gain")  # Fig. 2a

@@ -25,8 +25,9 @@ from bench.scenes import Problem, Scene
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import local_explanation, local_sketch
-from dpexplain.surrogate import StepWeight
+from dpexplain.maths.surrogate import StepWeight
+from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_sketch import release as local_sketch
 
 DELTA = 1e-6
 ENDLESS = dpx.Budget(10**6, DELTA)

@@ -32,8 +32,8 @@ from bench.local import algorithm_1, paper_sigma
 from bench.scenes import Problem
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.surrogate import Local, Space, StepWeight
-from dpexplain.surrogate.moments import Moments
+from dpexplain.maths.surrogate import Local, Space, StepWeight
+from dpexplain.maths.surrogate.moments import Moments
 
 EPSILON, DELTA, STEPS = 0.1, 1e-5, 200  # of one explanation
 TRAINING = {"0.5": 0.5, "2": 2.0, "10": 10.0, "none": None}  # epsilon of a model, delta 1e-5

@@ -22,10 +22,10 @@ from bench.cached import NEIGHBOURS, BenchAccount
 from bench.importance import EPSILONS, TARGET, Exact, concordance
 from bench.tables import CASES
 from dpexplain.core.release import Door, Gate
-from dpexplain.explainers import parts as shared
-from dpexplain.explainers import rank_aggregation as voting
-from dpexplain.results import Votes
-from dpexplain.results.base import receipt_for
+from dpexplain.methods import parts as shared
+from dpexplain.methods.rank_aggregation import release as voting
+from dpexplain.methods.rank_aggregation.result import Votes
+from dpexplain.methods.result import receipt_for
 
 REPETITIONS, PERMUTATIONS, PARTS = 20, 20, 200
 

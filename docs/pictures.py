@@ -10,11 +10,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from dpexplain.cli.reference import reference
-from dpexplain.clusters import explain as clusters
-from dpexplain.clusters import kmeans
 from dpexplain.demo import run
 from dpexplain.design import DataFlow
-from dpexplain.explainers import ALGORITHMS, EXPLAINERS
+from dpexplain.methods import ALGORITHMS, EXPLAINERS
+from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.kmeans import release as kmeans
 
 DOCS = Path(__file__).parent
 PAPER_PDP = DataFlow(

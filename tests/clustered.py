@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import dpexplain as dpx
-from dpexplain.clusters.clustering import Clustering
+from dpexplain.models.clustering import Clustering
 
 LABELS = ("young", "middle", "odd")
 DOMAIN = dpx.Domain(

@@ -11,9 +11,9 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.results.attribution import READERS, Attribution
-from dpexplain.results.base import receipt_for
-from dpexplain.surrogate import Fit, Space
+from dpexplain.maths.surrogate import Fit, Space
+from dpexplain.methods.attributions import READERS, Attribution
+from dpexplain.methods.result import receipt_for
 from stubs import ZCDP, exact_door
 
 UNITS = 1_000_000  # released integers are millionths of a coefficient

@@ -9,7 +9,7 @@ import pandas as pd
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
-from dpexplain.results import Result
+from dpexplain.methods.result import Result
 from stubs import SteadyNoise
 
 AGE = "age of the policyholder at the beginning of the insured year, in completed years"

@@ -28,13 +28,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares with what is found at run time
     from dpexplain import audit, design, requests
-    from dpexplain.clusters import Clustering, dp_kmeans, explain_clusters
+    from dpexplain.calculators.sampling import amplified_epsilon
+    from dpexplain.calculators.training import training_guarantee
     from dpexplain.core.budget import Budget
     from dpexplain.core.domain import Categorical, Domain, Numeric
     from dpexplain.core.sensitivity import Unit
     from dpexplain.data import PrivateTable
     from dpexplain.data.domain_file import load_domain, save_domain
-    from dpexplain.engine import progress
+    from dpexplain.engines import progress
     from dpexplain.errors import (
         BudgetError,
         BudgetWarning,
@@ -52,38 +53,35 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with what is
         TableError,
         VerificationError,
     )
-    from dpexplain.explainers.accumulated_effects import accumulated_effects
-    from dpexplain.explainers.adaptive import AdaptiveExplainer
-    from dpexplain.explainers.generic_plot import generic_plot
-    from dpexplain.explainers.influence import influence
-    from dpexplain.explainers.interaction_ranking import interaction_ranking
-    from dpexplain.explainers.local_explanation import local_explanation
-    from dpexplain.explainers.local_sketch import local_sketch
-    from dpexplain.explainers.marginals import marginals
-    from dpexplain.explainers.partial_dependence import partial_dependence
-    from dpexplain.explainers.permutation_importance import permutation_importance
-    from dpexplain.explainers.quantiles import quantiles
-    from dpexplain.explainers.rank_aggregation import rank_aggregation
-    from dpexplain.explainers.transparency import transparency_report
     from dpexplain.ledger import open_ledger
+    from dpexplain.methods.accumulated_effects.release import accumulated_effects
+    from dpexplain.methods.adaptive.release import AdaptiveExplainer
+    from dpexplain.methods.attributions import Attribution
+    from dpexplain.methods.clusters.release import explain_clusters
+    from dpexplain.methods.clusters.result import ClusterExplanation
+    from dpexplain.methods.curves import Curve, Curves
+    from dpexplain.methods.generic_plot.release import generic_plot
+    from dpexplain.methods.influence.release import influence
+    from dpexplain.methods.influence.result import Influence
+    from dpexplain.methods.interaction_ranking.release import interaction_ranking
+    from dpexplain.methods.kmeans.release import dp_kmeans
+    from dpexplain.methods.local_explanation.release import local_explanation
+    from dpexplain.methods.local_sketch.release import local_sketch
+    from dpexplain.methods.local_sketch.result import LocalSketch
+    from dpexplain.methods.marginals.release import marginals
+    from dpexplain.methods.marginals.result import Marginals
+    from dpexplain.methods.partial_dependence.release import partial_dependence
+    from dpexplain.methods.permutation_importance.release import permutation_importance
+    from dpexplain.methods.planning import plan
+    from dpexplain.methods.quantiles.release import quantiles
+    from dpexplain.methods.quantiles.result import Quantiles
+    from dpexplain.methods.rank_aggregation.release import rank_aggregation
+    from dpexplain.methods.rankings import Ranking
+    from dpexplain.methods.result import from_json
+    from dpexplain.methods.transparency.release import transparency_report
+    from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
     from dpexplain.models import Model
-    from dpexplain.planning import plan
-    from dpexplain.results import (
-        Attribution,
-        ClusterExplanation,
-        Curve,
-        Curves,
-        Influence,
-        LocalSketch,
-        Marginals,
-        Quantiles,
-        Ranking,
-        TransparencyReport,
-        TransparencyReports,
-        from_json,
-    )
-    from dpexplain.sampling import amplified_epsilon
-    from dpexplain.training import training_guarantee
+    from dpexplain.models.clustering import Clustering
     from dpexplain.verification import verify
 
 __all__ = [
@@ -152,40 +150,44 @@ __all__ = [
 
 # module -> its public names, imported when somebody asks for one; other names are modules themselves
 _HOMES = {
-    "clusters": "Clustering dp_kmeans explain_clusters",
+    "calculators.sampling": "amplified_epsilon",
+    "calculators.training": "training_guarantee",
     "core.budget": "Budget",
     "core.domain": "Categorical Domain Numeric",
     "core.sensitivity": "Unit",
     "data": "PrivateTable",
     "data.domain_file": "load_domain save_domain",
-    "engine": "progress",
-    "errors": (
-        "BudgetError BudgetWarning DomainError DpexplainError InputError InternalError LedgerCorrupt "
-        "LedgerError LedgerTooNew LedgerUnavailable ModelError ModelWarning ReleaseLost TableError "
-        "VerificationError"
-    ),
-    "explainers.accumulated_effects": "accumulated_effects",
-    "explainers.adaptive": "AdaptiveExplainer",
-    "explainers.generic_plot": "generic_plot",
-    "explainers.influence": "influence",
-    "explainers.interaction_ranking": "interaction_ranking",
-    "explainers.local_explanation": "local_explanation",
-    "explainers.local_sketch": "local_sketch",
-    "explainers.marginals": "marginals",
-    "explainers.partial_dependence": "partial_dependence",
-    "explainers.permutation_importance": "permutation_importance",
-    "explainers.quantiles": "quantiles",
-    "explainers.rank_aggregation": "rank_aggregation",
-    "explainers.transparency": "transparency_report",
+    "engines": "progress",
+    "errors": "BudgetError BudgetWarning DomainError DpexplainError InputError InternalError LedgerCorrupt LedgerError LedgerTooNew LedgerUnavailable ModelError ModelWarning ReleaseLost TableError VerificationError",
     "ledger": "open_ledger",
+    "methods.accumulated_effects.release": "accumulated_effects",
+    "methods.adaptive.release": "AdaptiveExplainer",
+    "methods.attributions": "Attribution",
+    "methods.clusters.release": "explain_clusters",
+    "methods.clusters.result": "ClusterExplanation",
+    "methods.curves": "Curve Curves",
+    "methods.generic_plot.release": "generic_plot",
+    "methods.influence.release": "influence",
+    "methods.influence.result": "Influence",
+    "methods.interaction_ranking.release": "interaction_ranking",
+    "methods.kmeans.release": "dp_kmeans",
+    "methods.local_explanation.release": "local_explanation",
+    "methods.local_sketch.release": "local_sketch",
+    "methods.local_sketch.result": "LocalSketch",
+    "methods.marginals.release": "marginals",
+    "methods.marginals.result": "Marginals",
+    "methods.partial_dependence.release": "partial_dependence",
+    "methods.permutation_importance.release": "permutation_importance",
+    "methods.planning": "plan",
+    "methods.quantiles.release": "quantiles",
+    "methods.quantiles.result": "Quantiles",
+    "methods.rank_aggregation.release": "rank_aggregation",
+    "methods.rankings": "Ranking",
+    "methods.result": "from_json",
+    "methods.transparency.release": "transparency_report",
+    "methods.transparency.result": "TransparencyReport TransparencyReports",
     "models": "Model",
-    "planning": "plan",
-    "results": (
-        "Attribution ClusterExplanation Curve Curves Influence LocalSketch Marginals Quantiles Ranking "
-        "TransparencyReport TransparencyReports from_json"
-    ),
-    "sampling": "amplified_epsilon",
-    "training": "training_guarantee",
+    "models.clustering": "Clustering",
     "verification": "verify",
 }
 

@@ -1,19 +1,19 @@
 """The public requests: frozen descriptions of a release, for `plan`, project files and the command line."""
 
-from dpexplain.clusters.explain import ClustersRequest as Clusters
-from dpexplain.clusters.kmeans import KMeansRequest as KMeans
-from dpexplain.explainers.accumulated_effects import AccumulatedEffects
-from dpexplain.explainers.generic_plot import GenericPlot
-from dpexplain.explainers.influence import InfluenceRequest as Influence
-from dpexplain.explainers.interaction_ranking import InteractionRanking
-from dpexplain.explainers.local_explanation import LocalExplanation
-from dpexplain.explainers.local_sketch import LocalSketchRequest as LocalSketch
-from dpexplain.explainers.marginals import MarginalsRequest as Marginals
-from dpexplain.explainers.partial_dependence import PartialDependence
-from dpexplain.explainers.permutation_importance import PermutationImportance
-from dpexplain.explainers.quantiles import QuantilesRequest as Quantiles
-from dpexplain.explainers.rank_aggregation import RankAggregation
-from dpexplain.explainers.transparency import TransparencyRequest as TransparencyReport
+from dpexplain.methods.accumulated_effects.release import AccumulatedEffects
+from dpexplain.methods.clusters.release import ClustersRequest as Clusters
+from dpexplain.methods.generic_plot.release import GenericPlot
+from dpexplain.methods.influence.release import InfluenceRequest as Influence
+from dpexplain.methods.interaction_ranking.release import InteractionRanking
+from dpexplain.methods.kmeans.release import KMeansRequest as KMeans
+from dpexplain.methods.local_explanation.release import LocalExplanation
+from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSketch
+from dpexplain.methods.marginals.release import MarginalsRequest as Marginals
+from dpexplain.methods.partial_dependence.release import PartialDependence
+from dpexplain.methods.permutation_importance.release import PermutationImportance
+from dpexplain.methods.quantiles.release import QuantilesRequest as Quantiles
+from dpexplain.methods.rank_aggregation.release import RankAggregation
+from dpexplain.methods.transparency.release import TransparencyRequest as TransparencyReport
 
 __all__ = [
     "AccumulatedEffects",

@@ -7,7 +7,9 @@ from pathlib import Path
 from dpexplain.core.canonical import digest
 from dpexplain.errors import VerificationError
 from dpexplain.ledger import Ledger, open_ledger
-from dpexplain.results import Curve, Result, TransparencyReport
+from dpexplain.methods.curves import Curve
+from dpexplain.methods.result import Result
+from dpexplain.methods.transparency.result import TransparencyReport
 
 
 def verify(result: Result, ledger: str | Path | Ledger) -> None:

@@ -229,7 +229,7 @@ def test_trouble_in_rows_is_silent(make_table, frame, tmp_path, capsys, caplog, 
 def test_a_release_that_fails_keeps_its_price_and_its_secrets(make_table, frame, model, monkeypatch):
     table = make_table(frame, budget=dpx.Budget(1.0))
     broken = lambda *_: (_ for _ in ()).throw(ValueError("row 17: income 1234"))  # noqa: E731
-    monkeypatch.setattr("dpexplain.explainers.partial_dependence.statistic", broken)
+    monkeypatch.setattr("dpexplain.methods.partial_dependence.release.statistic", broken)
     with pytest.raises(dpx.ReleaseLost) as error:
         dpx.partial_dependence(table, model, "age", epsilon=0.4)
     text = str(error.value)
@@ -264,7 +264,7 @@ def test_an_interrupt_leaves_without_its_text_and_stays_spent(make_table, frame,
     def interrupted(*_, **__):
         raise KeyboardInterrupt("row 17")
 
-    monkeypatch.setattr("dpexplain.explainers.partial_dependence.statistic", interrupted)
+    monkeypatch.setattr("dpexplain.methods.partial_dependence.release.statistic", interrupted)
     with pytest.raises(KeyboardInterrupt) as error:
         dpx.partial_dependence(table, model, "age", epsilon=0.4)
     assert error.value.args == ()

@@ -645,7 +645,7 @@ class TestVerifyCommand:
         document = json.loads(receipt.read_text())
         change(document)
         # what a careful forger would do: let everything that follows from the rest agree again
-        from dpexplain.results.base import Receipt, Result
+        from dpexplain.methods.result import Receipt, Result
 
         try:
             forged = Result.kinds["curve"].rebuild(
@@ -679,7 +679,7 @@ class TestErrorsInGeneral:
         def broken(*_args, **_options):
             raise ZeroDivisionError("age=23 of a person")
 
-        monkeypatch.setattr("dpexplain.planning.plan", broken)
+        monkeypatch.setattr("dpexplain.methods.planning.plan", broken)
         error = refusal(capsys, 70, "plan", "--feature", "age", "--epsilon", "1")
         assert error["message"] == "internal error (ZeroDivisionError)."
         assert "report" in error["hint"]

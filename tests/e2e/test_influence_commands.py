@@ -10,9 +10,9 @@ import pytest
 
 from commands import answer, refusal
 from dpexplain.cli.app import run
-from dpexplain.explainers import influence_forecast
 from dpexplain.ledger import open_ledger
-from dpexplain.results import from_json
+from dpexplain.methods.influence import forecast as influence_forecast
+from dpexplain.methods.result import from_json
 
 ROW = ["--row", "age=27", "--row", "sex=Male"]
 WOMEN = ["--group", "sex=Female"]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from dpexplain.explainers.accumulated_effects import accumulated_effects
+from dpexplain.methods.accumulated_effects.release import accumulated_effects
 from examples import score
 
 STEP = 2.0**-18  # rounding of each row's difference, added up along the curve

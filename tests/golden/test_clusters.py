@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 
 import dpexplain as dpx
 from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, LABELS, Printed, all_combinations, binned, people
-from dpexplain.clusters.explain import explain_clusters
+from dpexplain.methods.clusters.release import explain_clusters
 
 THIRDS = (1 / 3, 1 / 3, 1 / 3)
 PROTECTIONS = [

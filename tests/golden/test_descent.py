@@ -11,11 +11,11 @@ from scipy.optimize import minimize
 
 import dpexplain as dpx
 from dpexplain.core.budget import zcdp
-from dpexplain.explainers import descent
-from dpexplain.explainers.adaptive import AdaptiveExplainer
-from dpexplain.surrogate import Local, Quadratic, Space, StepWeight
-from dpexplain.surrogate.descent import replay
-from dpexplain.surrogate.weights import stable
+from dpexplain.maths.surrogate import Local, Quadratic, Space, StepWeight
+from dpexplain.maths.surrogate.descent import replay
+from dpexplain.maths.surrogate.weights import stable
+from dpexplain.methods.adaptive.release import AdaptiveExplainer
+from dpexplain.methods.local_explanation import descent
 from examples import DOMAIN, score
 
 BUDGET = dpx.Budget(100, 1e-6)

@@ -12,8 +12,9 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.data.rows import Rows
-from dpexplain.games import Asker, Outcome, coalitions_plan, exact_plan, orders_plan, sets_plan
+from dpexplain.maths.games import coalitions_plan, exact_plan, orders_plan, sets_plan
 from dpexplain.models import Predictor
+from dpexplain.models.outcomes import Asker, Outcome
 
 TOP = 1_000
 

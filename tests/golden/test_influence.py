@@ -16,8 +16,8 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.data.donors import Replaced
-from dpexplain.explainers import influence as qii
-from dpexplain.explainers.influence import influence
+from dpexplain.methods.influence import release as qii
+from dpexplain.methods.influence.release import influence
 
 DOMAIN = dpx.Domain(
     {

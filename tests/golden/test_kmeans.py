@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from dpexplain.clusters import kmeans
-from dpexplain.clusters.kmeans import KMeansRequest, dp_kmeans
 from dpexplain.core.budget import pure
 from dpexplain.data import PublicRandom, Rows
-from dpexplain.surrogate.sketch import GRID
+from dpexplain.maths.surrogate.sketch import GRID
+from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.kmeans.release import KMeansRequest, dp_kmeans
 from stubs import ADD_REMOVE
 
 DOMAIN = dpx.Domain(

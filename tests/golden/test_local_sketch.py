@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from dpexplain.explainers.local_sketch import local_sketch
-from dpexplain.explainers.marginals import marginals
-from dpexplain.surrogate.sketch import GRID, Layout
+from dpexplain.maths.surrogate.sketch import GRID, Layout
+from dpexplain.methods.local_sketch.release import local_sketch
+from dpexplain.methods.marginals.release import marginals
 from examples import score
 
 ZCDP, MUCH = dpx.Budget(10**7, 1e-6), 10**6  # noise, if there were any, would drown no cell

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 import dpexplain as dpx
-from dpexplain.results.base import from_json
+from dpexplain.methods.result import from_json
 
 STEP = 2.0**-20
 AGE = dpx.Numeric(20, 29, integer=True, missing="nan")

@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from dpexplain.maths.surrogate.moments import Moments
 from dpexplain.render.text import plain, result_view
-from dpexplain.surrogate.moments import Moments
 
 matplotlib.use("Agg")
 

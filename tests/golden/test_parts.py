@@ -14,9 +14,18 @@ import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.data.assignment import secret_order
 from dpexplain.data.rows import Rows
-from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
+from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.plain import (
+    Dealt,
+    Levels,
+    accumulated_effects,
+    importance,
+    pairwise_interaction,
+    total_interaction,
+)
+from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.models import Predictor
-from dpexplain.plain import Dealt, Levels, accumulated_effects, importance, pairwise_interaction, total_interaction
 from examples import DOMAIN, score
 
 STEP = 2.0**-20  # rounding, in units of the range
@@ -245,7 +254,7 @@ def test_accumulated_effects_of_a_category(frame):
         return rows["c"].map({"r": 0.1, "g": 0.3, "b": 0.8}).astype(float).to_numpy() * rows["x"].to_numpy()
 
     rows = pd.DataFrame({"c": list("rrgb"), "x": [0.5, 1.0, 0.25, 0.75], "only": 7})
-    axis = dpx.grids.axis_of(colours, "c", None, 5)
+    axis = dpx.maths.grids.axis_of(colours, "c", None, 5)
     got = accumulated_effects(dealt(rows, 1, colours), levels(model, colours), axis)
     first = 0.2 * np.mean([0.5, 1.0, 0.25])  # rows of r and of g tell about the step from r to g
     heights = np.array([0, first, first + 0.5 * 0.75])
@@ -253,7 +262,7 @@ def test_accumulated_effects_of_a_category(frame):
     two = accumulated_effects(dealt(rows.iloc[[0, 2, 1, 0]], 2, colours), levels(model, colours), axis)
     first, second = 0.2 * np.mean([0.5, 1.0]), 0.5 * np.mean([0.5, 1.0])  # no row of b: both tell about that step
     np.testing.assert_allclose(two[0], np.array([0, first, first + second]), atol=4 * STEP)
-    one = dpx.grids.axis_of(colours, "only", None, 5)
+    one = dpx.maths.grids.axis_of(colours, "only", None, 5)
     assert accumulated_effects(dealt(rows, 2, colours), levels(model, colours), one).tolist() == [[0.0], [0.0]]
 
 

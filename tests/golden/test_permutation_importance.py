@@ -23,10 +23,10 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
 from dpexplain.data.donors import by_feature
 from dpexplain.data.rows import Rows
-from dpexplain.explainers import permutation_importance as pfi
-from dpexplain.explainers.outlook import Setting
-from dpexplain.explainers.permutation_importance import PermutationImportance, permutation_importance
-from dpexplain.results.importance import Importance, gap_halfwidth
+from dpexplain.methods.permutation_importance import release as pfi
+from dpexplain.methods.permutation_importance.release import PermutationImportance, permutation_importance
+from dpexplain.methods.permutation_importance.result import Importance, gap_halfwidth
+from dpexplain.methods.setting import Setting
 from examples import DOMAIN, score
 from stubs import FreeAccount
 
@@ -466,7 +466,7 @@ def test_the_outlook_is_about_the_width_of_the_interval(make_table, people, prot
 def test_what_happened_is_not_clipped_to_what_the_model_can_say(loss):
     """A class target is 0 or 1, also for a model whose probabilities never exceed 0.4."""
     from dpexplain.core.domain import PublicRange
-    from dpexplain.losses import Loss
+    from dpexplain.maths.losses import Loss
 
     narrow = Loss(loss, PublicRange(0.0, 0.4), binary=True)
     y, f = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.4, 0.1, 0.4, 0.1])

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
-from dpexplain.explainers.quantiles import (
+from dpexplain.methods.quantiles.release import (
     QuantilesRequest,
     diagram,
     expected_error,
@@ -22,8 +22,8 @@ from dpexplain.explainers.quantiles import (
     select_quantiles,
     spread,
 )
-from dpexplain.results import from_json
-from dpexplain.results.quantiles import Ladder, rank_errors
+from dpexplain.methods.quantiles.result import Ladder, rank_errors
+from dpexplain.methods.result import from_json
 from examples import DOMAIN
 from stubs import PURE, ZCDP, free_door, release
 

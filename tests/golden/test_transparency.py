@@ -11,9 +11,9 @@ import pytest
 from sklearn.metrics import jaccard_score, mutual_info_score
 
 import dpexplain as dpx
-from dpexplain.explainers.influence import InfluenceRequest
-from dpexplain.explainers.persons import person_influence
-from dpexplain.explainers.transparency import transparency_report
+from dpexplain.methods.influence.persons import person_influence
+from dpexplain.methods.influence.release import InfluenceRequest
+from dpexplain.methods.transparency.release import transparency_report
 
 DOMAIN = dpx.Domain(
     {

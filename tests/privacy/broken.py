@@ -26,8 +26,8 @@ from dpexplain.core.rng import below, bernoulli_exp
 from dpexplain.core.samplers import cube
 from dpexplain.core.sensitivity import Relation, ScoreRange, Sensitivity, Unit
 from dpexplain.errors import BudgetError, ReleaseLost
-from dpexplain.explainers import adaptive
-from dpexplain.surrogate import Local, Space, StepWeight
+from dpexplain.maths.surrogate import Local, Space, StepWeight
+from dpexplain.methods.adaptive import release as adaptive
 from stubs import FreeAccount, free_door, release, released
 
 ONE = pure(1)

@@ -23,9 +23,9 @@ from dpexplain.core.noise import Law
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import accumulated_effects as ale
-from dpexplain.results import accumulated
-from dpexplain.results.accumulated import Accumulation, bins_of
+from dpexplain.methods.accumulated_effects import release as ale
+from dpexplain.methods.accumulated_effects import result as accumulated
+from dpexplain.methods.accumulated_effects.result import Accumulation, bins_of
 from stubs import FreeAccount
 
 pytestmark = pytest.mark.drawn(1e-6)

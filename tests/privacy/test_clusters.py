@@ -21,15 +21,15 @@ from captured import Shrunk, calls, drawn
 from fit import FALSE_ALARM, p_value
 
 import dpexplain as dpx
-from dpexplain.clusters import explain
-from dpexplain.clusters.clustering import Clustering
-from dpexplain.clusters.explain import ClustersRequest
-from dpexplain.clusters.scores import Scoring
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.combinations import UNIT
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import ScoreRange
+from dpexplain.methods.clusters import release as explain
+from dpexplain.methods.clusters.release import ClustersRequest
+from dpexplain.methods.clusters.scores import Scoring
+from dpexplain.models.clustering import Clustering
 from stubs import FreeAccount, ZeroNoise, combination_score, combinations_of
 
 pytestmark = pytest.mark.drawn(1e-6)

@@ -18,9 +18,10 @@ from captured import Shrunk, calls, drawn
 import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.core.samplers import ExactSampler
-from dpexplain.explainers import adaptive, descent
-from dpexplain.surrogate import Local, Space, StepWeight
-from dpexplain.surrogate.descent import FINE
+from dpexplain.maths.surrogate import Local, Space, StepWeight
+from dpexplain.maths.surrogate.descent import FINE
+from dpexplain.methods.adaptive import release as adaptive
+from dpexplain.methods.local_explanation import descent
 
 pytestmark = pytest.mark.drawn(1e-6)
 

@@ -25,7 +25,7 @@ from dpexplain.audit.releases import RELEASES, audit_all, audit_release
 from dpexplain.core.budget import Definition
 from dpexplain.core.noise import Law
 from dpexplain.errors import InputError
-from dpexplain.explainers import ALGORITHMS, EXPLAINERS
+from dpexplain.methods import ALGORITHMS, EXPLAINERS
 
 pytestmark = pytest.mark.drawn(1e-6)
 

@@ -18,7 +18,8 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
-from dpexplain.explainers import marginals, partial_dependence
+from dpexplain.methods.marginals import release as marginals
+from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.requests import Marginals, PartialDependence
 from stubs import FreeAccount, ZeroNoise
 

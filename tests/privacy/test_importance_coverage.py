@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from dpexplain.results.importance import Importance
+from dpexplain.methods.permutation_importance.result import Importance
 
 pytestmark = [pytest.mark.long, pytest.mark.drawn(1e-6)]
 

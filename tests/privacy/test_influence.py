@@ -25,10 +25,10 @@ from dpexplain.core.release import Gate
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.donors import gather
-from dpexplain.explainers import influence as qii
-from dpexplain.explainers import influence_forecast as forecasts
-from dpexplain.explainers.influence import InfluenceRequest, influence
-from dpexplain.games import Asker
+from dpexplain.methods.influence import forecast as forecasts
+from dpexplain.methods.influence import release as qii
+from dpexplain.methods.influence.release import InfluenceRequest, influence
+from dpexplain.models.outcomes import Asker
 
 pytestmark = pytest.mark.drawn(1e-6)
 

@@ -16,10 +16,10 @@ import pytest
 from captured import Shrunk, calls
 
 import dpexplain as dpx
-from dpexplain.clusters import kmeans
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.methods.kmeans import release as kmeans
 
 pytestmark = pytest.mark.drawn(1e-6)
 

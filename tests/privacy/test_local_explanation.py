@@ -19,8 +19,8 @@ from captured import Shrunk, calls, drawn
 import dpexplain as dpx
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
-from dpexplain.explainers.local_explanation import LocalExplanation, explain
-from dpexplain.surrogate.moments import Moments
+from dpexplain.maths.surrogate.moments import Moments
+from dpexplain.methods.local_explanation.release import LocalExplanation, explain
 from stubs import FreeAccount
 
 pytestmark = pytest.mark.drawn(1e-6)

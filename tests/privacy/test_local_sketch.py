@@ -20,10 +20,10 @@ import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import local_sketch as sketch
-from dpexplain.explainers.local_sketch import LocalSketchRequest
-from dpexplain.results.sketch import LocalSketch
-from dpexplain.surrogate.sketch import Blocks
+from dpexplain.maths.surrogate.sketch import Blocks
+from dpexplain.methods.local_sketch import release as sketch
+from dpexplain.methods.local_sketch.release import LocalSketchRequest
+from dpexplain.methods.local_sketch.result import LocalSketch
 
 pytestmark = pytest.mark.drawn(1e-6)
 

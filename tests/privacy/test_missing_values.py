@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpexplain.audit.releases import RELEASES
-from dpexplain.grids import Partition
+from dpexplain.maths.grids import Partition
 
 CASES = [case for case in RELEASES["marginals"]() if case.form == "missing values"]
 

@@ -21,9 +21,11 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Assignment
-from dpexplain.explainers import generic_plot, parts, rank_aggregation
-from dpexplain.explainers.generic_plot import GenericPlot
-from dpexplain.explainers.rank_aggregation import RankAggregation
+from dpexplain.methods import parts
+from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.generic_plot.release import GenericPlot
+from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.rank_aggregation.release import RankAggregation
 from stubs import FreeAccount, ZeroNoise
 
 pytestmark = pytest.mark.drawn(1e-6)

@@ -22,8 +22,8 @@ from dpexplain.core.release import Door, Gate
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.donors import Gathered, by_group, by_permutation, gather
-from dpexplain.explainers import permutation_importance as pfi
-from dpexplain.explainers.permutation_importance import PermutationImportance
+from dpexplain.methods.permutation_importance import release as pfi
+from dpexplain.methods.permutation_importance.release import PermutationImportance
 from stubs import FreeAccount, ZeroNoise
 
 pytestmark = pytest.mark.drawn(1e-6)

@@ -21,8 +21,8 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation, ScoreRange
-from dpexplain.explainers import quantiles
-from dpexplain.results.quantiles import Ladder
+from dpexplain.methods.quantiles import release as quantiles
+from dpexplain.methods.quantiles.result import Ladder
 from stubs import FreeAccount, free_door
 
 pytestmark = pytest.mark.drawn(1e-6)

@@ -21,9 +21,9 @@ from dpexplain.core.noise import Law
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.explainers import transparency
-from dpexplain.explainers.transparency import TransparencyRequest, transparency_report
-from dpexplain.results.transparency import TransparencyReport
+from dpexplain.methods.transparency import release as transparency
+from dpexplain.methods.transparency.release import TransparencyRequest, transparency_report
+from dpexplain.methods.transparency.result import TransparencyReport
 from stubs import ZeroNoise
 
 pytestmark = pytest.mark.drawn(1e-6)

@@ -16,8 +16,8 @@ from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.explainers import accumulated_effects as ale
-from dpexplain.results.accumulated import bins_of
+from dpexplain.methods.accumulated_effects import release as ale
+from dpexplain.methods.accumulated_effects.result import bins_of
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 
 REQUEST = ale.AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)

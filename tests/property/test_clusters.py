@@ -16,13 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
-from dpexplain.clusters import counts, explain, scores
-from dpexplain.clusters.scores import Scoring, Weights
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
-from dpexplain.grids import partition_of
-from dpexplain.results.clusters import Cells
+from dpexplain.maths.grids import partition_of
+from dpexplain.methods.clusters import counts, scores
+from dpexplain.methods.clusters import release as explain
+from dpexplain.methods.clusters.result import Cells
+from dpexplain.methods.clusters.scores import Scoring, Weights
 from neighbouring import DOMAIN, neighbours, norms, private, within
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 

@@ -9,11 +9,11 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.data import PublicRandom
-from dpexplain.explainers.importance_statistic import norms_of, shrunk
-from dpexplain.losses import NAMES, Loss
-from dpexplain.results.centres import nearest, places_of
-from dpexplain.surrogate import Local, Space, StepWeight
-from dpexplain.surrogate.sketch import GRID, Layout, raw_sums
+from dpexplain.maths.losses import NAMES, Loss
+from dpexplain.maths.surrogate import Local, Space, StepWeight
+from dpexplain.maths.surrogate.sketch import GRID, Layout, raw_sums
+from dpexplain.methods.kmeans.result import nearest, places_of
+from dpexplain.methods.permutation_importance.spec import norms_of, shrunk
 
 SIZE = 300
 OUTPUT = PublicRange(0.0, 1.0)

@@ -18,9 +18,10 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
-from dpexplain.explainers import adaptive, descent
-from dpexplain.surrogate import Local, Space, StepWeight
-from dpexplain.surrogate.descent import FINE, Slope, Sums, length
+from dpexplain.maths.surrogate import Local, Space, StepWeight
+from dpexplain.maths.surrogate.descent import FINE, Slope, Sums, length
+from dpexplain.methods.adaptive import release as adaptive
+from dpexplain.methods.local_explanation import descent
 from neighbouring import DOMAIN, neighbours, private, wild
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 

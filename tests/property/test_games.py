@@ -18,8 +18,10 @@ from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.games import Asker, Group, Outcome, coalitions_plan, exact_plan, norms, orders_plan, sets_plan
+from dpexplain.data.groups import Group
+from dpexplain.maths.games import coalitions_plan, exact_plan, norms, orders_plan, sets_plan
 from dpexplain.models import Predictor
+from dpexplain.models.outcomes import Asker, Outcome
 from neighbouring import DOMAIN, neighbours, private, wild, within
 from neighbouring import norms as norms_of
 

@@ -19,10 +19,11 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.release import Gate
 from dpexplain.data.donors import gather
-from dpexplain.explainers import influence as qii
-from dpexplain.explainers import influence_forecast as forecasts
-from dpexplain.explainers.influence import InfluenceRequest
-from dpexplain.games import Asker, coalitions_plan, exact_plan, norms, orders_plan
+from dpexplain.maths.games import coalitions_plan, exact_plan, norms, orders_plan
+from dpexplain.methods.influence import forecast as forecasts
+from dpexplain.methods.influence import release as qii
+from dpexplain.methods.influence.release import InfluenceRequest
+from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, private, within
 from neighbouring import norms as lengths
 

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
-from dpexplain.clusters import kmeans
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.results.centres import HALF, OWN
-from dpexplain.surrogate.sketch import GRID
+from dpexplain.maths.surrogate.sketch import GRID
+from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.kmeans.result import HALF, OWN
 from neighbouring import DOMAIN, neighbours, norms, private, within
 from stubs import ADD_REMOVE
 

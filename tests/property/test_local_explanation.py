@@ -19,12 +19,12 @@ from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
-from dpexplain.explainers import descent
-from dpexplain.explainers import local_explanation as local
-from dpexplain.explainers.local_explanation import LocalExplanation
-from dpexplain.surrogate import Space, StepWeight
-from dpexplain.surrogate.local import Local
-from dpexplain.surrogate.moments import Moments
+from dpexplain.maths.surrogate import Space, StepWeight
+from dpexplain.maths.surrogate.local import Local
+from dpexplain.maths.surrogate.moments import Moments
+from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.local_explanation import release as local
+from dpexplain.methods.local_explanation.release import LocalExplanation
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 
 RECORDS = [(0, -1.0, "x"), (2, 0.3, "z"), (3, 1.0, "y")]

@@ -19,11 +19,11 @@ import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.explainers import averages
-from dpexplain.explainers import local_sketch as sketch
-from dpexplain.explainers.local_sketch import LocalSketchRequest
+from dpexplain.maths.surrogate.sketch import GRID, ROW, WEIGHT_ONE, Blocks, cell_size
+from dpexplain.methods import averages
+from dpexplain.methods.local_sketch import release as sketch
+from dpexplain.methods.local_sketch.release import LocalSketchRequest
 from dpexplain.models import Predictor
-from dpexplain.surrogate.sketch import GRID, ROW, WEIGHT_ONE, Blocks, cell_size
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 
 COST = zcdp(1)

@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
-from dpexplain.clusters import counts as clusters
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.explainers import accumulated_effects as ale
-from dpexplain.explainers import marginals
-from dpexplain.explainers import partial_dependence as pdp
-from dpexplain.grids import partition_of
+from dpexplain.maths.grids import partition_of
+from dpexplain.methods.accumulated_effects import release as ale
+from dpexplain.methods.accumulated_effects.result import bins_of
+from dpexplain.methods.clusters import counts as clusters
+from dpexplain.methods.marginals import release as marginals
+from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.requests import Marginals, PartialDependence
-from dpexplain.results.accumulated import bins_of
 from neighbouring import neighbours, norms, private, within
 
 KEPT = dpx.Domain(

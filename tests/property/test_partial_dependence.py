@@ -17,7 +17,7 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.explainers import partial_dependence as pdp
+from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.requests import PartialDependence
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 

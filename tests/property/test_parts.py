@@ -18,8 +18,10 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Sensitivity
-from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
-from dpexplain.explainers.rank_aggregation import UNIT, ballot_bounds, ballots_of
+from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.rank_aggregation.release import UNIT, ballot_bounds, ballots_of
 from neighbouring import DOMAIN, ROW, VALUES, frame, wild
 from stubs import FreeAccount, ZeroNoise
 
@@ -87,7 +89,7 @@ def unchecked(monkeypatch):
         return dpx.models.Predictor(self.original, self.features(domain), domain, as_array=False)
 
     monkeypatch.setattr(dpx.Model, "checked", predictor)
-    monkeypatch.setattr("dpexplain.explainers.parts.try_out", lambda *arguments: None)
+    monkeypatch.setattr("dpexplain.methods.parts.try_out", lambda *arguments: None)
 
 
 def secret(seed):

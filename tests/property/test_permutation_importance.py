@@ -18,9 +18,9 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.data import assignment, donors
 from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, gather
-from dpexplain.explainers import importance_statistic as pfi
-from dpexplain.explainers.importance_forecast import resolve
-from dpexplain.explainers.permutation_importance import PermutationImportance
+from dpexplain.methods.permutation_importance import spec as pfi
+from dpexplain.methods.permutation_importance.forecast import resolve
+from dpexplain.methods.permutation_importance.release import PermutationImportance
 from dpexplain.models import Predictor
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, norms, private, within
 

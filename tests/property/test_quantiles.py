@@ -20,8 +20,8 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import quantiles
-from dpexplain.results.quantiles import Ladder
+from dpexplain.methods.quantiles import release as quantiles
+from dpexplain.methods.quantiles.result import Ladder
 
 COLUMN = dpx.Numeric(0, 3, integer=True)
 DOMAIN = dpx.Domain({"a": COLUMN})

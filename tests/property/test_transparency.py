@@ -17,13 +17,13 @@ from dpexplain.core.budget import pure
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Relation
-from dpexplain.explainers import transparency
-from dpexplain.explainers.transparency import TransparencyRequest
-from dpexplain.games import Asker
+from dpexplain.methods.influence.person import Amounts, runs_of, span
+from dpexplain.methods.transparency import release as transparency
+from dpexplain.methods.transparency import result as results
+from dpexplain.methods.transparency.release import TransparencyRequest
+from dpexplain.methods.transparency.result import Estimate, information
 from dpexplain.models import Predictor
-from dpexplain.results import transparency as results
-from dpexplain.results.person import Amounts, runs_of, span
-from dpexplain.results.transparency import Estimate, information
+from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, neighbours, norms, private, within
 
 COLUMNS = ["a", "b", "c"]

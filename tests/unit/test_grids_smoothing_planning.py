@@ -11,10 +11,10 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import partial_dependence as pdp
-from dpexplain.grids import axis_of, is_complete, partition_of
+from dpexplain.maths.grids import axis_of, is_complete, partition_of
+from dpexplain.maths.smoothing import smooth
+from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.requests import Marginals, PartialDependence
-from dpexplain.smoothing import smooth
 
 DOMAIN = dpx.Domain(
     {

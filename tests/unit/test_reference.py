@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpexplain as dpx
-from dpexplain.grids import partition_of
-from dpexplain.reference import POINTS, WHOLE, Reference, points_in
+from dpexplain.maths.grids import partition_of
+from dpexplain.maths.reference import POINTS, WHOLE, Reference, points_in
 
 COLUMNS = {
     "share": dpx.Numeric(0, 1),

@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpexplain.calculators.sampling import amplified_epsilon
 from dpexplain.core.budget import exact, float_above
 from dpexplain.core.sensitivity import Relation
 from dpexplain.errors import InputError
-from dpexplain.sampling import amplified_epsilon
 
 RATES = [Fraction(1, 100), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10)]
 E = 3  # e^epsilon, so that everything is an exact fraction

@@ -59,7 +59,7 @@ def test_other_names_are_modules_or_missing():
 
 def test_a_package_that_is_missing_is_not_a_missing_name(monkeypatch):
     monkeypatch.delitem(vars(dpx), "training_guarantee", raising=False)
-    monkeypatch.delitem(sys.modules, "dpexplain.training", raising=False)
+    monkeypatch.delitem(sys.modules, "dpexplain.calculators.training", raising=False)
     monkeypatch.setitem(sys.modules, "math", None)
     with pytest.raises(ModuleNotFoundError, match="math"):
         _ = dpx.training_guarantee

@@ -13,10 +13,10 @@ from scipy.optimize import minimize
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
-from dpexplain.surrogate import Local, Quadratic, Space, StepWeight
-from dpexplain.surrogate import moments as moments_module
-from dpexplain.surrogate.moments import SCALES, Moments
-from dpexplain.surrogate.weights import stable
+from dpexplain.maths.surrogate import Local, Quadratic, Space, StepWeight
+from dpexplain.maths.surrogate import moments as moments_module
+from dpexplain.maths.surrogate.moments import SCALES, Moments
+from dpexplain.maths.surrogate.weights import stable
 
 DOMAIN = dpx.Domain(
     {"age": dpx.Numeric(20, 60), "sex": dpx.Categorical(["f", "m"]), "code": dpx.Categorical([1, 2, 3])}

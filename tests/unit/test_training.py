@@ -11,9 +11,9 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 import dpexplain as dpx
+from dpexplain.calculators.training import paper_sigma, training_guarantee
 from dpexplain.core.sensitivity import Relation
-from dpexplain.surrogate.weights import StepWeight
-from dpexplain.training import paper_sigma, training_guarantee
+from dpexplain.maths.surrogate.weights import StepWeight
 
 ADULT = {"rows": 32_561, "iterations": 200, "columns": 13, "epsilon": 0.1, "delta": 1e-6}
 TINY = {"rows": 5, "iterations": 20, "columns": 3, "epsilon": 0.05, "delta": 1e-3}  # where both parts say something

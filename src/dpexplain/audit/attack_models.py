@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.engine.progress import track
+from dpexplain.engines.progress import track
 from dpexplain.errors import InputError
 
 Floats = NDArray[np.float64]

@@ -27,10 +27,11 @@ from dpexplain.core.noise import Law
 from dpexplain.core.release import Door, Gate
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
-from dpexplain.engine import track
-from dpexplain.explainers import local_explanation, local_sketch
-from dpexplain.surrogate import Fit, Space
-from dpexplain.surrogate.moments import Moments
+from dpexplain.engines import track
+from dpexplain.maths.surrogate import Fit, Space
+from dpexplain.maths.surrogate.moments import Moments
+from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_sketch import release as local_sketch
 
 Floats = NDArray[np.float64]
 

@@ -37,7 +37,7 @@ from dpexplain.audit import bounds
 from dpexplain.audit.processes import mapped, require_picklable
 from dpexplain.audit.runs import check_confidence, least_trials, whole_number
 from dpexplain.core.budget import Cost, Definition, pure
-from dpexplain.engine import track
+from dpexplain.engines import track
 from dpexplain.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -156,7 +156,7 @@ def epsilon_lower_bound(
     claim       what the mechanism says it costs: `Cost`, or a number for pure epsilon
     gaussian    the claim is zCDP and the noise Gaussian: compare mu with sqrt(2 rho)
     workers     processes that share the runs; mechanism, inputs and score must then be picklable (no lambdas)
-    progress    show a bar where progress bars are shown (`dpexplain.engine.progress`)
+    progress    show a bar where progress bars are shown (`dpexplain.engines.progress`)
     """
     stated = claim if claim is None or isinstance(claim, Cost) else pure(claim)
     _check(trials, confidence, stated, gaussian, delta)

@@ -12,23 +12,21 @@ from fractions import Fraction
 from typing import Any
 
 from dpexplain.audit.subject import Subject, record_of
-from dpexplain.clusters import explain as clusters
-from dpexplain.clusters import kmeans
-from dpexplain.clusters.clustering import Clustering
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
-from dpexplain.explainers import (
-    accumulated_effects,
-    influence,
-    interaction_ranking,
-    local_explanation,
-    local_sketch,
-    marginals,
-    partial_dependence,
-    permutation_importance,
-)
+from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.influence import release as influence
+from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.marginals import release as marginals
+from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.permutation_importance import release as permutation_importance
+from dpexplain.models.clustering import Clustering
 
 MOST_COLUMNS = 8  # of one release that is attacked
 SAMPLES = 2  # other values of a row: no bound depends on how many there are

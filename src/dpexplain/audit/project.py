@@ -57,7 +57,7 @@ from dpexplain.core.budget import Budget, Cost, Definition, exact
 from dpexplain.core.noise import Law
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.table import PrivateTable
-from dpexplain.engine import track
+from dpexplain.engines import track
 from dpexplain.errors import InputError
 
 __all__ = ["ATTACKS", "EXPLAINERS", "Explainer", "Plan", "read", "run"]

@@ -36,7 +36,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.errors import InputError
-from dpexplain.results import Result
+from dpexplain.methods.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,9 +24,10 @@ from dpexplain.audit.cases import Case
 from dpexplain.audit.lower_bound import LowerBound, Runs, from_scores, power_on, shared_out
 from dpexplain.audit.processes import mapped
 from dpexplain.audit.runs import whole_number
-from dpexplain.engine import track
+from dpexplain.engines import track
 from dpexplain.errors import InputError
-from dpexplain.explainers import ALGORITHMS, EXPLAINERS, descent
+from dpexplain.methods import ALGORITHMS, EXPLAINERS
+from dpexplain.methods.local_explanation import descent
 
 if TYPE_CHECKING:
     import pandas as pd

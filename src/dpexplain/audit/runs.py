@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit.processes import mapped, require_picklable
-from dpexplain.engine.progress import track
+from dpexplain.engines.progress import track
 from dpexplain.errors import InputError
-from dpexplain.results import Result
+from dpexplain.methods.result import Result
 
 Floats = NDArray[np.float64]
 Score = Callable[[Any], float]

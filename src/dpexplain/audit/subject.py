@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from dpexplain.audit.capture import recorded
 from dpexplain.audit.cases import NoLedger
-from dpexplain.clusters.clustering import Clustering
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import digest
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -36,8 +35,9 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
 from dpexplain.errors import InputError, TableError
+from dpexplain.maths.surrogate import Space
 from dpexplain.models import Model, Predictor
-from dpexplain.surrogate import Space
+from dpexplain.models.clustering import Clustering
 
 Integers = NDArray[np.int64]
 Explain = Callable[[PrivateTable, Cost], Any]

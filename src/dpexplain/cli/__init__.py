@@ -23,7 +23,7 @@ __all__ = ["main"]
 def main() -> None:
     """The entry point."""
     from dpexplain.cli.app import run
-    from dpexplain.engine import progress
+    from dpexplain.engines import progress
 
     progress(True)  # a bar on a terminal, lines in a pipe
     sys.exit(run(sys.argv[1:]))

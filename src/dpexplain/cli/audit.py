@@ -18,8 +18,8 @@ from dpexplain.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpexplain.clusters import Clustering
     from dpexplain.core.domain import Domain
+    from dpexplain.models.clustering import Clustering
 
 
 def audit(
@@ -118,7 +118,7 @@ def _clustering(
     if kmeans is not None and project.has_clustering:
         raise InputError("give either --kmeans K, or a [clustering] in the project file, not both.")
     if kmeans is not None:
-        from dpexplain.clusters.kmeans import KMeansRequest
+        from dpexplain.methods.kmeans.release import KMeansRequest
 
         return KMeansRequest(k=kmeans).k
     wanted = project.has_clustering and (not explainers or "clusters" in explainers)

@@ -133,8 +133,8 @@ def verify(
     The values must follow from the released integers in the file, and the ledger must have released exactly these, for
     this request, at this price and under this guarantee. Exit code 4 if not.
     """
+    from dpexplain.methods.result import from_json
     from dpexplain.render import text as words
-    from dpexplain.results import from_json
     from dpexplain.verification import verify as check_result
 
     result = from_json(receipt)

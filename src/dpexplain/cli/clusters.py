@@ -11,10 +11,10 @@ from dpexplain.cli.report import text
 from dpexplain.errors import BudgetError, DpexplainError, InputError
 
 if TYPE_CHECKING:
-    from dpexplain.clusters.explain import ClustersRequest
     from dpexplain.core.budget import Cost
     from dpexplain.data.table import PrivateTable
-    from dpexplain.results import Result
+    from dpexplain.methods.clusters.release import ClustersRequest
+    from dpexplain.methods.result import Result
 
 LEAD = "for each cluster the columns that tell it from the rest, and how their values are spread inside and outside"
 
@@ -39,8 +39,8 @@ def clusters(
 
         dpexplain clusters --kmeans 5 --kmeans-epsilon 1 --epsilon 0.5
     """
-    from dpexplain.clusters import dp_kmeans
-    from dpexplain.clusters.explain import ClustersRequest, explain
+    from dpexplain.methods.clusters.release import ClustersRequest, explain
+    from dpexplain.methods.kmeans.release import dp_kmeans
 
     found = Project.load(call.project)
     _check_source(found, kmeans, kmeans_epsilon)
@@ -103,7 +103,7 @@ def _require_both(
     table: PrivateTable, request: ClustersRequest, k: int, cost: Cost, first: Cost, analyst: str | None
 ) -> None:
     """Refuse what cannot be explained, or not be paid for, before clusters are paid for."""
-    from dpexplain.clusters.explain import check_noise, resolve
+    from dpexplain.methods.clusters.release import check_noise, resolve
     from dpexplain.render import text as words
 
     labels = [str(number) for number in range(k)]

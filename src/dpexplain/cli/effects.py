@@ -26,7 +26,7 @@ from dpexplain.errors import InputError
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
-    from dpexplain.explainers.partial_dependence import Feature, PartialDependence
+    from dpexplain.methods.partial_dependence.release import Feature, PartialDependence
     from dpexplain.models import Model
 
 
@@ -54,7 +54,7 @@ def pdp(
 
         dpexplain pdp --feature age --feature sex --pair age,sex --epsilon 0.5
     """
-    from dpexplain.explainers import partial_dependence
+    from dpexplain.methods.partial_dependence import release as partial_dependence
 
     options = {"grid": grid, "method": method, "mechanism": mechanism, "smooth": not no_smooth, "rug": not no_rug}
 
@@ -89,7 +89,7 @@ def ale(
 
         dpexplain ale --feature age --feature sex --epsilon 0.5
     """
-    from dpexplain.explainers import accumulated_effects
+    from dpexplain.methods.accumulated_effects import release as accumulated_effects
 
     options: dict[str, Any] = {
         "bins": bins,
@@ -116,7 +116,7 @@ def dependence_request(
     domain: Domain, named: Sequence[str], pairs: Sequence[str] | None, options: dict[str, Any]
 ) -> PartialDependence:
     """The request, its names checked against the domain."""
-    from dpexplain.explainers.partial_dependence import PartialDependence
+    from dpexplain.methods.partial_dependence.release import PartialDependence
 
     views: list[Feature] = list(named)
     for pair in pairs or []:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from dpexplain.core.budget import Cost
     from dpexplain.core.domain import Domain
     from dpexplain.data.table import PrivateTable
+    from dpexplain.methods.transparency.result import TransparencyReports
     from dpexplain.models import Model
-    from dpexplain.results.transparency import TransparencyReports
 
 LEADS = {
     "average": "how often the outcome of a row changes when a column is replaced by other people's values",
@@ -89,7 +89,7 @@ def influence(
 
         dpexplain influence --quantity individual --row age=40 --row sex=Female --marginals explanations/influence.json
     """
-    from dpexplain.explainers import influence as influences
+    from dpexplain.methods.influence import release as influences
 
     known = marginals_of(marginals)
     items = [*once(feature), *(tuple(part.strip() for part in names.split(",")) for names in set_ or [])]
@@ -147,9 +147,9 @@ def transparency(
     """
     import pandas as pd
 
-    from dpexplain.explainers import transparency as reports
-    from dpexplain.explainers.persons import read_persons
-    from dpexplain.results.transparency import TransparencyReport
+    from dpexplain.methods.influence.persons import read_persons
+    from dpexplain.methods.transparency import release as reports
+    from dpexplain.methods.transparency.result import TransparencyReport
 
     if (rows is None) == (not row):
         raise InputError("give one person by --row NAME=VALUE for each column, or several by --rows FILE.")

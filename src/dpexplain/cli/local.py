@@ -14,8 +14,9 @@ from dpexplain.errors import InputError
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
+    from dpexplain.methods.attributions import Attribution
+    from dpexplain.methods.local_sketch.result import LocalSketch
     from dpexplain.models import Model
-    from dpexplain.results import Attribution, LocalSketch
 
 
 def sketch(
@@ -33,7 +34,7 @@ def sketch(
 
         dpexplain sketch --epsilon 1
     """
-    from dpexplain.explainers import local_sketch
+    from dpexplain.methods.local_sketch import release as local_sketch
 
     def ask(_domain: Domain, _model: Model) -> Task:
         request = local_sketch.LocalSketchRequest(features=once(feature) or None, cells=cells)
@@ -66,8 +67,8 @@ def local(
 
         dpexplain local --row age=40 --row sex=female --epsilon 0.5
     """
-    from dpexplain.explainers import local_explanation
-    from dpexplain.results import LocalSketch
+    from dpexplain.methods.local_explanation import release as local_explanation
+    from dpexplain.methods.local_sketch.result import LocalSketch
 
     if (sketch is None) != price.given:
         raise InputError(

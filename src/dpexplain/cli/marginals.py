@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dpexplain.core.budget import Cost
     from dpexplain.core.domain import Domain
     from dpexplain.data.table import PrivateTable
+    from dpexplain.methods.marginals.result import Marginals
     from dpexplain.models import Model
-    from dpexplain.results import Marginals
 
 CELLS = 64  # as in Python; a test compares
 
@@ -37,7 +37,7 @@ def marginals(
 
         dpexplain importance --target income --epsilon 0.5 --marginals explanations/marginals.json
     """
-    from dpexplain.explainers import marginals as histograms
+    from dpexplain.methods.marginals import release as histograms
 
     def ask(_domain: Domain, _model: Model) -> Task:
         request = histograms.MarginalsRequest(features=once(feature) or None, cells=cells, mechanism=mechanism)
@@ -47,7 +47,7 @@ def marginals(
 
 
 def _explain(table: PrivateTable, _model: Model, request: Any, *, cost: Cost) -> Marginals:
-    from dpexplain.explainers import marginals as histograms
+    from dpexplain.methods.marginals import release as histograms
 
     return histograms.explain(table, request, cost=cost)
 
@@ -56,7 +56,8 @@ def marginals_of(path: Path | None) -> Marginals | None:
     """The marginals in a file that a command wrote which releases some, or `to_json`; None without a file."""
     if path is None:
         return None
-    from dpexplain.results import Marginals, from_json
+    from dpexplain.methods.marginals.result import Marginals
+    from dpexplain.methods.result import from_json
 
     found = from_json(path)
     known = found if isinstance(found, Marginals) else getattr(found, "marginals", None)

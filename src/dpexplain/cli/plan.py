@@ -72,7 +72,7 @@ def plan(
         dpexplain plan --explainer sketch --epsilon 1
     """
     from dpexplain.core.sensitivity import Neighbours, Relation
-    from dpexplain.planning import plan as forecast_of
+    from dpexplain.methods.planning import plan as forecast_of
     from dpexplain.render import text as words
 
     if (epsilon is None) == (max_error is None):

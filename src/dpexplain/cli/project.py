@@ -36,12 +36,12 @@ from dpexplain.cli.renewal import EXAMPLE, Renewal
 from dpexplain.errors import InputError, ModelError
 
 if TYPE_CHECKING:
-    from dpexplain.clusters import Clustering
     from dpexplain.core.budget import Budget
     from dpexplain.core.domain import Domain
     from dpexplain.core.sensitivity import Neighbours
     from dpexplain.data.table import PrivateTable
     from dpexplain.models import Model
+    from dpexplain.models.clustering import Clustering
 
 LEDGER_VARIABLE = "DPEXPLAIN_LEDGER"
 UNKNOWN = "???"
@@ -246,7 +246,7 @@ class Project:
 
     def clustering(self, domain: Domain) -> Clustering:
         """The clustering, tried on synthetic rows."""
-        from dpexplain.clusters import Clustering
+        from dpexplain.models.clustering import Clustering
 
         return Clustering.of(
             self._object("clustering"),

@@ -41,7 +41,7 @@ def importance(
 
         dpexplain importance --target income --epsilon 0.5 --marginals explanations/marginals.json
     """
-    from dpexplain.explainers import permutation_importance
+    from dpexplain.methods.permutation_importance import release as permutation_importance
 
     known = marginals_of(marginals)
     aim = needed_target(target or Project.load(call.project).target)
@@ -73,7 +73,7 @@ def interactions(
 
         dpexplain interactions --epsilon 1 --top 5
     """
-    from dpexplain.explainers import interaction_ranking
+    from dpexplain.methods.interaction_ranking import release as interaction_ranking
 
     def ask(_domain: Domain, _model: Model) -> Task:
         request = interaction_ranking.InteractionRanking(features=once(feature) or None, kind=kind, parts=parts, k=top)

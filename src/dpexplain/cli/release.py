@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from dpexplain.core.sensitivity import Neighbours
     from dpexplain.data.table import PrivateTable
     from dpexplain.ledger import Statement
+    from dpexplain.methods.marginals.result import Marginals
+    from dpexplain.methods.planning import Forecast
+    from dpexplain.methods.result import Result
     from dpexplain.models import Model
-    from dpexplain.planning import Forecast
-    from dpexplain.results import Marginals, Result
 
 SOME_SIZES = (1_000, 10_000, 100_000)
 USUAL_DELTA = 1e-6
@@ -44,7 +45,7 @@ class Task:
     marginals: Marginals | None = None  # that were released before, for explainers that draw from them
 
     def results(self, table: PrivateTable, model: Model, cost: Cost | None) -> list[Result]:
-        from dpexplain.results import Result
+        from dpexplain.methods.result import Result
 
         known = {} if self.marginals is None else {"marginals": self.marginals}
         answer = self.explain(table, model, self.request, cost=cost, **known)
@@ -70,8 +71,8 @@ class Released:
 
 def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> Released:
     """Check, forecast, release; then files and words."""
+    from dpexplain.methods.curves import Curve
     from dpexplain.render import text as words
-    from dpexplain.results import Curve
 
     found = Project.load(call.project)
     domain, budget = found.domain(), found.budget()
@@ -162,9 +163,9 @@ def prepare_folder(out: Path) -> None:
 def publish(results: Sequence[Result], out: Path, task: Task, account: str, price: str) -> Files:
     """Files for each result and one page. What goes wrong here goes wrong after the release, and says so."""
     try:
+        from dpexplain.methods.cleaning import in_brief
         from dpexplain.render.files import write_page, write_results
         from dpexplain.render.html import results_page
-        from dpexplain.results.cleaning import in_brief
 
         files = write_results(results, out)
         lead = (
@@ -183,8 +184,8 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
 
 
 def show_results(call: Call, results: Sequence[Result]) -> None:
+    from dpexplain.methods.cleaning import in_brief
     from dpexplain.render import text as words
-    from dpexplain.results.cleaning import in_brief
 
     for result in results:
         call.reporter.show(words.result_view(result), "")
@@ -199,7 +200,7 @@ def where(files: Files, each: str) -> str:
 
 def listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, Any]]:
     """Every result with its files, for --json."""
-    from dpexplain.results.influence import TableInfluence
+    from dpexplain.methods.influence.result import TableInfluence
 
     found = []
     for result, path in zip(results, files, strict=True):
@@ -247,8 +248,8 @@ def _forecast(
     cost: Cost,
 ) -> Forecast:
     """The forecast in this account's own definition."""
-    from dpexplain.explainers.outlook import OPEN_WITH_DELTA
-    from dpexplain.planning import plan
+    from dpexplain.methods.planning import plan
+    from dpexplain.methods.setting import OPEN_WITH_DELTA
 
     both = plan(
         task.request,

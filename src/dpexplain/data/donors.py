@@ -25,7 +25,7 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import BATCH_ROWS, PrivateTable
 from dpexplain.errors import InternalError
-from dpexplain.reference import Reference
+from dpexplain.maths.reference import Reference
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -25,7 +25,7 @@ from dpexplain.data.assignment import Dealer, assignment_for, secret_order
 from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_objects, check_type, encode, identifiers
 from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size, rebatched
 from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
-from dpexplain.engine import map_sum
+from dpexplain.engines import map_sum
 from dpexplain.errors import InputError, InternalError, ModelError, TableError
 from dpexplain.ledger import Ledger, open_ledger
 

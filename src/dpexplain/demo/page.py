@@ -10,9 +10,14 @@ from collections.abc import Mapping, Sequence
 from dpexplain.core.domain import Categorical, Numeric
 from dpexplain.demo.experiment import COLUMNS
 from dpexplain.ledger import Statement
+from dpexplain.methods.attributions import Attribution
+from dpexplain.methods.clusters.result import ClusterExplanation
+from dpexplain.methods.curves import Curve
+from dpexplain.methods.influence.result import Influence
+from dpexplain.methods.rankings import Ranking
+from dpexplain.methods.result import Result
 from dpexplain.render import text as words
 from dpexplain.render.html import fill
-from dpexplain.results import Attribution, ClusterExplanation, Curve, Influence, Ranking, Result
 
 Released = Mapping[str, Sequence[Result]]
 

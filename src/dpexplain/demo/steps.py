@@ -9,24 +9,25 @@ from typing import Any
 import pandas as pd
 from rich.markup import escape as literal
 
-from dpexplain.clusters import dp_kmeans, explain_clusters
 from dpexplain.data.table import PrivateTable
 from dpexplain.demo.experiment import BUDGET, COLUMNS, TARGET, prepare
 from dpexplain.demo.page import demo_page
 from dpexplain.errors import InputError
-from dpexplain.explainers import (
-    accumulated_effects,
-    interaction_ranking,
-    local_sketch,
-    partial_dependence,
-    permutation_importance,
-)
-from dpexplain.explainers.influence import influence
-from dpexplain.explainers.local_explanation import anchor_of
-from dpexplain.explainers.marginals import marginals
-from dpexplain.explainers.transparency import transparency_report
+from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.clusters.release import explain_clusters
+from dpexplain.methods.influence.release import influence
+from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.kmeans.release import dp_kmeans
+from dpexplain.methods.local_explanation.release import anchor_of
+from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.marginals.release import marginals
+from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.permutation_importance import release as permutation_importance
+from dpexplain.methods.planning import Forecast, plan
+from dpexplain.methods.result import Receipt, Result, from_json
+from dpexplain.methods.transparency.release import transparency_report
+from dpexplain.methods.transparency.result import TransparencyReport
 from dpexplain.models import Model
-from dpexplain.planning import Forecast, plan
 from dpexplain.render import text as words
 from dpexplain.render.files import write_page, write_results
 from dpexplain.requests import (
@@ -37,7 +38,6 @@ from dpexplain.requests import (
     PartialDependence,
     PermutationImportance,
 )
-from dpexplain.results import Receipt, Result, TransparencyReport, from_json
 from dpexplain.verification import verify
 
 PAIR = ("chronic_diseases", "coinsurance")

@@ -22,14 +22,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from dpexplain.accidents import check_relative, note_relative
-from dpexplain.errors import (
-    NOTHING_SPENT,
-    DpexplainError,
-    InputError,
-    InternalError,
-    LedgerTooNew,
-    LedgerUnavailable,
-)
+from dpexplain.errors import NOTHING_SPENT, DpexplainError, InputError, InternalError, LedgerTooNew, LedgerUnavailable
 from dpexplain.ledger.events import damaged
 
 FORMAT = 1  # of the tables below; a ledger of a later format is refused

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
+from dpexplain.methods.attributions import Attribution, Push
 from dpexplain.render.picture import name_lines
 from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
-from dpexplain.results.attribution import Attribution, Push
 
 RAISES, LOWERS, FAINT = "#c55a11", INK, 0.3
 DIVERGING = LinearSegmentedColormap.from_list("lowers-raises", ["#123a5e", "#4f8fc4", "#f7f7f7", "#e08a4a", "#8f3a05"])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from dpexplain.methods.clusters.result import ClusterExplanation, Explanation
+from dpexplain.methods.result import Floats
 from dpexplain.render.plots import INK, LEVEL, NOTE, _label, plain
-from dpexplain.results.base import Floats
-from dpexplain.results.clusters import ClusterExplanation, Explanation
 
 INSIDE, OUTSIDE = INK, "#e3a35c"
 PANEL = (5.2, 2.9)  # inches

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpexplain.core.canonical import digest
+from dpexplain.methods.curves import Curve, MeanCurve
+from dpexplain.methods.result import Result
 from dpexplain.render.plots import save_png
-from dpexplain.results import Curve, MeanCurve, Result
 
 MARK = "<!-- dpexplain results {} -->"
 

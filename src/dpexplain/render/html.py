@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from dpexplain.methods.attributions import Attribution
+from dpexplain.methods.curves import Curve
+from dpexplain.methods.influence.result import Influence, TableInfluence
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.rankings import Ranking
+from dpexplain.methods.result import Result
+from dpexplain.methods.transparency.result import TransparencyReport
 from dpexplain.render.plots import LEVEL, svg_of, svg_text
 from dpexplain.render.text import receipt_facts
-from dpexplain.results import Curve, Influence, Marginals, Ranking, Result, TransparencyReport
-from dpexplain.results.attribution import Attribution
-from dpexplain.results.influence import TableInfluence
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -17,11 +17,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
+from dpexplain.methods.influence.disparity import Disparity
+from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.render.attributions import FAINT, LOWERS, RAISES
 from dpexplain.render.picture import name_lines
 from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
-from dpexplain.results.disparity import Disparity
-from dpexplain.results.influence import Influence, TableInfluence
 
 BARS = 25  # of a picture; the files have all of them
 DOUBT = "faint: chance could explain it"

@@ -14,23 +14,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpexplain.grids import Partition
+from dpexplain.maths.grids import Partition
+from dpexplain.methods.attributions import Attribution
+from dpexplain.methods.clusters.result import ClusterExplanation
+from dpexplain.methods.curves import Curve
+from dpexplain.methods.influence.result import Influence, TableInfluence
+from dpexplain.methods.kmeans.result import ClusterCentres
+from dpexplain.methods.marginals.result import Marginals, Rug
+from dpexplain.methods.quantiles.result import Quantiles
+from dpexplain.methods.rankings import Ranking
+from dpexplain.methods.result import Result
+from dpexplain.methods.transparency.result import TransparencyReport
 from dpexplain.render.picture import LONGEST, Picture, name_lines, new_picture
 from dpexplain.render.text import percent
-from dpexplain.results import (
-    Attribution,
-    ClusterCentres,
-    ClusterExplanation,
-    Curve,
-    Influence,
-    Marginals,
-    Quantiles,
-    Ranking,
-    Result,
-    Rug,
-    TransparencyReport,
-)
-from dpexplain.results.influence import TableInfluence
 
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 LEVEL = 0.95

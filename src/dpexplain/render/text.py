@@ -15,24 +15,19 @@ from rich.table import Table
 from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
-from dpexplain.results import (
-    ClusterExplanation,
-    Curve,
-    Influence,
-    Marginals,
-    Ranking,
-    Receipt,
-    Result,
-    TransparencyReport,
-)
-from dpexplain.results.attribution import Attribution
-from dpexplain.results.base import UNDETERMINED
-from dpexplain.results.cleaning import in_brief
-from dpexplain.results.influence import TableInfluence
+from dpexplain.methods.attributions import Attribution
+from dpexplain.methods.cleaning import in_brief
+from dpexplain.methods.clusters.result import ClusterExplanation
+from dpexplain.methods.curves import Curve
+from dpexplain.methods.influence.result import Influence, TableInfluence
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.rankings import Ranking
+from dpexplain.methods.result import UNDETERMINED, Receipt, Result
+from dpexplain.methods.transparency.result import TransparencyReport
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
-    from dpexplain.planning import Forecast, Option
+    from dpexplain.methods.planning import Forecast, Option
 
 LINES = 12  # of a long curve; the files have all of them
 WIDTH = 110

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from dpexplain.methods.influence.person import PersonInfluence, span
+from dpexplain.methods.transparency.result import MEASURES, Association, Estimate, TransparencyReport
 from dpexplain.render.html import fill
 from dpexplain.render.influence import BARS, plot_influence
 from dpexplain.render.picture import name_lines
 from dpexplain.render.plots import LEVEL, plain
-from dpexplain.results.person import PersonInfluence, span
-from dpexplain.results.transparency import MEASURES, Association, Estimate, TransparencyReport
 
 WIDTH = 100
 FINDINGS = 4  # of each kind; the table has all associations

@@ -24,7 +24,8 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.rng import geometric
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.errors import InputError
-from dpexplain.explainers import local_explanation, partial_dependence
+from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.requests import PartialDependence
 from stubs import FreeAccount
 

@@ -21,10 +21,10 @@ from dpexplain.audit import NOT_PRIVATE, explained, own_releases, subject
 from dpexplain.audit import project as audits
 from dpexplain.audit.capture import capture, draws
 from dpexplain.audit.cases import NoLedger
-from dpexplain.clusters import Clustering
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, TableError
+from dpexplain.models.clustering import Clustering
 
 pytestmark = pytest.mark.drawn(1e-5)
 
@@ -168,7 +168,7 @@ def test_the_most_exposed_pair_moves_the_release_most():
     request = dpx.requests.PartialDependence(feature="sex", rug=False)
 
     def explain(table, cost):
-        return dpx.explainers.partial_dependence.explain(table, mine.model, request, cost=cost)
+        return dpx.methods.partial_dependence.release.explain(table, mine.model, request, cost=cost)
 
     one, other = subject.most_exposed(mine, explain, pure(1))
     ages = [float(mine.rows_of(unit)["age"].iloc[0]) for unit in (one, other)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dpexplain as dpx
-from dpexplain import planning
 from dpexplain.cli import app
 from dpexplain.cli.accounts import LONG, NEED_DELTA, SHORT, WANTS, check_account, recommend, wanted
+from dpexplain.methods import planning
 from dpexplain.requests import Clusters, Influence, InteractionRanking, LocalExplanation, LocalSketch, Marginals
 
 COLUMNS = {f"x{i}": dpx.Numeric(0, 100) for i in range(7)} | {f"c{i}": dpx.Categorical(list("abcde")) for i in range(5)}

@@ -16,8 +16,13 @@ PACKAGE = Path(dpexplain.__file__).parent
 # no command leads there
 PYTHON_ONLY = {
     *("sampling.py", "training.py", "design/dataflow.py", "models/arguments.py"),
-    *("explainers/adaptive.py", "explainers/generic_plot.py", "explainers/quantiles.py", "explainers/descent.py"),
-    *("results/attribution.py", "results/sketch.py", "clusters/scores.py"),
+    *(
+        "methods/adaptive/release.py",
+        "methods/generic_plot/release.py",
+        "methods/quantiles/release.py",
+        "methods/local_explanation/descent.py",
+    ),
+    *("methods/attributions.py", "methods/local_sketch/result.py", "methods/clusters/scores.py"),
     *(f"audit/{path.name}" for path in (PACKAGE / "audit").rglob("*.py") if path.name != "project.py"),
 }
 # of requests and objects that commands always make right: arguments that no option sets

@@ -11,7 +11,7 @@ from dpexplain.cli import app, marginals
 from dpexplain.cli.options import Call, Price, number, once, option, spread
 from dpexplain.core.budget import Budget, pure
 from dpexplain.errors import InputError
-from dpexplain.explainers.marginals import MarginalsRequest
+from dpexplain.methods.marginals.release import MarginalsRequest
 
 Depth = Annotated[int, option("--depth", "N", "How deep.")]
 

@@ -12,10 +12,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import dpexplain as dpx
-from dpexplain.clusters.clustering import Clustering, codes_of, numbered
 from dpexplain.data import PublicRandom, Rows
-from dpexplain.surrogate import Space
-from dpexplain.surrogate.sketch import GRID
+from dpexplain.maths.surrogate import Space
+from dpexplain.maths.surrogate.sketch import GRID
+from dpexplain.models.clustering import Clustering, codes_of, numbered
 
 DOMAIN = dpx.Domain(
     {"age": dpx.Numeric(0, 100, integer=True), "income": dpx.Numeric(0, 10), "sex": dpx.Categorical(["f", "m"])}

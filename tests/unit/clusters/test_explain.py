@@ -12,17 +12,17 @@ import pytest
 
 import dpexplain as dpx
 from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, people
-from dpexplain.clusters import explain
-from dpexplain.clusters.clustering import Clustering
-from dpexplain.clusters.explain import ClustersRequest, explain_clusters
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, ModelError
-from dpexplain.explainers.outlook import Setting
-from dpexplain.results.clusters import own_weight
+from dpexplain.methods.clusters import release as explain
+from dpexplain.methods.clusters.release import ClustersRequest, explain_clusters
+from dpexplain.methods.clusters.result import own_weight
+from dpexplain.methods.setting import Setting
+from dpexplain.models.clustering import Clustering
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 
 

@@ -10,15 +10,15 @@ import pytest
 from scipy.stats import binom
 
 import dpexplain as dpx
-from dpexplain.clusters import kmeans
-from dpexplain.clusters.clustering import Clustering
-from dpexplain.clusters.kmeans import KMeansRequest, dp_kmeans
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Door
 from dpexplain.data import Rows
-from dpexplain.explainers.outlook import Setting
+from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.kmeans.release import KMeansRequest, dp_kmeans
+from dpexplain.methods.kmeans.result import GRID, OWN, ClusterCentres
+from dpexplain.methods.setting import Setting
+from dpexplain.models.clustering import Clustering
 from dpexplain.render.plots import figure_of
-from dpexplain.results.centres import GRID, OWN, ClusterCentres
 from examples import DOMAIN
 from stubs import ADD_REMOVE, BOTH, FreeAccount
 

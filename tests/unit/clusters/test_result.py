@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 
 import dpexplain as dpx
 from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, LABELS, people
-from dpexplain.clusters.explain import explain_clusters
 from dpexplain.core.noise import Law, Noise
 from dpexplain.errors import InputError, VerificationError
-from dpexplain.grids import Partition
+from dpexplain.maths.grids import Partition
+from dpexplain.methods.clusters import result as clusters
+from dpexplain.methods.clusters.release import explain_clusters
+from dpexplain.methods.clusters.result import Cells, Explanation, nth_combination, reach_of_sum
+from dpexplain.methods.result import from_json
 from dpexplain.render.clusters import page_size
-from dpexplain.results import clusters
-from dpexplain.results.base import from_json
-from dpexplain.results.clusters import Cells, Explanation, nth_combination, reach_of_sum
 
 FORMS = [{}, {"per_cluster": 2}, {"method": "two-stage"}, {"method": "two-stage", "bounds": "paper", "per_cluster": 2}]
 

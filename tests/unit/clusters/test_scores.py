@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, LABELS, Printed, all_combinations, binned, people
-from dpexplain.clusters import counts, scores
-from dpexplain.clusters.scores import Scoring, Weights
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.errors import InputError
-from dpexplain.grids import partition_of
+from dpexplain.maths.grids import partition_of
+from dpexplain.methods.clusters import counts, scores
+from dpexplain.methods.clusters.scores import Scoring, Weights
 from stubs import combination_score
 
 PARTITIONS = tuple(partition_of(name, DOMAIN[name], 10) for name in ATTRIBUTES)

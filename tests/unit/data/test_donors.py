@@ -7,8 +7,8 @@ import numpy as np
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.data.donors import by_feature, by_histogram, drawn
 from dpexplain.data.rows import Rows
-from dpexplain.grids import partition_of
-from dpexplain.reference import Reference
+from dpexplain.maths.grids import partition_of
+from dpexplain.maths.reference import Reference
 
 COLUMN = Numeric(0, 9, integer=True)
 SHARES = np.array([1, 2, 3, 4, 5, 5, 4, 3, 2, 1]) / 30

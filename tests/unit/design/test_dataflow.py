@@ -9,27 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
-from dpexplain.clusters import explain as clusters
-from dpexplain.clusters import kmeans
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.design import DataFlow
-from dpexplain.explainers import (
-    ALGORITHMS,
-    EXPLAINERS,
-    accumulated_effects,
-    adaptive,
-    descent,
-    generic_plot,
-    interaction_ranking,
-    local_explanation,
-    local_sketch,
-    marginals,
-    partial_dependence,
-    permutation_importance,
-    quantiles,
-    rank_aggregation,
-)
+from dpexplain.methods import ALGORITHMS, EXPLAINERS
+from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.adaptive import release as adaptive
+from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.marginals import release as marginals
+from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.permutation_importance import release as permutation_importance
+from dpexplain.methods.quantiles import release as quantiles
+from dpexplain.methods.rank_aggregation import release as rank_aggregation
 
 PAPER_PDP = DataFlow(
     {"a": "explanation data", "(1)": "x values", "(2)": "y values", "b": "plot"},

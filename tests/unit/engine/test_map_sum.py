@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpexplain.core.quiet import quiet
-from dpexplain.engine import map_sum, progress
+from dpexplain.engines import map_sum, progress
 
 
 @dataclass

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dpexplain as dpx
-from dpexplain.binning import Steps, equal_mass, merge, steps_of
-from dpexplain.smoothing import shrink
+from dpexplain.maths.binning import Steps, equal_mass, merge, steps_of
+from dpexplain.maths.smoothing import shrink
 from examples import DOMAIN as DOMAIN_OF_EXAMPLES
 
 DOMAIN = dpx.Domain({"few": dpx.Numeric(0, 4, integer=True), "many": dpx.Numeric(-3, 9_999, integer=True)})

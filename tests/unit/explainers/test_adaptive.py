@@ -12,11 +12,12 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.budget import digits, zcdp
 from dpexplain.core.release import Door
-from dpexplain.explainers import adaptive, descent
-from dpexplain.explainers.adaptive import AdaptiveExplainer
+from dpexplain.maths.surrogate.fit import UNSETTLED
+from dpexplain.methods.adaptive import release as adaptive
+from dpexplain.methods.adaptive.release import AdaptiveExplainer
+from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.result import from_json
 from dpexplain.render.text import statement_entries, statement_json
-from dpexplain.results.base import from_json
-from dpexplain.surrogate.fit import UNSETTLED
 from stubs import ZeroNoise
 
 BUDGET = dpx.Budget(50, 1e-6)

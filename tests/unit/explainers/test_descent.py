@@ -10,10 +10,10 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.budget import zcdp
-from dpexplain.explainers import descent
-from dpexplain.surrogate import Local, Space, StepWeight
-from dpexplain.surrogate.descent import FINE, PIECE, Slope, Sums, length, read, replay
-from dpexplain.surrogate.fit import UNSETTLED
+from dpexplain.maths.surrogate import Local, Space, StepWeight
+from dpexplain.maths.surrogate.descent import FINE, PIECE, Slope, Sums, length, read, replay
+from dpexplain.maths.surrogate.fit import UNSETTLED
+from dpexplain.methods.local_explanation import descent
 from examples import DOMAIN
 from stubs import ADD_REMOVE, REPLACE_ONE
 

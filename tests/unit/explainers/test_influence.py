@@ -19,15 +19,16 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.donors import by_histogram
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
-from dpexplain.explainers import influence as qii
-from dpexplain.explainers import influence_forecast as forecasts
-from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence import InfluenceRequest, influence
-from dpexplain.explainers.influence_request import PREDICTIONS
-from dpexplain.explainers.outlook import Setting
-from dpexplain.games import Asker, Outcome, exact_plan
-from dpexplain.reference import points_in
-from dpexplain.results import influence as influences
+from dpexplain.maths.games import exact_plan
+from dpexplain.maths.reference import points_in
+from dpexplain.methods.influence import forecast as forecasts
+from dpexplain.methods.influence import release as qii
+from dpexplain.methods.influence import result as influences
+from dpexplain.methods.influence.release import InfluenceRequest, influence
+from dpexplain.methods.influence.request import PREDICTIONS
+from dpexplain.methods.marginals import release as histograms
+from dpexplain.methods.setting import Setting
+from dpexplain.models.outcomes import Asker, Outcome
 from examples import DOMAIN, score
 
 UNIT = PublicRange(0.0, 1.0)
@@ -222,7 +223,7 @@ def test_a_person_is_handed_on(make_table, frame, model, monkeypatch):
     def person_influence(table, model, request, *, cost, marginals):
         asked.update(quantity=request.quantity, cost=cost, marginals=marginals)
 
-    monkeypatch.setattr("dpexplain.explainers.persons.person_influence", person_influence)
+    monkeypatch.setattr("dpexplain.methods.influence.persons.person_influence", person_influence)
     table = make_table(frame)
     known = dpx.marginals(table, epsilon=1)
     influence(table, model, "individual", row={"age": 25}, epsilon=1)

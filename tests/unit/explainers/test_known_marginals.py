@@ -40,7 +40,7 @@ def forged(found, change):
 
 
 def _derived(document):
-    from dpexplain.results.base import Receipt
+    from dpexplain.methods.result import Receipt
 
     result = dpx.Marginals.rebuild(Receipt.from_json(document["receipt"]), document["released"], {})
     return [float(v) for v in result.values], result.receipt.guarantee

@@ -13,12 +13,12 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import descent
-from dpexplain.explainers import local_explanation as local
-from dpexplain.explainers.descent import Descent
-from dpexplain.explainers.local_explanation import LocalExplanation, local_explanation
-from dpexplain.explainers.outlook import Setting
-from dpexplain.surrogate.moments import Moments
+from dpexplain.maths.surrogate.moments import Moments
+from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.local_explanation import release as local
+from dpexplain.methods.local_explanation.descent import Descent
+from dpexplain.methods.local_explanation.release import LocalExplanation, local_explanation
+from dpexplain.methods.setting import Setting
 from examples import DOMAIN, score
 
 RECORD = {"age": 25, "sex": "Male", "income": 40.0}

@@ -12,13 +12,13 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import local_sketch as module
-from dpexplain.explainers.local_sketch import LocalSketchRequest, local_sketch
-from dpexplain.explainers.marginals import marginals
-from dpexplain.explainers.outlook import Setting
-from dpexplain.results.base import from_json
-from dpexplain.results.sketch import LocalSketch
-from dpexplain.surrogate.sketch import Histogram, spread_points
+from dpexplain.maths.surrogate.sketch import Histogram, spread_points
+from dpexplain.methods.local_sketch import release as module
+from dpexplain.methods.local_sketch.release import LocalSketchRequest, local_sketch
+from dpexplain.methods.local_sketch.result import LocalSketch
+from dpexplain.methods.marginals.release import marginals
+from dpexplain.methods.result import from_json
+from dpexplain.methods.setting import Setting
 from examples import DOMAIN
 
 ZCDP = dpx.Budget(1000, 1e-6)

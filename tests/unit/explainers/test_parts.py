@@ -13,10 +13,13 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import assignment_for
-from dpexplain.explainers import generic_plot, interaction_ranking, parts, rank_aggregation
-from dpexplain.explainers.generic_plot import GenericPlot
-from dpexplain.explainers.rank_aggregation import RankAggregation
-from dpexplain.results.votes import Votes
+from dpexplain.methods import parts
+from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.generic_plot.release import GenericPlot
+from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.rank_aggregation.release import RankAggregation
+from dpexplain.methods.rank_aggregation.result import Votes
 from examples import DOMAIN
 from stubs import REPLACE_ONE
 
@@ -366,7 +369,7 @@ def test_long_work_shows_that_it_goes_on(make_table, frame, model, monkeypatch):
     def median(rows, model):
         return [20, 29], [rows["income"].median() / 100] * 2
 
-    monkeypatch.setattr("dpexplain.explainers.parts.track", track)
+    monkeypatch.setattr("dpexplain.methods.parts.track", track)
     dpx.generic_plot(table, median, "age", output=(0, 1), parts=7, epsilon=1)
     dpx.generic_plot(table, "pdp", "age", output=(0, 1), parts=7, epsilon=1, model=model)
     interactions(table, model, epsilon=1, parts=7, points=5)

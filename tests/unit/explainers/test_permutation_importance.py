@@ -16,10 +16,10 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.explainers import importance_forecast as forecasts
-from dpexplain.explainers.importance_request import PermutationImportance
-from dpexplain.explainers.outlook import Setting
-from dpexplain.explainers.permutation_importance import outlook
+from dpexplain.methods.permutation_importance import forecast as forecasts
+from dpexplain.methods.permutation_importance.release import outlook
+from dpexplain.methods.permutation_importance.request import PermutationImportance
+from dpexplain.methods.setting import Setting
 from stubs import ZeroNoise
 
 DOMAIN = dpx.Domain(

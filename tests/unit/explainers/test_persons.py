@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from dpexplain.explainers import persons
-from dpexplain.explainers.influence import InfluenceRequest
-from dpexplain.explainers.outlook import Setting
-from dpexplain.explainers.persons import person_influence
-from dpexplain.games import Outcome
-from dpexplain.grids import partition_of
-from dpexplain.reference import Reference
-from dpexplain.results.person import PersonInfluence
+from dpexplain.maths.grids import partition_of
+from dpexplain.maths.reference import Reference
+from dpexplain.methods.influence import persons
+from dpexplain.methods.influence.person import PersonInfluence
+from dpexplain.methods.influence.persons import person_influence
+from dpexplain.methods.influence.release import InfluenceRequest
+from dpexplain.methods.setting import Setting
+from dpexplain.models.outcomes import Outcome
 
 ROW = {"age": 25, "sex": "Male", "income": 50.0}
 

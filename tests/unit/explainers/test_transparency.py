@@ -10,9 +10,9 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
-from dpexplain.explainers import transparency
-from dpexplain.explainers.transparency import TransparencyRequest, transparency_report
-from dpexplain.results.transparency import TransparencyReport, TransparencyReports
+from dpexplain.methods.transparency import release as transparency
+from dpexplain.methods.transparency.release import TransparencyRequest, transparency_report
+from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
 from stubs import ADD_REMOVE, REPLACE_ONE
 
 ROW = {"age": 25, "sex": "Male", "income": 50.0}

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from dpexplain.data.groups import Group
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
-from dpexplain.games import Group
 
 DOMAIN = dpx.Domain(
     {

@@ -11,8 +11,9 @@ import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
-from dpexplain.games import Asker, Outcome, exact_plan, sets_plan
+from dpexplain.maths.games import exact_plan, sets_plan
 from dpexplain.models import Predictor, frame_of
+from dpexplain.models.outcomes import Asker, Outcome
 from dpexplain.models.predictor import USUAL_BLOCK as BLOCK
 
 RANGE = PublicRange(-1.0, 3.0)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpexplain.errors import InputError, InternalError
-from dpexplain.games import plans
-from dpexplain.games.plans import Norms, coalitions_plan, exact_plan, norms, orders_plan, sets_plan
+from dpexplain.maths import games as plans
+from dpexplain.maths.games import Norms, coalitions_plan, exact_plan, norms, orders_plan, sets_plan
 
 K = 2**20
 TOP = 2**32 - 2  # the most levels there can be

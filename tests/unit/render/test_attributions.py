@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import dpexplain as dpx
+from dpexplain.methods.attributions import ABOUT
 from dpexplain.render.attributions import DIVERGING, FAINT, LOWERS, RAISES, _apart
 from dpexplain.render.html import result_html, results_page
 from dpexplain.render.plots import figure_of, svg_of
 from dpexplain.render.text import plain, result_view
-from dpexplain.results.attribution import ABOUT
 from made_attributions import adult, made
 
 matplotlib.use("Agg")

@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import pictures
+from dpexplain.methods.curves import Curve
+from dpexplain.methods.result import Result
 from dpexplain.render.html import results_page
 from dpexplain.render.plots import described, figure_of, figure_of_all, svg_of, svg_text
-from dpexplain.results import Curve, Result
 
 matplotlib.use("Agg")
 ROOT = Path(__file__).parents[3]

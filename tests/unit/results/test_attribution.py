@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 import dpexplain as dpx
-from dpexplain.results.attribution import READERS, Attribution
+from dpexplain.methods.attributions import READERS, Attribution
 from made_attributions import adult, made
 from stubs import ZCDP, free_door
 

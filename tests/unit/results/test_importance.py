@@ -10,7 +10,9 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from dpexplain.core.noise import Law, Noise
-from dpexplain.results.importance import (
+from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods.marginals.result import nearest_with_total
+from dpexplain.methods.permutation_importance.result import (
     allowance,
     company,
     fewest_counted,
@@ -19,8 +21,6 @@ from dpexplain.results.importance import (
     square_unit,
     sum_halfwidth,
 )
-from dpexplain.results.marginals import nearest_with_total
-from dpexplain.results.tails import combined_halfwidth
 
 EVEN = np.sort(np.concatenate([10.0 ** np.arange(-8, -2, 0.05), np.linspace(0.011, 0.989, 2_000)]))
 EVEN = np.concatenate([EVEN, 1 - EVEN[EVEN < 0.5][::-1]])

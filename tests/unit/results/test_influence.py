@@ -17,13 +17,13 @@ import dpexplain as dpx
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
-from dpexplain.explainers import influence_forecast as forecasts
-from dpexplain.explainers import marginals as histograms
-from dpexplain.explainers.influence import influence
+from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods.influence import forecast as forecasts
+from dpexplain.methods.influence.release import influence
+from dpexplain.methods.influence.result import TableInfluence, rounded_up
+from dpexplain.methods.marginals import release as histograms
+from dpexplain.methods.result import from_json
 from dpexplain.render.plots import figure_of, svg_of
-from dpexplain.results import from_json
-from dpexplain.results.influence import TableInfluence, rounded_up
-from dpexplain.results.tails import combined_halfwidth
 from examples import score
 from stubs import FreeAccount
 

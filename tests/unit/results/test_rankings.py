@@ -13,8 +13,8 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.noise import Law, Noise
+from dpexplain.methods.rank_aggregation.result import Votes
 from dpexplain.render.text import percent, plain, ranking_view
-from dpexplain.results.votes import Votes
 
 UNIT, PARTS = 2**11, 100
 

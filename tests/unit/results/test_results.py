@@ -12,9 +12,9 @@ from scipy.stats import binom
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
+from dpexplain.methods.marginals.result import nearest_with_total
 from dpexplain.render.files import write_results
 from dpexplain.render.plots import figure_of
-from dpexplain.results.marginals import nearest_with_total
 from stubs import FreeAccount
 
 

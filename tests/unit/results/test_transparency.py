@@ -13,9 +13,9 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
-from dpexplain.explainers.transparency import transparency_report
-from dpexplain.results.person import Words, shown_value, span
-from dpexplain.results.transparency import Estimate
+from dpexplain.methods.influence.person import Words, shown_value, span
+from dpexplain.methods.transparency.release import transparency_report
+from dpexplain.methods.transparency.result import Estimate
 
 matplotlib.use("Agg")
 

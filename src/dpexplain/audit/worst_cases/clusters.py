@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from dpexplain.audit.cases import Case, Pair, Row, Run, cases_of
-from dpexplain.clusters import explain as clusters
-from dpexplain.clusters import kmeans
-from dpexplain.clusters.clustering import Clustering
 from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.table import PrivateTable
+from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.models.clustering import Clustering
 
 LABELLED = Domain({**{name: Categorical([0, 1, 2, 3]) for name in "pqr"}, "label": Categorical([0, 1, 2])})
 CLUSTERING = Clustering.of(

@@ -13,7 +13,10 @@ from dpexplain.audit.cases import ADD_REMOVE, Case, Pair, Row, cases_of
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.table import PrivateTable
-from dpexplain.explainers import accumulated_effects, marginals, partial_dependence, quantiles
+from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.marginals import release as marginals
+from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.quantiles import release as quantiles
 from dpexplain.models import Model
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
-from dpexplain.explainers import marginals, permutation_importance
+from dpexplain.methods.marginals import release as marginals
+from dpexplain.methods.permutation_importance import release as permutation_importance
 from dpexplain.models import Model
 
 if TYPE_CHECKING:

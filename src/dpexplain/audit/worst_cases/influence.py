@@ -13,7 +13,8 @@ from dpexplain.audit.worst_cases.importance import SWAP
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain
 from dpexplain.data.table import PrivateTable
-from dpexplain.explainers import influence, transparency
+from dpexplain.methods.influence import release as influence
+from dpexplain.methods.transparency import release as transparency
 from dpexplain.models import Model
 
 if TYPE_CHECKING:

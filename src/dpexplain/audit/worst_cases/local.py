@@ -14,7 +14,9 @@ from dpexplain.audit.cases import ZCDP_ONLY, Case, Pair, Row, cases_of
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.data.table import PrivateTable
-from dpexplain.explainers import adaptive, local_explanation, local_sketch
+from dpexplain.methods.adaptive import release as adaptive
+from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.models import Model
 
 if TYPE_CHECKING:

@@ -14,7 +14,9 @@ from dpexplain.audit.worst_cases.effects import FLAGS
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.table import PrivateTable
-from dpexplain.explainers import generic_plot, interaction_ranking, rank_aggregation
+from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.models import Model
 
 if TYPE_CHECKING:

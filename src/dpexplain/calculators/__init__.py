@@ -1,0 +1,1 @@
+"""What can be computed about a promise without a table."""

@@ -1,0 +1,1 @@
+"""What several methods share and no row enters: grids, games, surrogates, tails."""

@@ -1,0 +1,97 @@
+"""Means of bounded quantities, from released integer sums: the arithmetic that curves and importances share.
+
+Each row adds a quantised value in {0..K} to every coordinate, and the number of rows is public. Or the number of rows
+is private; then each row adds a value centred to {-K/2..K/2}, and one more coordinate, the last, adds up `weight` for
+every row. The mean is then a ratio of two noisy numbers: S + z over N' = N + y / weight, and S = m N for the exact mean
+m (counted from the middle of the range), so
+
+    (S + z) / N' - m  =  (z - m y / weight) / N'
+
+exactly. For every m the law of z - m y / weight is known, so the interval holds each m whose own half-width reaches the
+released mean (Fieller 1954): it misses the exact mean as often as its level says, with no bound for two events. The
+larger |m|, the larger its half-width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.noise import Noise, checked_level
+from dpexplain.maths.tails import combined_halfwidth
+
+Floats = NDArray[np.float64]
+PLACES = np.linspace(0, 1, 9)  # from the middle of the range to its edge, at which half-widths are computed
+
+
+@dataclass(frozen=True)
+class Means:
+    """`released` holds all sums of the release, the count last if there is a `weight`; `place` says which are ours."""
+
+    released: NDArray[np.int64]
+    noise: Noise
+    output: PublicRange
+    weight: int  # what each row adds to the count coordinate; 0 where the number of rows is public
+    rows: int | None
+    place: slice
+    unevenness: float = 0.0  # variance of the mean by chance (rows do not weigh the same), for a row's variance of 1
+
+    @cached_property
+    def sums(self) -> Floats:
+        return self.released[self.place].astype(np.float64)
+
+    @cached_property
+    def count(self) -> float:
+        """The number of rows: public, or the released one."""
+        return float(self.released[-1]) / self.weight if self.weight else float(self.rows or 0)
+
+    @cached_property
+    def unclipped(self) -> Floats:
+        """The released means in output units; noise may have carried them out of the output range."""
+        output = self.output
+        origin = output.middle if self.weight else output.low
+        return origin + output.width * self.sums / (output.levels * max(self.count, 1.0))
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise of one mean (of the sums alone where the row count is noisy too)."""
+        return self.noise.std * self.output.width / (self.output.levels * max(self.count, 1.0))
+
+    def half_width(self, place: float, level: float) -> float:
+        """Of the interval of a mean that lies at this place between the middle of the range (0) and its edge (1).
+
+        Values within a range of width w whose mean lies there have a variance of at most w^2 / 4 (1 - place^2).
+        """
+        output = self.output
+        unit, chance = output.width / (output.levels * max(self.count, 1.0)), self.unevenness * (1 - place**2)
+        factors = [1.0, place * output.levels / (2 * self.weight)] if self.weight else [1.0]  # in units of `unit`
+        return unit * combined_halfwidth([(self.noise, factors)], output.width / (2 * unit) * math.sqrt(chance), level)
+
+    def interval(self, level: float, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) around the exact means: for each by itself, or for all coordinates of the release at once."""
+        checked_level(level)
+        noise, output, weight = self.noise, self.output, self.weight
+        if not weight and not self.unevenness:
+            half = noise.band(level) if simultaneous else noise.halfwidth(level)
+            unit = output.width / (output.levels * self.count)
+            ends = [output.low + unit * (self.sums + sign * half) for sign in (-1, 1)]
+            return np.clip(ends[0], output.low, output.high), np.clip(ends[1], output.low, output.high)
+        if simultaneous:
+            level = 1 - (1 - level) / (len(self.released) - bool(weight))
+        edge = output.width / 2
+        halves = np.array([self.half_width(float(place), level) for place in PLACES])
+        steep = (np.abs(np.diff(halves)) >= np.diff(PLACES) * edge).any()
+        if self.count < 1 or steep:  # the number of rows is not sure
+            whole = np.ones(len(self.sums))
+            return output.low * whole, output.high * whole
+        # From there on m - h(|m|) and m + h(|m|) rise with m, so each end is one crossing.
+        means = np.linspace(-edge, edge, 2 * len(PLACES) - 1)
+        around = np.concatenate([halves[::-1], halves[1:]])
+        middle = self.unclipped - output.middle
+        low, high = (np.interp(middle, means + sign * around, means) for sign in (1, -1))
+        return output.middle + low, output.middle + high

@@ -1,0 +1,13 @@
+"""Local linear models as pure mathematics: coordinates, weights and their proven bounds, the exact solve.
+
+Nothing here sees rows of a table, spends or makes noise. `explainers/` sums what is defined here over rows; `results/`
+turns what was released into attributions.
+"""
+
+from dpexplain.maths.surrogate.ball import Quadratic
+from dpexplain.maths.surrogate.fit import Fit
+from dpexplain.maths.surrogate.local import Local
+from dpexplain.maths.surrogate.space import Space
+from dpexplain.maths.surrogate.weights import StepWeight, Weight
+
+__all__ = ["Fit", "Local", "Quadratic", "Space", "StepWeight", "Weight"]

@@ -1,0 +1,213 @@
+"""Noisy gradient descent on a ball, in whole numbers: what a step asks of the rows, and the path replayed from answers.
+
+Gradient    of L(phi) = sum over rows of (phi.y - t)^2 in the whole numbers y, t of `Local`, at phi = p / F with whole
+            numbers p: F times it is 2 (A p - F b) with A = sum y y', b = sum t y, exactly. It is divided by a public
+            power of two and rounded once, to about 2^24 for the longest row.
+Bound       let |p| <= P = F r + sqrt(n) / 2, and |y| <= Y, |t| <= T for a row in a step of distance (`Local.longest`).
+            One row adds 2 (p.y - F t) y, no longer than w + q with w = 2 P Y^2 and q = 2 F T Y. So a row that comes or
+            goes moves the gradient by at most c = max (w + q) over the steps of distance.
+            A row that is replaced: with e = y / |y|, 2 (p.y) y = |y|^2 (p + p'), p' the mirror image of p along e, as
+            long as p. Two rows with s = |y|^2 and s' differ by (s - s') p + s p' - s' p'' - 2 F t y + 2 F t' y', which
+            is no longer than (|s - s'| + s + s') P + q + q' = max(w, w') + q + q'. The largest over all pairs is
+            c + max q, which is no more than 2 c.
+            k rows of a unit: k times as much, because rows can be changed one after the other (a unit that has fewer
+            rows than before makes some of these changes a mere removal, which is no longer). Rounding moves each of n
+            coordinates by at most 1/2 in both tables: sqrt(n) more.
+Length      |g| of the rounded gradient, rounded down to a whole number, moves by no more than the bound D of g: from
+            |g| <= |g'| + D and D whole follows floor |g| <= floor |g'| + D.
+Path        phi(t) = the nearest point of the ball to phi(t-1) - eta(t) g(t), rounded to whole numbers of 1 / F, with g
+            the released gradient of the mean loss, eta(t) = r / (G sqrt(t)), G^2 = c^2 + n sigma^2 (Shamir, Zhang
+            2013). Elementary operations on IEEE floats only, so a release is the same path on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.core.noise import Noise
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.maths.surrogate.average import average_of
+from dpexplain.maths.surrogate.fit import UNSETTLED, Fit, counted_from
+from dpexplain.maths.surrogate.local import Local
+from dpexplain.maths.surrogate.weights import SLACK
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+FINE = 2**20  # F: coefficients are whole numbers of 1 / F
+LONGEST_ROW = 2**24  # of a released gradient, about
+PIECE = 21  # bits: three pieces make 63
+LARGEST_RADIUS = 16.0
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Gradients of one local loss in whole numbers. Public: it holds no sums."""
+
+    local: Local
+    radius: float = 1.0
+
+    @property
+    def size(self) -> int:
+        return self.local.space.size
+
+    @cached_property
+    def _lengths(self) -> tuple[float, float]:
+        """c and the largest q, before the division."""
+        y, t = self.local.longest
+        longest = FINE * self.radius + math.sqrt(self.size) / 2
+        q = 2 * FINE * t * y
+        return float((2 * longest * y * y + q).max()) * SLACK, float(q.max()) * SLACK
+
+    @cached_property
+    def divisor(self) -> int:
+        return 1 << max(0, round(math.log2(self._lengths[0] / LONGEST_ROW)))
+
+    def bound(self, neighbours: Neighbours) -> int:
+        """How far one unit can move a rounded gradient, in Euclidean length; and its length."""
+        c, q = self._lengths
+        one = c if neighbours.relation is Relation.ADD_REMOVE else c + q
+        return math.ceil(neighbours.rows * one / self.divisor + math.sqrt(self.size))
+
+    @property
+    def unit(self) -> float:
+        """The whole number that stands for a gradient of 1."""
+        return FINE * self.local.levels**2 / self.divisor
+
+    @cached_property
+    def steepest(self) -> float:
+        """c: no mean gradient is longer."""
+        return self._lengths[0] / self.divisor / self.unit
+
+    def start(self) -> Integers:
+        return np.zeros(self.size, dtype=np.int64)
+
+    def rate(self, sigma: float) -> float:
+        """eta(1), with noise of standard deviation sigma on each coordinate of the mean gradient."""
+        return self.radius / math.sqrt(self.steepest**2 + self.size * sigma**2)
+
+    def follow(self, point: Integers, gradient: Sequence[int], number: int, scale: float, rows: int) -> Integers:
+        """The next point after step `number`: the released gradient, its noise's scale, and about how many rows."""
+        one = self.unit * rows
+        eta = self.rate(scale / one) / math.sqrt(number)
+        moved = point - FINE * eta / one * np.array(gradient, dtype=np.float64)
+        length, most = math.sqrt(math.fsum(moved * moved)), FINE * self.radius
+        return np.rint(moved if length <= most else moved * (most / length)).astype(np.int64)
+
+
+class Sums:
+    """The exact sums of `Local.gram`, ready for exact products with points. Private."""
+
+    def __init__(self, gram: Integers, size: int) -> None:
+        A, mask = gram[: size * size].reshape(size, size), 2**PIECE - 1
+        self._pieces = np.stack([A & mask, (A >> PIECE) & mask, A >> (2 * PIECE)])  # below 2^21 each
+        self._b = gram[size * size :].astype(object)
+
+    def gradient(self, point: Integers, divisor: int) -> list[int]:
+        """2 (A p - F b) / divisor, rounded to the nearest whole numbers: exact, however large the sums."""
+        return self._gradients(point[None], divisor)[0]
+
+    def lengths(self, points: Integers, divisor: int) -> list[int]:
+        """|g| at each line of `points`, rounded down."""
+        return [length(gradient) for gradient in self._gradients(points, divisor)]
+
+    def _gradients(self, points: Integers, divisor: int) -> list[list[int]]:
+        """A piece times a point is below 2^21 * 2^25 in each of n terms, so it fits into 64 bits; the pieces are put
+        together as Python integers.
+        """
+        low, middle, high = (points @ self._pieces).astype(object)
+        product = (high << (2 * PIECE)) + (middle << PIECE) + low  # A is symmetric
+        doubled = 2 * (product - FINE * self._b)
+        lines: list[list[int]] = ((doubled + divisor // 2) // divisor).tolist()
+        return lines
+
+
+def length(gradient: Sequence[int]) -> int:
+    """|g|, rounded down, exactly."""
+    return math.isqrt(sum(v * v for v in gradient))
+
+
+def slope_of(spec: JsonObject) -> Slope:
+    """From a request's spec."""
+    radius = float(spec["radius"])
+    if not 0 < radius <= LARGEST_RADIUS:
+        raise ValueError("no radius of ours")
+    return Slope(Local.from_json(spec), radius)
+
+
+def rows_of(spec: JsonObject, released: JsonObject) -> int:
+    """About how many rows there are: public, or the released count."""
+    rows = spec["rows"] if spec["rows"] is not None else released["parts"]["count"]["values"][0]
+    return max(1, int(rows))
+
+
+def replay(request: JsonObject, released: JsonObject, start: Sequence[int] | None = None) -> tuple[Integers, float]:
+    """The last point of a released path, and the standard deviation that noise gives it in any direction, at most.
+
+    Let H be the Hessian of the mean loss. An exact step from phi + e instead of phi ends (1 - eta H) e away, and
+    eta H <= 1 because no row has a longer Hessian than c / r; bringing both points into the ball brings them no further
+    apart. So errors never grow, and those of T steps add up to at most sum eta(t)^2 sigma(t)^2 in variance.
+    """
+    spec, parts = request["spec"], released["parts"]
+    slope, rows = slope_of(spec), rows_of(spec, released)
+    point, variance = _first(slope, spec, parts, start), 0.0
+    number = 0
+    while (part := parts.get(f"gradient-{number + 1}")) is not None:
+        number += 1
+        noise = Noise.from_json(part["noise"])
+        if noise.size != slope.size or len(part["values"]) != slope.size:
+            raise ValueError("a gradient of another size")
+        scale = float(noise.scale)
+        point = slope.follow(point, part["values"], number, scale, rows)
+        sigma = scale / (slope.unit * rows)
+        variance += (slope.rate(sigma) * sigma) ** 2 / number
+    return point, math.sqrt(variance)
+
+
+def _first(slope: Slope, spec: JsonObject, parts: JsonObject, start: Sequence[int] | None) -> Integers:
+    """Where the path began: the middle of the ball, or the released choice among candidates named by their digests."""
+    candidates = spec.get("candidates") or []
+    if not candidates:
+        return slope.start()
+    choice = parts["choice"]["values"][0] if len(candidates) > 1 else 0
+    if start is None or digest(list(start)) != candidates[choice]:
+        raise ValueError("this path began somewhere else")
+    return np.array(start, dtype=np.int64)
+
+
+def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
+    """The local model of a released path.
+
+    settings   record; start (where an adaptive path began, whole numbers of 1 / F); value (at the record, where it is
+               not the anchor of the request); notes; prediction (the model's own)
+    """
+    local = Local.from_json(request["spec"])
+    point, deviation = replay(request, released, settings.get("start"))
+    value, notes = float(settings.get("value", local.passes)), [str(note) for note in settings.get("notes", ())]
+    explained = local.space.read(settings["record"])
+    if explained != dict(local.record):
+        away = float(np.linalg.norm(local.space.locate(explained) - local.centre))
+        notes.append(f"computed for another record, {away:.3g} away")
+    if not local.output.low <= value <= local.output.high:
+        raise ValueError("this value is no prediction of the model")
+
+    def spread(lines: Floats) -> Floats:
+        lengths: Floats = np.sqrt(np.einsum("...i,...i->...", lines, lines))
+        return lengths * (deviation * local.unit)
+
+    found = Fit(
+        coefficients=point.astype(np.float64) * (local.unit / FINE),
+        value=value,
+        spread=spread,
+        reference=local.space.middle,
+        notes=(*notes, UNSETTLED),
+        settled=False,
+    )
+    return counted_from(found, average_of(released, request["table"], local.space, local.output))

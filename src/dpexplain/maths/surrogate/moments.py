@@ -1,0 +1,236 @@
+"""The moments of the local loss as whole numbers to be released, and the way back to a local model.
+
+Statistic   A = sum y y' and b = sum t y over the rows (see `Local`). Released: the upper triangle of A, entries off the
+            diagonal times sqrt(2), and b times a public scale s; all multiplied by a public numerator and divided by
+            2^SHIFT, rounded down, once and after the sum.
+Bound       of one row, u = (y y', s t y): |u|^2 = |y|^4 + s^2 t^2 |y|^2 <= N^2 = Y^2 (Y^2 + s^2 T^2) with the Y and T
+            of the row's step of distance.
+            add-remove: max N over the steps.
+            replace-one: |u - u'|^2 = |u|^2 + |u'|^2 - 2 <u, u'> and, with v = |y.y'| <= Y Y',
+            -<u, u'> = -v^2 - s^2 t t' (y.y') <= s^2 T T' v - v^2. So the square is at most
+            N^2 + N'^2 + 2 max of (s^2 T T' v - v^2) over 0 <= v <= Y Y', the largest over all pairs of steps.
+            k rows of a unit: k times as far (pairs of leaving and coming rows; one that has no partner moves no further
+            than a pair, because v = 0 is allowed).
+Rounding    the triangle with sqrt(2) has at most the Frobenius norm of A (the numerator is rounded down). The floors of
+            two numbers differ by less than 1 more than the numbers: sqrt(size) on top of the distance, once.
+Solve       minimise phi.A phi - 2 b.phi on the ball: A without its negative eigenvalues, plus a ridge as large as
+            its noise. The number of rows is not needed. Where the value at the record is fitted, the ball is for the
+            directions that the rows do not determine, and the others are free.
+Intervals   of line.phi, phi the minimiser without noise and ridge: (A + mu0) phi = b, |phi| <= r (or larger, and mu0 =
+            0, where coefficients are free; the released ones then tell how large). With A + E and b + e
+            released and phi' solved by (A + E + ridge + mu) phi' = b + e, in every eigendirection of A + E that is not
+            negative, exactly      (A + E + mu) (phi' - phi) = e - E phi - ridge phi' + (mu0 - mu) phi.
+            Where A + E is above DETERMINED std sqrt(2 n), 2.5 times what noise alone reaches: with m the line times
+            (A + E + mu)^-1, m.(e - E phi) has the variance std^2 (|m|^2 / s^2 + (|m|^2 |phi|^2 + (m.phi)^2) / 2), at
+            most std^2 |m|^2 (1 / s^2 + r^2): the spread. ridge m.phi' is known: the pull. In all other directions only
+            the ball is known, and line.phi is within r |line| there: unknown. (Where coefficients are free, one and a
+            half balls: an assumption, and no consequence of anything.)
+            All of it in the directions that ways between records have (`Space.basis`): A and b are zero in the others,
+            so is phi, and the noise is the same in every orthonormal basis.
+            Assumed: m as if it did not depend on E, the first order in E / (A + E), which is why there is a least; and
+            mu = mu0, which is so inside the ball: on its edge the multiplier is held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
+from dpexplain.core.noise import Noise
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.maths.surrogate.average import average_of
+from dpexplain.maths.surrogate.ball import Quadratic
+from dpexplain.maths.surrogate.fit import Fit, counted_from
+from dpexplain.maths.surrogate.local import CONSTANT, Local
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SHIFT = 20
+BLOCKS, MOST_STEPS = 256, 1024
+SCALES = tuple(Fraction(i, 16) for i in (8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48))  # whole numbers by 2^SHIFT
+BALL = 0.6  # of the forecast loss is left by the ball, on Adult
+DETERMINED = 2.5  # times std sqrt(2 n): an eigenvalue of A that stands well above what noise alone makes
+STEEP = 1.5  # balls: how steep a line may be in directions that the rows do not determine, where it is not held in one
+RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen on Adult, IMDB and synthetic tables
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What is released about the rows around one record. Public but for the values."""
+
+    local: Local
+    scale: Fraction  # of b
+    radius: float
+    before: bool = False  # released before there was an average person: read as it was, all coordinates in the ball
+
+    @classmethod
+    def of(cls, local: Local, relation: Relation, radius: float) -> Moments:
+        """With the scale of the smallest forecast loss.
+
+        Noise of standard deviation d in every released number makes noise d^2 (|phi|^2 / 2 + 1 / s^2) in A phi - b, and
+        the excess loss is proportional to that; d is proportional to the bound.
+        """
+
+        def loss(scale: Fraction) -> float:
+            moments = cls(local, scale, radius)
+            return moments.distance(relation) ** 2 * moments.noise_share
+
+        return min((cls(local, scale, radius) for scale in SCALES), key=lambda moments: loss(moments.scale))
+
+    @property
+    def noise_share(self) -> float:
+        """The variance of one coordinate of A phi - b, in units of the variance of one released number."""
+        return self.radius**2 / 2 + 1 / float(self.scale) ** 2
+
+    @property
+    def size(self) -> int:
+        """How many numbers are released."""
+        n = self.local.size
+        return n * (n + 1) // 2 + n
+
+    @cached_property
+    def _numerators(self) -> list[int]:
+        """What each exact sum is multiplied with, in units of 2^-SHIFT."""
+        rows, columns = np.triu_indices(self.local.size)
+        triangle = np.where(rows == columns, 1 << SHIFT, math.isqrt(2 << (2 * SHIFT)))
+        return [*triangle.tolist(), *[int(self.scale * 2**SHIFT)] * self.local.size]
+
+    def pack(self, gram: Integers) -> list[int]:
+        """The whole numbers to be released, from the exact sums of `Local.gram`."""
+        n = self.local.size
+        A, b = gram[: n * n].reshape(n, n), gram[n * n :]
+        sums = [*A[np.triu_indices(n)].tolist(), *b.tolist()]  # Python's integers do not wrap around
+        return [(numerator * value) >> SHIFT for numerator, value in zip(self._numerators, sums, strict=True)]
+
+    def unpack(self, values: Integers) -> tuple[Floats, Floats]:
+        """(A, b) again."""
+        n = self.local.size
+        sums = values / (np.array(self._numerators) / 2**SHIFT)
+        A = np.zeros((n, n))
+        A[np.triu_indices(n)] = sums[: self.size - n]
+        return A + np.triu(A, 1).T, sums[self.size - n :]
+
+    def distance(self, relation: Relation) -> float:
+        """How far one row can move the exact sums, before rounding."""
+        Y, T = self.local.longest
+        if relation is Relation.ADD_REMOVE:
+            return math.sqrt((Y**2 * (Y**2 + float(self.scale) ** 2 * T**2)).max())
+        # Pairs grow with Y and T, so a block of steps with the largest of each bounds its pairs; only blocks that could
+        # hold more than the farthest pair inside one step are looked at step by step.
+        least = self._pairs(Y[:, None], T[:, None]).max()
+        blocks = self._pairs(*(largest.reshape(BLOCKS, -1).max(axis=1) for largest in (Y, T)))
+        kept = np.repeat(blocks.max(axis=1) >= least, len(Y) // BLOCKS)
+        if kept.sum() > MOST_STEPS:
+            return math.sqrt(blocks.max())
+        return math.sqrt(max(least, self._pairs(Y[kept], T[kept]).max()))
+
+    def _pairs(self, Y: Floats, T: Floats) -> Floats:
+        """How far a row of one step that takes the place of one of another can move the sums, squared."""
+        s2 = float(self.scale) ** 2
+        N2 = Y**2 * (Y**2 + s2 * T**2)
+        against = s2 * T[..., :, None] * T[..., None, :]
+        v = np.minimum(against / 2, Y[..., :, None] * Y[..., None, :])
+        squares: Floats = N2[..., :, None] + N2[..., None, :] + 2 * v * (against - v)
+        return squares
+
+    def bound(self, neighbours: Neighbours) -> int:
+        """How far one unit can move the released numbers."""
+        return math.floor(neighbours.rows * self.distance(neighbours.relation) + math.sqrt(self.size)) + 1
+
+    def fit(self, values: Sequence[int], std: float) -> Fit:
+        """The local model that follows from released values whose noise has this standard deviation."""
+        A, b = self.unpack(np.array(values, dtype=np.int64))
+        Q, unit, size = self._basis, self.local.unit, self.local.space.size
+        ridge = RIDGE * std * math.sqrt(Q.shape[1])
+        least = DETERMINED * std * math.sqrt(2 * Q.shape[1])
+        free = least if self.local.fitted and not self.before else math.inf  # with an anchor, the loss of the paper
+        problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, self._reach, free)
+        phi = problem.solution
+        most = math.hypot(1 / float(self.scale), max(self._reach, float(np.linalg.norm(phi))))
+
+        def spread(lines: Floats) -> Floats:
+            moved, _ = problem.determined(self._ways(lines), least)
+            deviation: Floats = unit * std * most * np.linalg.norm(moved, axis=1)
+            return deviation
+
+        def pull(lines: Floats) -> Floats:
+            moved, _ = problem.determined(self._ways(lines), least)
+            off: Floats = unit * np.abs(ridge * moved @ phi)
+            return off
+
+        def unknown(lines: Floats) -> Floats:
+            _, left = problem.determined(self._ways(lines), least)
+            reach = self._reach if free == math.inf else STEEP * self._reach
+            off: Floats = unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi))
+            return off
+
+        drowned = np.linalg.eigvalsh(problem.A)[-1] < least
+        notes = (
+            ("the noise is as large as what the rows say: use a larger epsilon or a wider weight",) if drowned else ()
+        )
+        found, value = Q @ phi, self.local.anchor
+        if value is None:
+            output, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(found[-1])
+            value = min(max(value, output.low), output.high)
+        return Fit(unit * found[:size], value, spread, self.local.space.middle, notes, pull, unknown)
+
+    @cached_property
+    def _basis(self) -> Floats:
+        """The directions of coefficients that count, and the fitted value's own."""
+        from scipy.linalg import block_diag
+
+        if self.before:
+            return np.eye(self.local.size)
+        basis: Floats = block_diag(self.local.space.basis, np.eye(int(self.local.fitted)))
+        return basis
+
+    @property
+    def _reach(self) -> float:
+        """The ball of coefficients; with a fitted value large enough for every value of the output."""
+        return math.hypot(self.radius, 1 / CONSTANT) if self.local.fitted else self.radius
+
+    def _ways(self, lines: Floats) -> Floats:
+        """Directions of coefficients, which leave the fitted value alone, in the basis."""
+        lines = np.atleast_2d(lines)
+        return np.pad(lines, ((0, 0), (0, self.local.size - lines.shape[1]))) @ self._basis
+
+    def forecast_loss(self, A: Floats, std: float, rows: int) -> float:
+        """The excess of the mean loss to be expected for rows with the mean moments A, on the scale of the target.
+
+        Noise of variance t^2 in every coordinate of A phi - b moves phi by t^2 / w^2 in a direction where A is w, and
+        by no more than two points of the ball are apart, 2 radius^2 / n; it costs w times that. The ball helps besides,
+        on Adult by a factor `BALL`.
+        """
+        t2 = self.noise_share * (std / (rows * self.local.levels**2)) ** 2
+        w = np.maximum(np.linalg.eigvalsh(A), 0.0)
+        apart = 2 * self.radius**2 / len(w)
+        return BALL * float((w * t2 * apart / (w**2 * apart + t2)).sum())
+
+    def to_json(self) -> JsonObject:
+        return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Moments:
+        scale, radius = parse_fraction(value["scale"]), float(value["radius"])
+        if scale not in SCALES or not 0 < radius < math.inf:
+            raise ValueError("no moments of ours")
+        return cls(Local.from_json(value), scale, radius, before="average" not in value)
+
+
+def read(request: JsonObject, released: JsonObject, _settings: JsonObject) -> Fit:
+    """The local model of a release, for `results.attribution.READERS`."""
+    part = released["parts"]["moments"]
+    moments, noise = Moments.from_json(request["spec"]), Noise.from_json(part["noise"])
+    if len(part["values"]) != moments.size or noise.size != moments.size:
+        raise ValueError("the moments have another size than the space")
+    local = moments.local
+    average = average_of(released, request["table"], local.space, local.output)
+    return counted_from(moments.fit(part["values"], noise.std), average)

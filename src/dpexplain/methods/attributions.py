@@ -1,0 +1,486 @@
+"""Attributions: what moved the model's prediction for one record, from a released local linear model.
+
+    contribution of a feature = coefficients . (record - average person), summed over the feature's coordinates
+    base                      = the mean prediction of the table
+    prediction                = the model's own for the record
+    remainder                 = prediction - base - all contributions: what no line explains
+
+The average person and the mean prediction are released with the local model. The record is the caller's: an attribution
+protects the rows of the table it was computed from, not the record that it explains.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Categorical, Numeric, PublicRange
+from dpexplain.errors import InputError
+from dpexplain.maths.surrogate import Fit, Space
+from dpexplain.maths.surrogate.fit import contributions, halfwidths
+from dpexplain.maths.surrogate.space import ONE
+from dpexplain.methods.result import Floats, Receipt, Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from dpexplain.render.attributions import Highlight
+
+# explainer -> how its released values become the local model at `settings["record"]`
+Reader = Callable[[JsonObject, JsonObject, JsonObject], Fit]  # (request, released, settings) -> Fit
+READERS: dict[str, Reader] = {}
+
+ABOUT = "Explains one record; the record itself is not protected by the guarantee."
+NEAR = 0.01  # of the output range: a line that ends so near the model's own answer leads to it
+WIDE = 0.05  # of the output range: half of an interval that says little
+REMAINDER = "what a line leaves out"
+BARS = 12  # of a picture; what is smaller stands together as one
+LARGEST = 1e150  # of what is read from a file
+WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+@dataclass(frozen=True)
+class Push:
+    """How far one feature, or several together, moved the prediction."""
+
+    name: str  # with the record's value: `age = 39`
+    value: float
+    low: float
+    high: float
+    settled: bool = True  # see `Fit`
+
+    @property
+    def sure(self) -> bool:
+        """False if noise alone could explain it (the interval contains zero), or if nobody knows how far it is off."""
+        return self.settled and (self.low > 0 or self.high < 0)
+
+
+@dataclass(frozen=True)
+class Attribution(Result):
+    """The contributions of features to the prediction for one record, in units of the model's output.
+
+    Intervals cover what the same local model says without noise, for the (cleaned) table and its exact average person.
+    They do not say how well a linear model describes the model nearby: the remainder does.
+    """
+
+    settings: JsonObject  # public: {"record": {feature: value}, ...}, and what else the reader needs
+    ready: Fit | None = field(default=None, compare=False, repr=False)
+
+    kind: ClassVar[str] = "attribution"
+    quantity: ClassVar[str] = "contribution"
+
+    @cached_property
+    def space(self) -> Space:
+        return Space.from_json(self.receipt.request["spec"]["space"])
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The local linear model in coordinates."""
+        if self.ready is not None:
+            return self.ready
+        return READERS[self.receipt.request["explainer"]](self.receipt.request, self.released, self.settings)
+
+    @cached_property
+    def record(self) -> dict[str, object]:
+        """The record that is explained, in the units of the table."""
+        return self.space.read(self.settings["record"])
+
+    @property
+    def title(self) -> str:
+        model = self.receipt.request.get("model")
+        return "Local explanation of one record" + (f", model {model['name']}" if model else "")
+
+    @property
+    def compared(self) -> str:
+        """What contributions are counted from, and where they lead, in words."""
+        end = f"{self.end_name}: {self.prediction:.3g}."
+        if self.fit.average is None:
+            return f"Compared with {self.base_name} ({self.base:.3g}); {end}"
+        return f"Compared with an average person of the table (mean prediction {self.base:.3g}); {end}"
+
+    @property
+    def missed(self) -> str:
+        """Words for a local model that does not lead to the model's own answer, by more than its interval; or none."""
+        rest = self.remainder
+        if self.own is None or self.left_out is None or not rest.sure:
+            return ""
+        line, low, high = (self.own - number for number in (rest.value, rest.high, rest.low))
+        return (
+            f"A straight line does not explain this prediction: it leads to {line:.3g} ({low:.3g} to {high:.3g}), "
+            f"and the model says {self.own:.3g}."
+        )
+
+    @property
+    def caveat(self) -> str:
+        """All that a reader has to know besides the numbers."""
+        return " ".join(text for text in (self.missed, self.compared, self.notes) if text)
+
+    @property
+    def notes(self) -> str:
+        """What was not determined, what is special about this fit, and what holds for every attribution."""
+        own = [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in self.fit.notes]
+        return " ".join([*([self._doubt] if self._doubt else []), *own, ABOUT])
+
+    @property
+    def unsure_words(self) -> str:
+        """Why a contribution is not sure."""
+        return "the noise could explain it" if self.fit.settled else "the steps may not have reached the best line"
+
+    @property
+    def base_name(self) -> str:
+        """What stands at the beginning of a picture."""
+        if self.fit.average is not None:
+            return "an average person"
+        middle = np.array_equal(self.fit.reference, self.space.middle)
+        return "the middle of the domain" if middle else "the mean of the cells"
+
+    @property
+    def end_name(self) -> str:
+        """What stands at its end."""
+        return "this record" if self.own is not None else "this record, by the local model"
+
+    @property
+    def _doubt(self) -> str:
+        """Which effects the rows do not determine."""
+        names = self.undetermined
+        if not names:
+            return ""
+        listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        return (
+            f"Not determined at this price (few such rows, or columns that move together): {listed}. Intervals of "
+            "these assume that the model is nowhere steeper than twice its output range over the range of a column."
+        )
+
+    # Contributions --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _way(self) -> Floats:
+        """From the reference to the record, in coordinates."""
+        return self.space.locate(self.record) - self.fit.reference
+
+    @cached_property
+    def _steps(self) -> Floats:
+        """Each feature's way from the reference to the record, one line for each."""
+        return self.space.lines(self._way)
+
+    @cached_property
+    def values(self) -> Floats:
+        """The contribution of each feature, in units of the model's output."""
+        return contributions(self.fit, self.space, self.space.locate(self.record))
+
+    @property
+    def base(self) -> float:
+        """The mean prediction of the table; in files of before it was released, the local model's at the reference."""
+        average = self.fit.average
+        return self.fit.value - float(self.values.sum()) if average is None else average.prediction
+
+    @cached_property
+    def own(self) -> float | None:
+        """The model's own prediction for the record, where it is known."""
+        own = self.settings.get("prediction")
+        return None if own is None else float(own)
+
+    @property
+    def prediction(self) -> float:
+        """The model's own prediction for the record; where it is not known, the local model's value there."""
+        return self.fit.value if self.own is None else self.own
+
+    @cached_property
+    def output(self) -> PublicRange:
+        """The range of the model's predictions."""
+        return PublicRange.from_json(self.receipt.request["spec"]["output"])
+
+    @cached_property
+    def remainder(self) -> Push:
+        """What is left between the base with all contributions and the prediction."""
+        value = self.prediction - self.base - float(self.values.sum())
+        low, high = self._around(self._way[None], np.ones((1, len(self.space.features)), dtype=bool))
+        average = self.fit.average
+        half = float(high[0] - low[0]) / 2 + (0.0 if average is None else 1.96 * average.prediction_spread)
+        return Push(REMAINDER, value, value - half, value + half, self.fit.settled)
+
+    @property
+    def left_out(self) -> Push | None:
+        """The remainder, where it is worth speaking of."""
+        return self.remainder if abs(self.remainder.value) >= NEAR * self.output.width else None
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        return self._around(self._steps, np.eye(len(self.space.features), dtype=bool), level)
+
+    def _around(self, lines: Floats, moves: NDArray[np.bool_], level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) around coefficients . line for each line; `moves`: where it begins at the reference."""
+        middle, half = lines @ self.fit.coefficients, halfwidths(self.fit, self.space, lines, moves, level)
+        return middle - half, middle + half
+
+    @cached_property
+    def undetermined(self) -> list[str]:
+        """Features whose interval is wide mostly because the rows do not determine their effect at this price."""
+        if self.fit.unknown is None:
+            return []
+        low, high = self.interval()
+        wide, unknown = (high - low) / 2, self.fit.unknown(self._steps)
+        found = (unknown > wide / 2) & (wide > WIDE * self.output.width)
+        return [name for name, open_ in zip(self.space.features, found, strict=True) if open_]
+
+    @cached_property
+    def sure(self) -> NDArray[np.bool_]:
+        """For each feature, whether its interval excludes zero; otherwise the noise could explain its contribution."""
+        low, high = self.interval()
+        return ((low > 0) | (high < 0)) & self.fit.settled
+
+    # Tables ---------------------------------------------------------------------------------------------------------
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line for each feature; `slope` is the change of the prediction for one more unit of a numeric one."""
+        import pandas as pd
+
+        low, high = self.interval()
+        slopes = [self._slope(name) for name in self.space.features]
+        columns = {"feature": list(self.space.features), "value": pd.array(self._shown, dtype=object)}
+        estimates = {self.quantity: self.values, "low": low, "high": high, "slope": pd.array(slopes, dtype="Float64")}
+        return pd.DataFrame({**columns, **estimates})
+
+    def top(self, k: int = 10) -> pd.DataFrame:
+        """The `k` lines of `to_frame()` with the largest contributions, up or down, the largest first."""
+        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+            raise InputError(f"k is a whole number of at least 1; got {k!r}.", spent="")
+        return self.to_frame().iloc[self._order[:k]].reset_index(drop=True)
+
+    @cached_property
+    def coefficients(self) -> dict[str, float]:
+        """The local model in original units: `age` is the change of the prediction for one more year, `sex=female` the
+        change from the reference to that category.
+        """
+        numbers = self._unit_lines @ self.fit.coefficients
+        return dict(zip(self.space.names, numbers.tolist(), strict=True))
+
+    def effects(self) -> pd.DataFrame:
+        """What each category of a categorical feature would contribute; `own` marks the record's."""
+        import pandas as pd
+
+        found = [
+            (name, category, self.record[name] == category, where.start + i)
+            for name, where in self.space.slices.items()
+            if isinstance(column := self.space.domain[name], Categorical)
+            for i, category in enumerate(column.categories)
+        ]
+        lines = self._unit_lines[[place for *_, place in found]]
+        features = list(self.space.features)
+        low, high = self._around(lines, np.eye(len(features), dtype=bool)[[features.index(name) for name, *_ in found]])
+        return pd.DataFrame(
+            {
+                "feature": [name for name, *_ in found],
+                "category": pd.array([category for _, category, *_ in found], dtype=object),
+                "own": np.array([own for _, _, own, _ in found], dtype=bool),
+                self.quantity: lines @ self.fit.coefficients,
+                "low": low,
+                "high": high,
+            }
+        )
+
+    @cached_property
+    def _unit_lines(self) -> Floats:
+        """A line for each coordinate: one more unit of a number, or the way from the reference to a category."""
+        lines = np.zeros((self.space.size, self.space.size))
+        for name, where in self.space.slices.items():
+            column = self.space.domain[name]
+            if isinstance(column, Numeric):
+                lines[where, where] = 1 / (column.high - column.low)
+            else:
+                lines[where, where] = ONE * np.eye(len(column.categories)) - self.fit.reference[where]
+        return lines
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """The features by the size of their contributions, the largest first; of equal ones, the earlier one."""
+        return [int(i) for i in np.argsort(-np.abs(self.values), kind="stable")]
+
+    @property
+    def _shown(self) -> list[Any]:
+        """The record's values as people write them: whole numbers for whole-number columns."""
+        whole = [self._numeric(name) and getattr(self.space.domain[name], "integer", False) for name in self.record]
+        return [int(v) if w else v for v, w in zip(self.record.values(), whole, strict=True)]  # type: ignore[call-overload]
+
+    def _slope(self, name: str) -> float | None:
+        """The change of the prediction for one more unit; none for a category."""
+        column, place = self.space.domain[name], self.space.slices[name].start
+        return float(self.fit.coefficients[place]) / (column.high - column.low) if isinstance(column, Numeric) else None
+
+    def _numeric(self, name: str) -> bool:
+        return isinstance(self.space.domain[name], Numeric)
+
+    # Pictures -------------------------------------------------------------------------------------------------------
+
+    def pushes(self, most: int = BARS) -> list[Push]:
+        """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
+        chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
+        rest = self._order[len(chosen) :]
+        lines, own = self._steps[chosen], np.eye(len(self._order), dtype=bool)
+        moves, shown = own[chosen], self._shown
+        names = [f"{self.space.features[i]} = {_text(shown[i])}" for i in chosen]
+        if rest:
+            lines, names = np.vstack([lines, self._steps[rest].sum(axis=0)]), [*names, f"other {len(rest)} features"]
+            moves = np.vstack([moves, own[rest].any(axis=0)])
+        low, high = self._around(lines, moves)
+        numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
+        return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """A waterfall from the base to the record. Faint bars: the noise could explain them."""
+        from dpexplain.render.attributions import plot_waterfall
+
+        return plot_waterfall(self, ax)
+
+    def plot_force(self, ax: Axes | None = None) -> Axes:
+        """The same on one line: what pushes up from the left, what pushes down from the right."""
+        from dpexplain.render.attributions import plot_force
+
+        return plot_force(self, ax)
+
+    def heatmap(
+        self,
+        shape: tuple[int, int],
+        order: Sequence[str] | None = None,
+        image: Any = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Features that are pixels as a picture of `shape` (lines, columns).
+
+        order  the names of the pixels, line by line; all features in their order if not given
+        image  grey values to draw underneath, of any size
+        """
+        from dpexplain.render.attributions import plot_heatmap
+
+        places = self._pixels(shape, order)
+        return plot_heatmap(self, self.values[places], self.sure[places], None if image is None else _grey(image), ax)
+
+    def _pixels(self, shape: Any, order: Sequence[str] | None) -> NDArray[np.int64]:
+        """Where the pixels stand among the features."""
+        whole = isinstance(shape, Sequence) and len(shape) == 2
+        if not whole or any(isinstance(s, bool) or not isinstance(s, int | np.integer) or s < 1 for s in shape):
+            raise InputError(f"the shape of a picture is (lines, columns); got {shape!r}.", spent="")
+        names = list(self.space.features if order is None else order)
+        position = {name: i for i, name in enumerate(self.space.features)}
+        unknown = [name for name in names if name not in position]
+        if unknown:
+            raise InputError(f"unknown feature {unknown[0]!r} in the order of pixels.", spent="")
+        if len(names) != math.prod(shape):
+            raise InputError(
+                f"{len(names)} features do not fill a picture of {shape[0]} x {shape[1]}.",
+                hint="order=[...] names the features that are pixels, line by line",
+                spent="",
+            )
+        return np.array([position[name] for name in names], dtype=np.int64).reshape(tuple(shape))
+
+    def highlight(
+        self, text: str | None = None, prefix: str = "", features: Mapping[str, str] | None = None
+    ) -> Highlight:
+        """The words of a text, coloured by the contributions of their features.
+
+        A word belongs to the feature `prefix` + word in small letters, or to the one that `features` names for it.
+        Words that the features do not know, or that the record does not have, stay plain. Without a `text`: the words
+        that the record has, the largest contribution first. A record has a word if its feature is above its lowest
+        value (a number) or not in its first category.
+        """
+        from dpexplain.render.attributions import Highlight
+
+        known = self._words(prefix, features)
+        if text is None:
+            words = sorted(known, key=lambda word: (-abs(known[word].value), word))
+            return Highlight(self, tuple((word, known[word]) for word in words), " ")
+        if not isinstance(text, str):
+            raise InputError("a text is needed, or none at all.", spent="")
+        pieces: list[tuple[str, Push | None]] = []
+        end = 0
+        for found in WORD.finditer(text):
+            pieces += [(text[end : found.start()], None), (found[0], known.get(found[0].lower()))]
+            end = found.end()
+        return Highlight(self, (*pieces, (text[end:], None)))
+
+    def _words(self, prefix: str, features: Mapping[str, str] | None) -> dict[str, Push]:
+        """The words that the record has, and the contribution of each."""
+        if features is None:
+            features = {name[len(prefix) :]: name for name in self.space.features if name.startswith(prefix)}
+        unknown = [name for name in features.values() if name not in self.record]
+        if not features or unknown:
+            wrong = f"unknown feature {unknown[0]!r}." if unknown else f"no feature begins with {prefix!r}."
+            raise InputError(wrong, hint="prefix='w_' for a feature 'w_bad', or features={'bad': 'w_bad'}", spent="")
+        position = {name: i for i, name in enumerate(self.space.features)}
+        low, high = self.interval()
+        return {
+            word.lower(): Push(word, float(self.values[i]), float(low[i]), float(high[i]), self.fit.settled)
+            for word, i in ((word, position[name]) for word, name in features.items())
+            if word and self._has(self.space.features[i])
+        }
+
+    def _has(self, name: str) -> bool:
+        column, value = self.space.domain[name], self.record[name]
+        return bool(value != (column.low if isinstance(column, Numeric) else column.categories[0]))
+
+    def to_shap(self) -> Any:
+        """The same as a `shap.Explanation`, for SHAP's own plots. These show no noise, no guarantee, and no remainder:
+        they end where the line leads.
+        """
+        try:
+            with warnings.catch_warnings():  # shap warns about its own dependencies while it is imported
+                warnings.simplefilter("ignore")
+                shap = import_module("shap")
+        except ImportError:
+            raise InputError(
+                "the package shap is not installed.", hint="pip install dpexplain[shap]", spent=""
+            ) from None
+        mixed = not all(self._numeric(name) for name in self.space.features)
+        data = np.array(self._shown, dtype=object if mixed else np.float64)
+        return shap.Explanation(
+            values=self.values.copy(), base_values=self.base, data=data, feature_names=list(self.space.features)
+        )
+
+    # Files ----------------------------------------------------------------------------------------------------------
+
+    def view(self) -> JsonObject:
+        return self.settings
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Attribution:
+        found = cls(receipt, released, view)
+        fit, size = found.fit, found.space.size  # the reader refuses what does not fit together
+        model = np.concatenate([fit.coefficients, fit.reference, [fit.value]])
+        if model.shape != (2 * size + 1,) or fit.coefficients.shape != (size,) or not _sane(model):
+            raise ValueError("no local model of these features")
+        ends = np.concatenate([*found.interval(), [found.base, found.prediction]])  # what can be read can be shown
+        if not _sane(ends) or not found.title or not found.caveat:
+            raise ValueError("no attribution of ours")
+        if found.own is not None and not found.output.low <= found.own <= found.output.high:
+            raise ValueError("this value is no prediction of the model")
+        return found
+
+
+def _sane(numbers: Floats) -> bool:
+    """Whether they can be computed with and drawn."""
+    return bool((np.abs(numbers) <= LARGEST).all())
+
+
+def _text(value: Any) -> str:
+    large = isinstance(value, float) and 1e4 <= abs(value) < 1e12
+    return f"{value:,.0f}" if large else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _grey(image: Any) -> Floats:
+    try:
+        grey = np.array(image, dtype=np.float64)
+    except (TypeError, ValueError):
+        grey = np.empty(0)
+    if grey.ndim != 2 or not grey.size or not np.isfinite(grey).all():
+        raise InputError("an image underneath is a table of grey values: lines of finite numbers.", spent="")
+    return grey

@@ -1,0 +1,278 @@
+"""Curves (and surfaces) over public points, with their noise bands and the rug of their feature.
+
+`Curve` is what all of them have in common; `MeanCurve` is the mean of bounded quantities over rows (partial dependence)
+or over parts of the rows (generic plots).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self, overload
+
+import numpy as np
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import PublicRange
+from dpexplain.maths.grids import Axis, Partition
+from dpexplain.maths.means import Means
+from dpexplain.maths.smoothing import smooth
+from dpexplain.methods.marginals.result import Marginals, Rug
+from dpexplain.methods.result import Floats, Receipt, Result, from_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+MOST_POINTS = 2_000  # of one curve or surface: smoothing takes the third power of it
+
+
+@dataclass(frozen=True)
+class Curve(Result):
+    """The effect of one feature, or of a pair of them.
+
+    `values` are smoothed unless switched off; `raw` never are. Intervals belong to the raw values, whose noise law is
+    exactly known: they cover the exact statistic of the (cleaned) table, not a population.
+    """
+
+    index: int = 0  # which curve of the release
+    smoothed: bool = True
+    marginals: Marginals | None = None  # an earlier release that serves as the rug
+
+    quantity: ClassVar[str] = "mean prediction"  # what the values are, for axes and tables
+
+    @property
+    def spec(self) -> JsonObject:
+        spec: JsonObject = self.receipt.request["spec"]
+        return spec
+
+    @property
+    def title(self) -> str:
+        """What is drawn, in words."""
+        return f"{self.name} of {self.feature}"
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The kind of explanation, in words."""
+
+    @property
+    def caveat(self) -> str:
+        """What a reader of the interval has to know besides; empty as a rule."""
+        return ""
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[Axis, ...]:
+        """The feature or features, with the points of each."""
+
+    @property
+    @abstractmethod
+    def raw(self) -> Floats:
+        """The released values before smoothing."""
+
+    @property
+    @abstractmethod
+    def span(self) -> float:
+        """The public width of the values' range."""
+
+    @abstractmethod
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) around the exact curve: for each point by itself, or for all points of the release at once."""
+
+    @property
+    def feature(self) -> str:
+        return " x ".join(axis.feature for axis in self.axes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.points) for axis in self.axes)
+
+    @cached_property
+    def rug(self) -> tuple[Rug, ...]:
+        """The noisy histogram of each axis, of this release or of earlier marginals; empty if there is none."""
+        if self.marginals is not None:
+            return tuple(self.marginals.rug(axis.feature) for axis in self.axes)
+        partitions = [Partition.from_json(p) for p in self.spec["rug"]]
+        found = []
+        for axis in self.axes if partitions else ():
+            position = [p.feature for p in partitions].index(axis.feature)
+            counts, noise = self.part("rug")
+            start = sum(p.size for p in partitions[:position])
+            mine = counts[start : start + partitions[position].size]
+            found.append(Rug(partitions[position], np.maximum(mine, 0).astype(np.float64), noise.std))
+        return tuple(found)
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        low, high = self.interval()
+        mesh = np.meshgrid(*[np.arange(n) for n in self.shape], indexing="ij")
+        taken = {"value", "released", "low", "high", "determined"}
+        where = {}
+        for axis, index in zip(self.axes, mesh, strict=True):
+            name = f"{axis.feature} (feature)" if axis.feature in taken else axis.feature
+            where[name] = [axis.points[i] for i in index.ravel()]
+        columns = {"value": self.values, "released": self.raw, "low": low, "high": high}
+        return pd.DataFrame({**where, **columns, "determined": self.determined()})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        from dpexplain.render.plots import plot_curve
+
+        return plot_curve(self, ax)
+
+    def view(self) -> JsonObject:
+        rug = None if self.marginals is None else json.loads(self.marginals.to_json())
+        return {"index": self.index, "smoothed": self.smoothed, "marginals": rug}
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
+        rug = None if view["marginals"] is None else from_json(json.dumps(view["marginals"]))
+        if rug is not None and not isinstance(rug, Marginals):
+            raise TypeError("the rug is not a histogram")
+        curve = cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug)
+        if not 0 < math.prod(curve.shape) == len(curve.raw) <= MOST_POINTS:
+            raise ValueError("the grid does not fit the released values")
+        curve.interval()  # what can be read can be shown
+        named = isinstance(curve.title, str) and all(isinstance(axis.feature, str) for axis in curve.axes)
+        if (
+            not named
+            or not np.isfinite(curve.values).all()
+            or any(len(r.counts) != r.partition.size for r in curve.rug)
+        ):
+            raise ValueError("no curve of ours")
+        return curve
+
+
+@dataclass(frozen=True)
+class MeanCurve(Curve):
+    """A mean over rows, or over parts of them, at every point of a public grid."""
+
+    kind: ClassVar[str] = "curve"
+
+    @property
+    def name(self) -> str:
+        return "Partial dependence"
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        return tuple(Axis.from_json(axis) for axis in self.spec["views"][self.index])
+
+    @cached_property
+    def output(self) -> PublicRange:
+        return PublicRange.from_json(self.spec["output"])
+
+    @property
+    def span(self) -> float:
+        return self.output.width
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        return self.output.low, self.output.high
+
+    @cached_property
+    def _means(self) -> Means:
+        sums, noise = self.part("curve")
+        sizes = [math.prod(len(axis["points"]) for axis in view) for view in self.spec["views"]]
+        start = sum(sizes[: self.index])
+        place = slice(start, start + sizes[self.index])
+        return Means(sums, noise, self.output, self.spec["count_weight"], self._number, place)
+
+    @property
+    def _number(self) -> int | None:
+        """Of what the mean is taken over, where that is public."""
+        rows: int | None = self.receipt.request["table"]["rows"]
+        return rows
+
+    @cached_property
+    def raw(self) -> Floats:
+        """The released values before smoothing, in output units, clipped to the output range."""
+        return np.clip(self._means.unclipped, self.output.low, self.output.high)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise of one raw value (of the sums alone where the row count is noisy too)."""
+        return self._means.std
+
+    @cached_property
+    def values(self) -> Floats:
+        if not self.smoothed:
+            return self.raw
+        axes = [axis.points if axis.ordered else len(axis.points) for axis in self.axes]
+        return np.clip(smooth(self._means.unclipped, self.std**2, axes), self.output.low, self.output.high)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        return self._means.interval(level, simultaneous=simultaneous)
+
+
+class Curves(Sequence[Curve]):
+    """Several curves of one release: one price, one receipt."""
+
+    def __init__(self, curves: Sequence[Curve]) -> None:
+        self._curves = tuple(curves)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Curve: ...
+    @overload
+    def __getitem__(self, key: slice) -> Curves: ...
+    def __getitem__(self, key: int | str | slice) -> Curve | Curves:
+        """By position or by feature name."""
+        if isinstance(key, str):
+            return {curve.feature: curve for curve in self._curves}[key]
+        return Curves(self._curves[key]) if isinstance(key, slice) else self._curves[key]
+
+    def __len__(self) -> int:
+        return len(self._curves)
+
+    @property
+    def receipt(self) -> Receipt:
+        return self._curves[0].receipt
+
+    @property
+    def values(self) -> Floats:
+        """The estimates of all curves, one after the other, in the order of `to_frame()`."""
+        return np.concatenate([curve.values for curve in self._curves])
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) of all curves; `simultaneous` covers all points of the release at once."""
+        ends = [curve.interval(level, simultaneous=simultaneous) for curve in self._curves]
+        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One table: the feature (or pair), the point, the estimate and its interval."""
+        import pandas as pd
+
+        low, high = self.interval()
+        points = [p for curve in self._curves for p in itertools.product(*(axis.points for axis in curve.axes))]
+        names = [curve.feature for curve in self._curves for _ in curve.values]
+        where = [point[0] if len(point) == 1 else point for point in points]
+        released = np.concatenate([curve.raw for curve in self._curves])
+        columns = {"feature": names, "point": where, "value": self.values, "released": released}
+        known = np.concatenate([curve.determined() for curve in self._curves])
+        return pd.DataFrame({**columns, "low": low, "high": high, "determined": known})
+
+    def to_json(self, folder: str | Path) -> list[Path]:
+        """One file for each curve, which can be published and verified by itself."""
+        from dpexplain.render.files import write_results
+
+        return write_results(list(self._curves), Path(folder), pictures=False)
+
+    def plot(self) -> Figure:
+        """All curves in one new figure."""
+        from dpexplain.render.plots import figure_of_all
+
+        return figure_of_all(list(self._curves))
+
+    def __repr__(self) -> str:
+        return f"Curves({', '.join(curve.feature for curve in self._curves)})"
+
+    def _repr_html_(self) -> str:
+        return "".join(curve._repr_html_() for curve in self._curves)

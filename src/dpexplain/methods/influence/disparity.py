@@ -1,0 +1,183 @@
+"""How often outcomes are positive in a group and among all others: the rates, their difference and their ratio.
+
+A rate p of a group of n rows is released as two noisy numbers: B, the sum of outcomes less a half each, so (p - 1/2) n,
+and the size n itself. Whatever the noise of both, B' - (p - 1/2) n' = z - (p - 1/2) y, the noise z of the sum less a
+part of the noise y of the size. So with h(p) the half-width of z - (p - 1/2) y,
+
+    rate        {p: |B' - (p - 1/2) n'| <= h(p)} holds the rate with probability `level` exactly (Fieller). For n' > 0
+                it lies in p' -+ h / n' with the largest h(p) of this interval, which is found in a few steps.
+    difference  the error of p' is (z - (p - 1/2) y) / n', so that of a difference is a sum of noise with known factors,
+                and the second order of n' widens it as it does influences
+    ratio       both rates at the level (1 + level) / 2 hold together with probability `level`; the ratio lies between
+                the ratios of their ends. Where the lower rate of the others may be zero, it is not determined
+
+Where only some rows were used, the error of choosing them is added: outcomes in a range of length one vary by a half at
+most.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.noise import Noise, checked_level
+from dpexplain.maths.tails import combined_halfwidth
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+
+ROUNDS = 2  # of the search for the largest h(p); each of them gives a valid interval
+
+
+@dataclass(frozen=True, eq=False)
+class Disparity:
+    """The rates of positive outcomes (of scores: their means) of a group and of all others, in this order."""
+
+    group: str  # in words
+    sums: Floats  # of outcomes less the middle, in whole steps
+    counts: Floats
+    noise: Noise
+    weight: int  # that the sums had when they got their noise
+    count_weight: int
+    one_count: bool  # whether the sizes of both groups have one noise
+    output: PublicRange  # of outcomes
+    used: float  # the share of the rows that were used
+    conclusive: bool
+    threshold: float | None
+    model: tuple[str, Any, PublicRange]  # its name, the label whose probability it predicts, its range
+
+    @property
+    def is_class(self) -> bool:
+        return self.threshold is not None
+
+    @cached_property
+    def rates(self) -> Floats:
+        """Of the group, and of all others."""
+        if not self.conclusive:
+            return np.full(2, self.output.middle)
+        return np.clip(self._plain, self.output.low, self.output.high)
+
+    @property
+    def _plain(self) -> Floats:
+        rates: Floats = self.output.middle + self.output.width * self.sums / self.output.levels / self.counts
+        return rates
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) of each rate by itself."""
+        checked_level(level)
+        low, high = np.full(2, self.output.low), np.full(2, self.output.high)
+        if not self.conclusive:
+            return low, high
+        for block, rate in enumerate(self._plain):
+            for _ in range(ROUNDS):
+                half = self._halfwidth(
+                    block, level, max(self.output.middle - low[block], high[block] - self.output.middle)
+                )
+                low[block] = max(low[block], rate - half)
+                high[block] = min(high[block], rate + half)
+        return np.minimum(low, self.rates), np.maximum(high, self.rates)
+
+    def _halfwidth(self, block: int, level: float, away: float) -> float:
+        """Of a rate that is so far from the middle of the outcomes."""
+        n, step = self.counts[block], self.output.width / self.output.levels
+        terms = [1 / self.weight, *([away / step / self.count_weight] if self.count_weight else [])]
+        half = combined_halfwidth([(self.noise, terms)], self._chance / step * math.sqrt(n), level)
+        return float((half / n + 1) * step)
+
+    @property
+    def _chance(self) -> float:
+        """At most the standard deviation of one outcome over the choice of rows."""
+        return self.output.width / 2 * math.sqrt(1 - self.used)
+
+    @property
+    def difference(self) -> float:
+        """The rate of the group less that of all others."""
+        return float(self.rates[0] - self.rates[1])
+
+    def difference_interval(self, level: float = 0.95) -> tuple[float, float]:
+        checked_level(level)
+        width = self.output.width
+        if not self.conclusive:
+            return -width, width
+        low, high = self.interval(level)
+        step, n = width / self.output.levels, self.counts
+        terms = [1 / self.weight / size for size in n]
+        if self.count_weight:
+            away = np.maximum(self.output.middle - low, high - self.output.middle) / step / self.count_weight / n
+            terms += [float(away.sum())] if self.one_count else away.tolist()
+        chance = self._chance / step * math.sqrt((1 / n).sum())
+        half = combined_halfwidth([(self.noise, terms)], chance, level)
+        unsure = self.noise.halfwidth(level) / (self.count_weight * n.min()) if self.count_weight else 0.0
+        half = (half / (1 - min(unsure, 0.5) ** 2) + 1) * step
+        ends = np.clip(self._plain[0] - self._plain[1] + np.array([-half, half]), -width, width)
+        return float(min(ends[0], self.difference)), float(max(ends[1], self.difference))
+
+    @property
+    def ratio(self) -> float | None:
+        """The rate of the group in parts of that of all others; None where it is not determined."""
+        return None if self.ratio_interval() is None else float(self.rates[0] / self.rates[1])
+
+    def ratio_interval(self, level: float = 0.95) -> tuple[float, float] | None:
+        """None where the rate of all others may be zero, or where scores may be negative."""
+        low, high = self.interval((1 + checked_level(level)) / 2)
+        if self.output.low < 0 or not self.conclusive or low[1] <= 0:
+            return None
+        return float(low[0] / high[1]), float(high[0] / low[1])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Both rates, their difference and their ratio, with 95 % intervals; what is not determined is missing."""
+        import pandas as pd
+
+        (low, high), ratio = self.interval(), self.ratio_interval() or (math.nan, math.nan)
+        lines = [
+            (f"where {self.group}", self.rates[0], low[0], high[0]),
+            ("all others", self.rates[1], low[1], high[1]),
+            ("difference", self.difference, *self.difference_interval()),
+            ("ratio", math.nan if self.ratio is None else self.ratio, *ratio),
+        ]
+        return pd.DataFrame(lines, columns=["what", "value", "low", "high"])
+
+    # Words ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def quantity(self) -> str:
+        return "rate of positive outcomes" if self.is_class else "mean score"
+
+    @property
+    def meaning(self) -> str:
+        """What counts as positive."""
+        name, label, range_ = self.model
+        what = "output" if label is None else f"probability of {label!s}"
+        ends = f"{range_.low:g} and {range_.high:g}"
+        if self.threshold is None:
+            return f"The score is the {what} of model {name}, between {ends}."
+        return f"Positive: the {what} of model {name}, between {ends}, is at least {self.threshold:g}."
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """The rates, how they differ, and what they are rates of."""
+        if not self.conclusive:
+            return [f"How the {self.quantity} differs is not determined at this price.", self.meaning]
+        (low, high), difference, ratio = self.interval(), self.difference_interval(), self.ratio_interval()
+        rates = [f"{self._number(r)} ({self._ends(a, b)})" for r, a, b in zip(self.rates, low, high, strict=True)]
+        said = [f"The {self.quantity} is {rates[0]} where {self.group}, and {rates[1]} for all others."]
+        points = " percentage points" if self.is_class else ""
+        scale = 100 if self.is_class else 1
+        d, a, b = (f"{scale * x:+.3g}" for x in (self.difference, *difference))
+        times = "not determined" if ratio is None else f"{self.ratio:.3g} ({ratio[0]:.3g} to {ratio[1]:.3g})"
+        said.append(f"Difference: {d}{points} (95 % interval: {a} to {b}). Ratio: {times}.")
+        return [*said, self.meaning]
+
+    def _number(self, value: float) -> str:
+        return f"{100 * value:.3g} %" if self.is_class else f"{value:.3g}"
+
+    def _ends(self, low: float, high: float) -> str:
+        return f"95 % interval: {self._number(low)} to {self._number(high)}"

@@ -1,0 +1,373 @@
+"""What is chosen for influences over a table before any row is touched: items, cells, weights, draws, orders.
+
+All of it follows from public things: the request, the domain, the number of rows where it is public (or a hint), the
+price, and the noise that it will buy. `resolve` makes a request concrete; `forecast` tells the noise.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.mechanisms import best
+from dpexplain.core.noise import Law, Noise
+from dpexplain.core.release import split
+from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.data.groups import Group
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.errors import InputError
+from dpexplain.maths.games import EXACT, exact_plan
+from dpexplain.maths.grids import Partition, cells_of
+from dpexplain.maths.reference import Reference, points_in
+from dpexplain.methods.influence.request import PREDICTIONS, InfluenceRequest, set_of
+from dpexplain.methods.influence.result import MOST_OUTCOMES, MOST_ROWS, chance_spread, heaviest_draw
+from dpexplain.methods.influence.spec import DRAWN, Ended, Spec, sensitivity
+from dpexplain.methods.marginals import release as histograms
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.models.outcomes import Asker, Outcome
+from dpexplain.models.predictor import SMALLEST_BLOCK
+
+FEW = 8  # inputs whose sets may all be asked unless the caller says otherwise
+MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
+MOST_WEIGHTS = 2**26  # of a plan
+TRIED_ROWS, TRIED = 2_048, 8  # public rows, and pairs of orders (or sets), by which the error of drawn ones is told
+ORDERS = 32  # that all rows share, of paired rows
+LEAST_ROWS = 2**12  # that are used, where not all of them can be
+UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is private and no hint was given
+BASE_WEIGHTS = (1, 2, 3)
+COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
+TYPICAL = 0.25  # the size of an influence by which the weight of a count is chosen
+GROUP_PARTS = {
+    "average": (1.0,),
+    "group": (1 / 2,),
+    "disparity": (1 / 3, 2 / 3),
+}  # forecast parts of the rows, by block
+TYPICAL_SPREAD = 0.15  # of the range: what a row's part of an outcome varies by between draws, on three tables
+
+
+def resolve(
+    request: InfluenceRequest,
+    domain: Domain,
+    output: PublicRange,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+    *,
+    label: Any = None,
+    uses: Sequence[str] | None = None,
+    marginals: Marginals | None = None,
+) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things.
+
+    label, uses   the model's label and columns
+    """
+    items = items_of(request, domain, uses)
+    names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
+    paper = request.method == "paper"
+    if paper and not neighbours.rows_public:
+        raise InputError(
+            'method="paper" pairs the rows of a table whose number of rows is public.',
+            hint='use relation="replace-one" without units, or the default method',
+        )
+    if marginals is None:
+        partitions = () if paper else _partitions(names, domain, request, neighbours, rows, cost)
+    else:  # a feature that the marginals do not have is refused before anything is paid
+        partitions = tuple(marginals.rug(name).partition for name in names)
+    paid = () if marginals is not None else partitions
+    based = request.aggregate == "unary" and (request.quantity != "average" or bool(request.given))
+    grouped = request.quantity in ("group", "disparity")
+    spec = Spec(
+        quantity=request.quantity,
+        aggregate=request.aggregate,
+        items=items,
+        given=tuple(request.given),
+        outcome=Outcome.of(output, request.outcome or ("score" if label is None else "class"), request.threshold),
+        group=Group.of(request.group, domain) if grouped else None,
+        method=request.method,
+        draws=1,
+        listed=(),
+        samples=None,
+        seed=request.seed,
+        partitions=paid,
+        marginals=None if marginals is None else marginals.receipt.entry.payload_hash,
+        marginals_share=request.marginals_share if paid else Fraction(0),
+        # a base cancels what centring takes off; without one it pays where a row's coming or going counts
+        centred=request.aggregate == "unary" and (based or neighbours.relation is Relation.ADD_REMOVE),
+        base_weight=1 if based else 0,
+        count_weight=0,
+        counts=0,
+        mechanism=Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism,
+        # the rates of both groups are shown beside what acts on their difference
+        outcome_weight=1 if request.quantity == "disparity" and (request.given or request.aggregate != "unary") else 0,
+    )
+    points = {p.feature: int(points_in(domain[p.feature], p).sum()) for p in partitions}
+
+    def finished(samples: int | None, own: bool) -> Spec:
+        found = replace(spec, samples=samples, own=own)
+        found = replace(found, one_in=_one_in(found, request, rows))
+        found = replace(found, counts=_counts(found, neighbours))
+        return _with_draws(_with_weights(found, neighbours, cost), request, neighbours, rows, cost, points)
+
+    forms = [finished(*form) for form in _forms(request, len(names))]
+    return min(forms, key=lambda form: _error(form, neighbours, rows, cost)) if len(forms) > 1 else forms[0]
+
+
+def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
+    """The sets of features that are asked for: those of the request, or all that the model uses but the given ones."""
+    used = [name for name in (domain if uses is None else uses) if name not in request.given]
+    items = tuple(set_of(item) for item in (used if request.features is None else request.features))
+    for name in itertools.chain(request.given, *items):
+        domain.column(name)
+    if not items:
+        raise InputError("there is no feature to be asked for beside the given ones.")
+    if len(items) > MOST_ITEMS:
+        raise InputError(f"{len(items):,} sets are too many; {MOST_ITEMS:,} is the most.", hint="name some of them")
+    if (many := len({*itertools.chain(request.given, *items)})) > MOST_FEATURES:
+        raise InputError(f"{many} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
+    return items
+
+
+def _partitions(
+    names: Sequence[str],
+    domain: Domain,
+    request: InfluenceRequest,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+) -> tuple[Partition, ...]:
+    """The cells of marginals that are paid for here."""
+    if request.cells is not None:
+        return cells_of(names, domain, request.cells)
+    return histograms.cells_for(names, domain, neighbours, known_rows(rows), split(cost, request.marginals_share)[0])
+
+
+def _forms(request: InfluenceRequest, inputs: int) -> list[tuple[int | None, bool]]:
+    """How an outcome can be shared out: by so many orders or sets that all rows share (None: by all sets), or by some
+    of each row's own.
+    """
+    paper, samples = request.method == "paper", request.samples
+    if request.aggregate == "unary":
+        return [(None, False)]
+    if request.exact:
+        if inputs > EXACT:
+            exact_plan(inputs, request.aggregate, 1)  # refuses
+        return [(None, False)]
+    if samples is not None and samples * inputs > MOST_OUTCOMES:
+        raise InputError(
+            f"{samples:,} orders of {inputs} inputs are too many.", hint=f"at most {MOST_OUTCOMES // inputs:,}"
+        )
+    few = request.exact is None and inputs <= FEW
+    if samples is not None or (paper and not few):
+        return [(ORDERS if samples is None else samples, False)]
+    return [*([(None, False)] if few else []), *([] if paper else [(None, True)])]
+
+
+def _one_in(spec: Spec, request: InfluenceRequest, rows: int | None) -> int:
+    """Each row is used with probability one in so many: as often as all rows can be asked about once."""
+    if request.samples is not None or spec.method == "paper":
+        return 1
+    n = known_rows(rows)
+    return max(1, min(-(-n * spec.asked // allowed(request)), n // LEAST_ROWS))
+
+
+def _counts(spec: Spec, neighbours: Neighbours) -> int:
+    """How many counts must be released: under replace-one without units what is left of a group is known with it. How
+    many rows are used by chance is not known.
+    """
+    if neighbours.rows_public and spec.one_in == 1:
+        return 0 if spec.quantity == "average" else 1
+    return spec.blocks
+
+
+def variance(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
+    """The forecast variance of a sum of influences, in whole steps: of the noise of the sum, of its base, and of the
+    count that it will be divided by.
+
+    The noise of a count counts as much as the mean that is divided by it, without what centring took off: half of the
+    range for a centred average, and little otherwise.
+    """
+    noise, x, w = forecast(spec, neighbours, cost)["influences"], spec.base_weight, spec.count_weight
+    mean = spec.K / 2 if spec.centred and not x else spec.K * TYPICAL
+    return noise.std**2 * (1 + (1 / x**2 if x else 0) + ((mean / w) ** 2 if w else 0))
+
+
+def _with_weights(spec: Spec, neighbours: Neighbours, cost: Cost) -> Spec:
+    """The weights of the base and of the counts with the smallest forecast variance."""
+    bases = BASE_WEIGHTS if spec.base_weight else (0,)
+    weights = [math.ceil(spec.K * part) for part in COUNT_WEIGHTS] if spec.counts else [0]
+    candidates = [replace(spec, base_weight=x, count_weight=w) for x in bases for w in weights]
+    return min(candidates, key=lambda candidate: variance(candidate, neighbours, cost))
+
+
+def _with_draws(
+    spec: Spec,
+    request: InfluenceRequest,
+    neighbours: Neighbours,
+    rows: int | None,
+    cost: Cost,
+    points: Mapping[str, int],
+) -> Spec:
+    """As many draws as make the Monte Carlo error half of the noise, if that does not take too many predictions.
+
+    A feature by itself that has no more points than that is gone through point by point instead, and then has no such
+    error. Drawn orders and sets take turns with the draws. More of these then cost no prediction, but fewer outcomes
+    are shared, and the bound may grow.
+    """
+    drawn = _used(spec, rows) * _drawn_variance(spec)
+    wanted = math.ceil(4 * drawn / max(variance(spec, neighbours, cost), 1.0))
+    if spec.samples is not None:
+        return spec if spec.method == "paper" else _taking_turns(spec, neighbours, cost, drawn, wanted)
+    listing = spec.single and spec.method != "paper"
+
+    def asked(draws: int) -> int:
+        """How many questions about each row."""
+        return sum(min(points[name], draws) for name in spec.names) if listing else draws * spec.asked
+
+    # what becomes of sets is a matrix: of a line for each, and a column for each question
+    matrix = not (listing or spec.own)
+    technical = min(MOST_OUTCOMES, max(asked(1), MOST_WEIGHTS // spec.lines)) if matrix else MOST_OUTCOMES
+
+    def affordable(questions: int) -> int:
+        """How many draws, of those that are wanted."""
+        wished = range(1, min(MOST_OUTCOMES, wanted) + 1)
+        return max(1, bisect.bisect_right(wished, min(questions, technical), key=asked))
+
+    if request.samples is not None:
+        if asked(request.samples) > technical:
+            raise InputError(
+                f"every row would be asked about {asked(request.samples):,} times; {technical:,} is the most.",
+                hint="fewer samples, or fewer features",
+            )
+        draws, ended = request.samples, None
+    elif spec.method == "paper":
+        return spec
+    else:
+        each = _each(rows)
+        draws, most = affordable(allowed(request) * spec.one_in // each), affordable(MOST_OUTCOMES)
+        points_of_all = max(points.values()) if listing else 0
+        needed = min(wanted, points_of_all) if listing else wanted
+        whole = listing and most >= points_of_all
+        short = draws < needed or spec.one_in > 1
+        ended = Ended(asked=asked(draws), most=asked(most), each=each, whole=whole) if short else None
+    if listing:
+        listed = tuple(name for name in spec.names if points[name] <= draws)
+        return replace(spec, draws=min(draws, max(points.values())), listed=listed, ended=ended)
+    return replace(spec, draws=draws, ended=ended)
+
+
+def _drawn_variance(spec: Spec) -> float:
+    """At most the variance of one row's influence over its draws, for one draw; in whole steps."""
+    return chance_spread(spec.quantity, spec.aggregate, spec.given, spec.one_in) ** 2 * float(spec.K) ** 2
+
+
+def chance(spec: Spec, rows: int | None) -> float:
+    """At most the standard deviation that chance adds to a mean influence, in whole steps (`GROUP_PARTS`)."""
+    if spec.one_in == 1 and set(spec.names) <= set(spec.listed):
+        return 0.0
+    each = _drawn_variance(spec) * heaviest_draw(spec.samples, spec.draws, spec.one_in)
+    return math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
+
+
+def expected_chance(spec: Spec, rows: int | None) -> float:
+    """What chance is expected to add, where `chance` is the most that it can.
+
+    By the value of one input an outcome mostly has one step. The draws of an input by itself are one from each d-th
+    part of its distribution, and only that with the step is left to chance: a standard deviation of at most 1 / 2d. For
+    sets, Shapley and Banzhaf values it is a typical one (`TYPICAL_SPREAD`) over sqrt(d). Where rows are chosen at
+    random, influences differ between rows as changes of the whole range do that happen to one in four.
+    """
+    if not (most := chance(spec, rows)):
+        return 0.0
+    each = 1 / (2 * spec.draws) ** 2 if spec.single else TYPICAL_SPREAD**2 * heaviest_draw(spec.samples, spec.draws)
+    each += (1 - 1 / spec.one_in) * TYPICAL * (1 - TYPICAL)
+    expected = spec.K * math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
+    return min(most, expected)
+
+
+def _error(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost) -> float:
+    """The forecast variance of that mean, noise and chance together."""
+    parts = sum(1 / part**2 for part in GROUP_PARTS[spec.quantity])
+    return parts * variance(spec, neighbours, cost) / _used(spec, rows) ** 2 + chance(spec, rows) ** 2
+
+
+def _each(rows: int | None) -> int:
+    """How many predictions a question about every row takes: one block at least."""
+    return min(max(SMALLEST_BLOCK, known_rows(rows)), MOST_ROWS)
+
+
+def known_rows(rows: int | None) -> int:
+    return UNKNOWN_ROWS if rows is None else rows
+
+
+def _used(spec: Spec, rows: int | None) -> float:
+    """How many rows will be used, about."""
+    return known_rows(rows) / spec.one_in
+
+
+def allowed(request: InfluenceRequest) -> int:
+    """How many predictions may be taken."""
+    return PREDICTIONS if request.most_predictions is None else request.most_predictions
+
+
+def _taking_turns(spec: Spec, neighbours: Neighbours, cost: Cost, drawn: float, wanted: int) -> Spec:
+    """So many draws for drawn orders or sets that noise and Monte Carlo error together are smallest."""
+    assert spec.samples is not None
+    most = min(wanted, -(-spec.samples // 2))
+    tried = [*itertools.takewhile(lambda draws: draws < most, (4**power for power in itertools.count())), most]
+    candidates = [replace(spec, draws=draws) for draws in tried]
+    return min(candidates, key=lambda candidate: variance(candidate, neighbours, cost) + drawn / candidate.draws)
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of each part at this price. Costs nothing, touches no data."""
+    counts_cost, sums_cost = split(cost, spec.marginals_share)
+    parts = {"influences": best(sensitivity(spec, neighbours), spec.size, sums_cost, spec.mechanism)}
+    if spec.partitions:
+        parts |= histograms.forecast(histograms.Spec(spec.partitions, None), neighbours, counts_cost)
+    return parts
+
+
+# Drawn orders and sets that all rows share ----------------------------------------------------------------------------
+
+
+def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> tuple[float, ...]:
+    """The standard deviation that drawn orders or sets add to each influence: on rows drawn from released marginals,
+    and so much larger than measured that 1.96 of it is the quantile of Student's law for so few pairs.
+    """
+    assert spec.samples is not None
+    scale = (
+        spec.outcome.range.width * float(stdtrit(TRIED - 1, 0.975) / ndtri(0.975)) / math.sqrt(-(-spec.samples // 2))
+    )
+    return tuple(scale * spread for spread in _spread(spec, asker, known))
+
+
+def _spread(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> list[float]:
+    """The standard deviation between pairs of orders (or of sets) of the mean influence of public rows, in units of
+    the range. All pairs meet the same rows and the same other values.
+    """
+    public = PublicRandom(spec.seed)
+    rows, others = (_public_rows(public, asker, known) for _ in range(2))
+    values = {name: [others[name]] for name in spec.names}
+    plans = [DRAWN[spec.aggregate](len(spec.names), 2, 1, spec.seed + pair) for pair in range(TRIED)]
+    found = [asker.influences(rows, plan, spec.names, values, absolute=spec.absolute).mean(axis=0) for plan in plans]
+    spread: list[float] = (np.std(found, axis=0, ddof=1) / spec.K).tolist()
+    return spread
+
+
+def _public_rows(public: PublicRandom, asker: Asker, known: Mapping[str, Reference]) -> Rows:
+    """Some rows: evenly from the domain, but columns whose distribution was released from that."""
+    rows = public.rows(asker.predictor.domain, TRIED_ROWS)
+    draw = public.generator
+    columns = {name: r.at(r.cell_at(draw.random(rows.size)), draw.random(rows.size)) for name, r in known.items()}
+    return Rows(rows.domain, {**rows.columns, **columns}, rows.size)

@@ -1,0 +1,422 @@
+"""What a person's own inputs did to the model's answer for that person, from released marginals.
+
+An influence is a line over the shares of the cells of features: `fixed` + slopes . shares. The slopes are what the
+model answered for the person with other values, which is public and stands in the view; the shares are released. So
+the influence, and what noise does to it, follow from the released integers and the view, without the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.noise import Noise
+from dpexplain.errors import InputError
+from dpexplain.maths.grids import Partition
+from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods.influence.result import AGGREGATES, Influence
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.result import Floats, Receipt, Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+ABOUT = (
+    "Explains one person; that person's record is not protected by the guarantee, and is told to whoever reads this."
+)
+SPREAD = "Its intervals leave out where values lie inside the cells of the histograms: they count as spread evenly."
+COARSE = (
+    "Some intervals are wide mostly because a histogram does not tell where in a cell people are: more cells, or a "
+    "higher price, make them narrower."
+)
+ROUNDING = 1e-11  # of the range of outcomes
+POINT = 0.1  # of a hundred: nothing is told more exactly
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """Noisy amounts in the cells of several features. Each feature's add up to the same total: that of all rows.
+
+    Where the total is not public, the mean of the features' noisy totals is taken for it. Every feature's cells are
+    shifted, all alike, so that they add up to it; a sum over many cells is then as good as one over the few others.
+    Nothing is made non-negative here: that would be kinder to single cells, but sums of them would be too large.
+    """
+
+    values: Floats
+    noise: Noise
+    slices: Mapping[str, slice]
+    public_total: float | None
+
+    @classmethod
+    def of(cls, result: Result, part: str, partitions: Sequence[Partition], public_total: float | None) -> Amounts:
+        values, noise = result.part(part)
+        ends = np.cumsum([partition.size for partition in partitions])
+        if len(values) != ends[-1]:
+            raise ValueError("the cells do not fit the released values")
+        slices = {p.feature: slice(int(end) - p.size, int(end)) for p, end in zip(partitions, ends, strict=True)}
+        return cls(values.astype(np.float64), noise, slices, public_total)
+
+    @property
+    def total(self) -> float:
+        return float(self.values.sum()) / len(self.slices) if self.public_total is None else self.public_total
+
+    def line(self, weights: Mapping[str, Floats]) -> tuple[float, Floats]:
+        """The sum of weight x amount over the cells of features, and its coefficients: how noise moves it."""
+        coefficients, fixed = np.zeros(len(self.values)), 0.0
+        for feature, weight in weights.items():
+            middle = float(weight.mean())
+            coefficients[self.slices[feature]] += weight - middle
+            if self.public_total is None:
+                coefficients += middle / len(self.slices)
+            else:
+                fixed += middle * self.public_total
+        return fixed + float(coefficients @ self.values), coefficients
+
+    def mean(self, weights: Mapping[str, Floats]) -> tuple[float, Floats]:
+        """The same for shares: amounts divided by the total, which moves too where it is noisy."""
+        total = max(self.total, 1.0)
+        value, coefficients = self.line(weights)
+        if self.public_total is None:
+            coefficients = coefficients - value / total / len(self.slices)
+        return value / total, coefficients / total
+
+    def halfwidth(self, coefficients: Floats, level: float, drawn: float = 0.0) -> float:
+        """h with P(|coefficients . noise + chance| <= h) = level; chance is normal, with the deviation `drawn`."""
+        return combined_halfwidth([(self.noise, coefficients)], drawn, level)
+
+
+def coefficient_norm(coefficients: Floats) -> float:
+    return math.sqrt(float((coefficients**2).sum()))
+
+
+def runs_of(numbers: Floats) -> list[list[float]]:
+    """[how often, number] for each run of equal numbers: short for a file."""
+    starts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
+    lengths = np.diff([*starts.tolist(), len(numbers)])
+    return [[int(length), float(numbers[start])] for length, start in zip(lengths, starts, strict=True)]
+
+
+def _from_runs(runs: Any, size: int) -> Floats:
+    lengths = [int(length) for length, _ in runs]
+    if min(lengths) < 1 or sum(lengths) != size:
+        raise ValueError("the slopes do not fit the cells")
+    return np.repeat(np.array([number for _, number in runs], dtype=np.float64), lengths)
+
+
+@dataclass(frozen=True)
+class Words:
+    """How an outcome and its changes are spoken of to people who never heard of any of this."""
+
+    output: PublicRange  # of outcomes
+    threshold: float | None  # of a class
+    label: Any  # of the class
+
+    @property
+    def goal(self) -> str:
+        """What an influence raises or lowers."""
+        if self.threshold is None:
+            return "the score"
+        return "the chance of a positive decision" if self.label is None else f"the chance of “{self.label}”"
+
+    @property
+    def _hundred(self) -> bool:
+        return self.output.low == 0 and self.output.high == 1
+
+    @property
+    def scale(self) -> float:
+        """What numbers are multiplied by where people read them."""
+        return 100.0 if self._hundred else 1.0
+
+    def change(self, low: float, high: float) -> str:
+        """The size of a change, as exact as its interval allows."""
+        if self._hundred:
+            return f"{span(100 * low, 100 * high, POINT)} points of 100"
+        return span(low, high, POINT / 100 * self.output.width)
+
+    def at_most(self, most: float) -> str:
+        """The same for a change that may be none, rounded up."""
+        unit = POINT / 100 * (1.0 if self._hundred else self.output.width)
+        most = math.ceil(most / unit - 1e-9) * unit
+        return f"{100 * most:.3g} points of 100" if self._hundred else f"{most:.3g}"
+
+    def people(self, rate: tuple[float, float]) -> str:
+        """How often the outcome is positive, or how high it is, among some people; `rate` is an interval in [0, 1]."""
+        if self.threshold is None:
+            ends = [self.output.low + self.output.width * end for end in rate]
+            return f"the mean score is {span(ends[0], ends[1], POINT / 100 * self.output.width)}"
+        got = "are decided for" if self.label is None else f"get “{self.label}”"
+        return f"{span(100 * rate[0], 100 * rate[1], POINT)} of 100 people {got}"
+
+    def headline(self, outcome: float, score: float) -> str:
+        if self.threshold is None:
+            ends = f"{self.output.low:g} to {self.output.high:g}"
+            return f"The model gives this person a score of {score:.3g}, on a scale from {ends}."
+        goal = "a positive decision" if self.label is None else f"“{self.label}”"
+        side = "for" if outcome > self.output.middle else "against"
+        return f"The model decides {side} {goal}: its score is {score:.3g}, and it takes {self.threshold:.3g} or more."
+
+
+def span(low: float, high: float, least: float = 1e-12) -> str:
+    """An interval in words, rounded outwards to a step that fits its width, of at least `least`: "20 to 30"."""
+    width = high - low
+    power = 10.0 ** math.floor(math.log10(max(width, least)))
+    step = max(power if width < 5 * power else 5 * power, least)
+    first, last = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    if last - first <= 1.5 * least:
+        return f"about {(low + high) / 2:.3g}"
+    return f"{first:,.{digits}f} to {last:,.{digits}f}"
+
+
+@dataclass(frozen=True)
+class PersonInfluence(Influence):
+    """The influences of a person's inputs, in units of the outcome; of a class, as parts of one (0.2: 20 of 100).
+
+    Intervals cover what the exact columns of the (cleaned) table give, each column by itself: the noise of the released
+    histograms, Monte Carlo error, and wherever rows lie inside the cells.
+    """
+
+    settings: JsonObject
+
+    kind: ClassVar[str] = "person-influence"
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        """The released histograms behind it, for reuse."""
+        return Marginals(self.receipt, self.released)
+
+    # What was asked ---------------------------------------------------------------------------------------------------
+
+    @property
+    def question(self) -> JsonObject:
+        question: JsonObject = self.settings["question"]
+        return question
+
+    @property
+    def quantity(self) -> str:
+        return str(self.question["quantity"])
+
+    @property
+    def aggregate(self) -> str:
+        return str(self.question["aggregate"])
+
+    @property
+    def items(self) -> list[str]:
+        """The features, or sets of them, in the order of `values`."""
+        return [" + ".join(item) for item in self.question["items"]]
+
+    @property
+    def record(self) -> JsonObject:
+        """The person, as the caller described it."""
+        record: JsonObject = self.settings["record"]
+        return record
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """The person's values as people write them, and which of them are declared defaults of missing ones."""
+        missing = self.settings.get("missing", ())
+        taken = {name: "missing, taken as " if name in missing else "" for name in self.record}
+        return [(name, taken[name] + shown_value(value)) for name, value in self.record.items()]
+
+    @property
+    def outcome(self) -> float:
+        """Of a class: one if the model decides for it, zero if not; of a score: the score."""
+        return float(self.settings["outcome"])
+
+    @property
+    def score(self) -> float:
+        """The model's own answer for the person."""
+        return float(self.settings["score"])
+
+    @cached_property
+    def output(self) -> PublicRange:
+        """The range of outcomes."""
+        return PublicRange.from_json(self.question["outcome"]["range"])
+
+    @property
+    def title(self) -> str:
+        how = AGGREGATES[self.aggregate]
+        verb = "changes" if self.quantity == "actual" else "moves"
+        return f"What {verb} the outcome of one person" + (f" ({how})" if how else "")
+
+    @property
+    def caveat(self) -> str:
+        if self.within is None:
+            return f"{ABOUT} {SPREAD}"
+        small = np.maximum(self.noise_halfwidth(), POINT / 10 * self.output.width)
+        return f"{ABOUT} {COARSE}" if (self.within.max(axis=1) > small).any() else ABOUT
+
+    # Words ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def words(self) -> Words:
+        return Words(self.output, self.question["outcome"]["threshold"], self.settings["model"]["label"])
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one sentence."""
+        return self.words.headline(self.outcome, self.score)
+
+    @property
+    def names(self) -> list[str]:
+        """The items with the person's values: `age = 39`."""
+        return [
+            " + ".join(f"{name} = {shown_value(self.record[name])}" for name in item) for item in self.question["items"]
+        ]
+
+    @property
+    def is_class(self) -> bool:
+        return self.question["outcome"]["threshold"] is not None
+
+    @property
+    def unit_words(self) -> str:
+        return "change of the outcome" if self.quantity == "actual" else f"change of {self.words.goal}"
+
+    def sentences(self, top: int = 5) -> list[str]:
+        """What counted, the strongest first, and how much the rest does."""
+        low, high = self.interval()
+        told = [i for i in self.order if self.sure[i]][: _top(top)]
+        rest = [i for i in self.order if i not in told]
+        said = [f"{self._told(i, float(low[i]), float(high[i]))}." for i in told]
+        if not rest:
+            return said
+        most = max(max(-float(low[i]), float(high[i])) for i in rest)
+        little = f"at most {self.words.at_most(most)}" if most > 0 else "no difference at all"
+        each = " each" if len(rest) > 1 and most > 0 else ""
+        if not told:
+            return [f"No feature makes a clear difference: {little}{each}."]
+        return [
+            *said,
+            f"{self.names[rest[0]] if len(rest) == 1 else f'The other {len(rest)} features'}: {little}{each}.",
+        ]
+
+    def _told(self, i: int, low: float, high: float) -> str:
+        size = self.words.change(min(abs(low), abs(high)), max(abs(low), abs(high)))
+        return self._said(self.names[i], low > 0, size)
+
+    def _said(self, name: str, up: bool, size: str) -> str:
+        if self.quantity == "actual":
+            return f"{name}: other values in its place change the outcome by {size}, up or down"
+        return f"{name} {'raises' if up else 'lowers'} {self.words.goal} by {size}"
+
+    def sentence(self, item: str, value: float) -> str:
+        name = self.names[self.items.index(item)]
+        return self._said(name, value >= 0, self.words.change(abs(value), abs(value)))
+
+    # Estimates --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _amounts(self) -> Amounts:
+        rows = self.receipt.request["table"]["rows"]
+        return Amounts.of(self, "counts", self.marginals.partitions, None if rows is None else float(rows))
+
+    @cached_property
+    def within(self) -> Floats | None:
+        """How far below and above each value the influence may lie because a histogram does not tell where in a cell
+        its rows are: one line for each item. None in files of earlier versions, whose intervals leave it out.
+        """
+        lines = self.settings["lines"]
+        if not all("within" in line for line in lines):
+            return None
+        return np.array([line["within"] for line in lines], dtype=np.float64).reshape(-1, 2)
+
+    @cached_property
+    def _lines(self) -> list[tuple[float, Floats, float]]:
+        """(value, coefficients, Monte Carlo error) of each influence."""
+        found = []
+        for line in self.settings["lines"]:
+            sizes = {name: self._amounts.slices[name] for name in line["slopes"]}
+            slopes = {
+                name: _from_runs(runs, sizes[name].stop - sizes[name].start) for name, runs in line["slopes"].items()
+            }
+            value, coefficients = self._amounts.mean(slopes)
+            found.append((float(line["fixed"]) + value, coefficients, float(line["error"])))
+        return found
+
+    @cached_property
+    def values(self) -> Floats:
+        return self._inside(self._middle)
+
+    @cached_property
+    def _middle(self) -> Floats:
+        return self._rounded(np.array([value for value, *_ in self._lines]))
+
+    def _rounded(self, numbers: Floats) -> Floats:
+        """What sums of floats leave in the place of zero is zero."""
+        return np.where(np.abs(numbers) < ROUNDING * self.output.width, 0.0, numbers)
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in self._lines])
+        below, above = np.zeros((2, len(half))) if self.within is None else self.within.T
+        ends = self._middle - half - below, self._middle + half + above
+        return self._inside(self._rounded(ends[0])), self._inside(self._rounded(ends[1]))
+
+    def noise_halfwidth(self, level: float = 0.95) -> Floats:
+        """The part of the interval that is due to the noise of the marginals."""
+        return np.array([self._amounts.halfwidth(coefficients, level) for _, coefficients, _ in self._lines])
+
+    def _inside(self, numbers: Floats) -> Floats:
+        """No influence is larger than the range of outcomes; a change of the outcome by one set is never negative."""
+        low = 0.0 if self.quantity == "actual" and self.aggregate == "unary" and not self.question["given"] else -1.0
+        return np.clip(numbers, low * self.output.width, self.output.width)
+
+    # Tables and pictures ----------------------------------------------------------------------------------------------
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line for each item, the largest influence first."""
+        import pandas as pd
+
+        low, high = self.interval()
+        shown = [" + ".join(shown_value(self.record[name]) for name in item) for item in self.question["items"]]
+        columns = {"item": self.items, "value": shown, "influence": self.values, "low": low, "high": high}
+        return pd.DataFrame(columns)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        from dpexplain.render.transparency import plot_person
+
+        return plot_person(self, ax)
+
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    def view(self) -> JsonObject:
+        return self.settings
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> PersonInfluence:
+        found = cls(receipt, released, view)
+        found.check()
+        return found
+
+    def check(self) -> None:
+        """What can be read can be shown: an error here, and not later, for a file that was tampered with."""
+        items, ends = self.question["items"], np.concatenate(self.interval())
+        names = [name for item in items for name in item]
+        if not 0 < len(items) == len(self._lines) or not names or not all(isinstance(name, str) for name in names):
+            raise ValueError("the influences do not fit the features")
+        if self.quantity not in ("individual", "actual") or not np.isfinite([*ends, self.outcome, self.score]).all():
+            raise ValueError("no influence of ours")
+        if self.within is not None and not (np.isfinite(self.within) & (self.within >= 0)).all():
+            raise ValueError("no influence of ours")
+        if min(error for *_, error in self._lines) < 0 or not self.title or len(self.to_frame()) != len(items):
+            raise ValueError("no influence of ours")
+
+
+def _top(top: int) -> int:
+    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
+        raise InputError(f"top is a whole number of at least 1; got {top!r}.", spent="")
+    return top
+
+
+def shown_value(value: Any) -> str:
+    """A value of a record as people write it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,.0f}" if abs(value) >= 1e4 and float(value).is_integer() else f"{value:.6g}"
+    return "missing" if value is None else str(value)

@@ -1,0 +1,265 @@
+"""Differentially private influence of inputs on the outcomes of a table: quantitative input influence (QII).
+
+Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed,
+             marginals included. Public: the model, the outcome, the group, the cells, the declared domain, and the
+             number of rows under replace-one without units. Nothing is promised about the model's training data.
+Statistic    o(S) is a row's outcome with the inputs S replaced by values of released histograms: all of them by their
+             weights, or secret draws of the row's own. A row adds its influences: o() - o(S) for each set S, or Shapley
+             or Banzhaf values. "average" takes |o() - o(S)| over everybody; "group" adds up the rows of a group,
+             "disparity" also those of all others, in a block of its own. Counts stand beside the sums where they are
+             private. A disparity has the outcomes of both groups as they are beside it, for their rates.
+             For sets, o() and each o(S) are summed apart and subtracted after the noise: half the range.
+Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), w the weight of a count and k rows of a
+             unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
+             crossing over 2 k (N + w). `sensitivity` has the proof.
+Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
+             intervals and words are post-processing. With marginals that were released before, all is for the sums.
+             Draws are as many as keep the Monte Carlo error below half of the noise; a feature with no more points than
+             that is gone through point by point. The work ends at 33 million predictions, or where the caller says;
+             where one question about each row takes more, rows are chosen by secret numbers of their own, which costs
+             no privacy and earns none here. What chance adds is in the intervals, and where it is more than the noise,
+             the result says so.
+             `methods/influence/spec.py` has `statistic` and `sensitivity`, and the spec that they take;
+             `methods/influence/forecast.py` has all that is chosen by forecast before any row is touched.
+References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
+             explained once and a donor once, so that the bound doubles; Laplace noise).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.release import Gate, split
+from dpexplain.data.donors import Replaced, by_histogram, by_pairing, drawn, gather
+from dpexplain.data.rows import Rows
+from dpexplain.data.table import PrivateTable
+from dpexplain.design import DataFlow
+from dpexplain.engines import map_sum
+from dpexplain.errors import InputError
+from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods.influence import persons
+from dpexplain.methods.influence.forecast import GROUP_PARTS, chance, expected_chance, forecast, resolve, sampling_error
+from dpexplain.methods.influence.request import PERSON as PERSON
+from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
+from dpexplain.methods.influence.request import Item
+from dpexplain.methods.influence.result import Influence, TableInfluence
+from dpexplain.methods.influence.spec import Integers, Spec, Values, sensitivity, statistic
+from dpexplain.methods.marginals import release as histograms
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.result import receipt_for
+from dpexplain.methods.setting import LEVEL, Outlook, Setting
+from dpexplain.models import Model
+from dpexplain.models.arguments import of_wrapped
+from dpexplain.models.outcomes import Asker
+
+
+def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise and chance will move the influences in a table of about this many rows; of a group, if it has half
+    of them, and of a disparity, if one group has a third.
+
+    What a noisy number of rows adds is a share of the influence itself and left out, but for a centred average, where
+    it is as large as the noise of a sum. Chance is what is to be expected of it (`expected_chance`), but the error of
+    orders that all rows share (`samples`), which depends on the model, is left out. The printed intervals have room for
+    the most that chance can add, and the note says how wide they are where that is much more.
+    """
+    if request.quantity in PERSON:
+        return persons.outlook(request, setting, cost)
+    spec = resolve(
+        request, setting.domain, setting.output, setting.neighbours, setting.hint, cost,
+        label=setting.label, uses=setting.features, marginals=setting.marginals,
+    )  # fmt: skip
+    parts = forecast(spec, setting.neighbours, cost)
+    noise, x = parts["influences"], spec.base_weight
+    coefficients = [1.0, *([1 / x] if x else []), *([spec.K / 2 / spec.count_weight] if spec.centred and not x else [])]
+    step = spec.outcome.range.width / spec.K
+    unit = step / setting.rows * spec.one_in
+    coefficients = [c / part for part in GROUP_PARTS[spec.quantity] for c in coefficients]
+    drawn, most = (told(spec, setting.rows) * step / unit for told in (expected_chance, chance))
+    both = (1 + LEVEL) / 2 if most else LEVEL
+    size = math.sqrt(sum(c * c for c in coefficients))
+    error, interval = (combined_halfwidth([(noise, coefficients)], g, LEVEL) * unit for g in (drawn, most))
+    wide = f"Intervals will reach up to ±{interval:.2g}: they have room for the most that chance in the draws can add."
+    return Outlook(
+        law=noise.law.value,
+        points=len(spec.items),
+        std=math.hypot(size * noise.std, drawn) * unit,
+        error=error,
+        band=(sum(coefficients) * noise.band(both) - most * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
+        rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
+        note=wide if interval > 1.25 * error else "",
+    )
+
+
+def diagram() -> DataFlow:
+    """Where the rows go, and where noise is added."""
+    stages = {
+        "table": "private rows",
+        "counts": "rows in each public cell of each replaced feature",
+        "draws": "other values for each row, by secret numbers",
+        "influences": "sums of outcomes before and after, for each group, and its count where it is private",
+        "means": "division, intervals, words; the histograms, to be used again",
+    }
+    edges = [
+        ("table", "counts"),
+        ("counts", "draws"),
+        ("draws", "influences"),
+        ("table", "influences"),
+        ("counts", "means"),
+        ("influences", "means"),
+    ]
+    return DataFlow(stages, edges, name="Influence", noised=["counts", "influences"])
+
+
+# The release ----------------------------------------------------------------------------------------------------------
+
+
+def explain(
+    table: PrivateTable,
+    model: Model,
+    request: InfluenceRequest,
+    *,
+    cost: Cost | None,
+    marginals: Marginals | None = None,
+) -> Influence:
+    """Release the influences of `request` for `cost`; for a person they are free with `marginals`."""
+    if request.quantity in PERSON:
+        return persons.person_influence(table, model, request, cost=cost, marginals=marginals)
+    if cost is None:
+        raise InputError("influences over a table have a price.", hint="epsilon=0.5, for example")
+    _check_marginals(table, request, marginals)
+    facts, uses = (table.neighbours, table.rows_hint, cost), model.features(table.domain)
+
+    spec = resolve(request, table.domain, model.output, *facts, label=model.label, uses=uses, marginals=marginals)
+    asker = Asker(table.predictor(model), spec.outcome)
+    # a plan may be large: made before anything is reserved
+    draws = spec.draws if spec.single or spec.own else spec.plan.most_draws
+    job = _Job(table, asker, spec, draws, request.label, model.thread_safe)
+
+    def body(gate: Gate) -> None:
+        counts_cost, sums_cost = split(cost, spec.marginals_share)
+        found = job.paired(gate) if spec.method == "paper" else job.drawn(gate, counts_cost, marginals)
+        gate.noisy_sum("influences", found, sensitivity(spec, gate.neighbours), sums_cost, mechanism=spec.mechanism)
+
+    said = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
+    identity = {
+        "explainer": "influence",
+        "table": table.identity,
+        "model": model.identity,
+        "spec": spec.to_json(),
+        "public": [
+            *said,
+            *(["the cells"] if spec.partitions else []),
+            table.domain.describe(),
+            *table.neighbours.public,
+        ],
+        **histograms.builds_on(marginals),
+    }
+    released = table.door.release(request.label, identity, cost, body)
+    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
+    result = TableInfluence(receipt, released.payload, known=marginals)
+    if spec.samples is None:
+        return result
+    used = result.marginals
+    given = {} if used is None else histograms.references(spec.names, used, table.domain)
+    return replace(result, sampling=sampling_error(spec, asker, given))
+
+
+def _check_marginals(table: PrivateTable, request: InfluenceRequest, marginals: Any) -> None:
+    if marginals is None:
+        return
+    histograms.known_marginals(table, marginals)
+    if request.method == "paper":
+        raise InputError('method="paper" has no use for marginals.', hint="leave them out")
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One release under way: what its passes over the rows share."""
+
+    table: PrivateTable
+    asker: Asker
+    spec: Spec
+    draws: int
+    label: str
+    parallel: bool
+
+    @property
+    def columns(self) -> list[str]:
+        group = [] if self.spec.group is None else self.spec.group.columns
+        return list(dict.fromkeys([*self.asker.predictor.features, *self.spec.names, *group]))
+
+    def drawn(self, gate: Gate, cost: Cost, marginals: Marginals | None) -> Integers:
+        """Values from histograms that are released here, or were before."""
+        spec, table = self.spec, self.table
+        known = (
+            histograms.send_counts(table, gate, spec.partitions, cost, self.label)
+            if marginals is None
+            else histograms.references(spec.names, marginals, table.domain)
+        )
+        weights = {name: known[name].weights for name in spec.listed}
+
+        def others(rows: Rows) -> Values:
+            """Point by point, or drawn one after the other; for sets those of one draw together."""
+            if not spec.single:
+                return by_histogram(rows, known, self.draws, table.uniform).values
+            return {
+                name: (np.broadcast_to(point, rows.size) for point in reference.points)
+                if name in weights
+                else drawn(rows.size, reference, self.draws, table.uniform)
+                for name, reference in known.items()
+            }
+
+        def kernel(rows: Rows) -> Integers:
+            shape = (rows.size, len(spec.names))
+            orders = (table.uniform(math.prod(shape)).reshape(shape) for _ in range(self.draws if spec.own else 0))
+            return statistic(rows, self.asker, spec, others(rows), weights, orders)
+
+        return table.map_sum(
+            gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel, one_in=spec.one_in
+        )
+
+    def paired(self, gate: Gate) -> Integers:
+        """Values from other rows."""
+        spec = self.spec
+        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, self.draws, spec.seed)
+
+        def kernel(batch: Replaced) -> Integers:
+            return statistic(batch.rows, self.asker, spec, batch.values)
+
+        return map_sum(kernel, batches, size=spec.size, label=self.label, total=self.table.size, parallel=self.parallel)
+
+
+@of_wrapped
+def influence(
+    table: PrivateTable,
+    model: Model,
+    quantity: str = "average",
+    features: Sequence[Item] | None = None,
+    *,
+    aggregate: str = "unary",
+    group: Any = None,
+    row: Any = None,
+    epsilon: Any = None,
+    rho: Any = None,
+    marginals: Marginals | None = None,
+    **options: Any,
+) -> Influence:
+    """Differentially private influence of inputs on outcomes: of everybody, of a group, on the disparity between a
+    group and all others; or, from released marginals, on one person.
+
+    `epsilon` (or `rho`) is the whole price, marginals included; with `marginals` that were released before, all of it
+    goes to the influences, and those of a person are free. Options: see `requests.Influence`.
+    """
+    request = InfluenceRequest(
+        quantity=quantity, features=features, aggregate=aggregate, group=group, row=row, **options
+    )
+    free = quantity in PERSON and marginals is not None and epsilon is None and rho is None
+    cost = None if free else table.cost(epsilon=epsilon, rho=rho)
+    return explain(table, model, request, cost=cost, marginals=marginals)

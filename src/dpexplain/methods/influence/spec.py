@@ -1,0 +1,277 @@
+"""What one has to believe about influences over a table: what a row adds to which sums, and how far a unit moves them.
+
+The docstring of `methods/influence/release.py` says it in words; `methods/influence/forecast.py` chooses the numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.data.groups import Group
+from dpexplain.data.rows import Rows
+from dpexplain.errors import InternalError
+from dpexplain.maths.games import Norms, Plan, coalitions_plan, exact_plan, norms, orders_plan, outcomes_plan
+from dpexplain.maths.grids import Partition
+from dpexplain.models.outcomes import Asker, Outcome
+
+Integers = NDArray[np.int64]
+Values = Mapping[str, Iterable[NDArray[np.generic]]]
+Weights = Mapping[str, Integers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """What ended the draws before the forecast Monte Carlo error was half of the noise: for the words of the result."""
+
+    asked: int  # questions about each row
+    most: int  # those that would be asked if predictions had no end
+    each: int  # predictions that a question takes
+    whole: bool  # whether every point of every feature would then be gone through, which leaves nothing to chance
+
+    def to_json(self) -> JsonObject:
+        return {"asked": self.asked, "most": self.most, "each": self.each, "whole": self.whole}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+
+    quantity: str
+    aggregate: str
+    items: tuple[tuple[str, ...], ...]
+    given: tuple[str, ...]
+    outcome: Outcome
+    group: Group | None
+    method: str
+    draws: int  # other values that a row takes, at most
+    listed: tuple[str, ...]  # features whose released distribution is gone through point by point
+    samples: int | None  # drawn orders or sets; None: all sets, or none are needed
+    seed: int
+    partitions: tuple[Partition, ...]  # of the marginals that are paid for here
+    marginals: str | None  # the payload hash of marginals that were released before
+    marginals_share: Fraction
+    centred: bool  # whether K/2 is taken off each outcome
+    base_weight: int  # of the outcomes before an intervention, summed beside those after it; 0: differences are summed
+    count_weight: int  # what each row adds to the count of its group; 0 where the number of rows is public
+    counts: int  # how many counts are released
+    mechanism: str | None
+    own: bool = False  # whether each row draws orders (or sets) of its own, as many pairs of them as other values
+    outcome_weight: int = 0  # of the outcomes as they are, summed beside influences that do not begin with them
+    one_in: int = 1  # rows: each is used with probability one in so many, by a secret number of its own
+    ended: Ended | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every input that is replaced somewhere, once: the bits of the plan's masks."""
+        return tuple(dict.fromkeys([*itertools.chain.from_iterable(self.items), *self.given]))
+
+    @property
+    def K(self) -> int:  # noqa: N802 - as in the docstrings
+        return self.outcome.range.levels
+
+    @property
+    def absolute(self) -> bool:
+        return self.quantity == "average"
+
+    @property
+    def single(self) -> bool:
+        """Whether each item is one feature, replaced by itself."""
+        return self.aggregate == "unary" and not self.given and all(len(item) == 1 for item in self.items)
+
+    @property
+    def blocks(self) -> int:
+        return 2 if self.quantity == "disparity" else 1
+
+    @property
+    def lines(self) -> int:
+        """How many sums a group has."""
+        return len(self.items) + bool(self.base_weight) + bool(self.outcome_weight)
+
+    @property
+    def size(self) -> int:
+        return self.blocks * self.lines + self.counts
+
+    @property
+    def asked(self) -> int:
+        """How many questions about each row: for features by themselves, if none of them is listed."""
+        if self.own:
+            return self.draws * (2 * len(self.names) - 1 if self.aggregate == "shapley" else 2)
+        return self.draws * len(self.names) if self.single else self.plan.asked
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Which outcomes of a row are asked for, and how they become what the row adds."""
+        M = len(self.names)
+        if self.aggregate == "unary":
+            bits = {name: 1 << j for j, name in enumerate(self.names)}
+            masks = [sum(bits[name] for name in item) for item in self.items]
+            return outcomes_plan(M, masks, self.draws, sum(bits[name] for name in self.given), self.base_weight)
+        return _shared_plan(self.aggregate, M, self.samples, self.draws, self.seed)
+
+    @cached_property
+    def row_norms(self) -> Norms:
+        """How large what one row adds to its block can be.
+
+        Sets: M outcomes, and x times the outcome before, each within K/2 of the middle: sum (M + x) K/2, Euclidean
+        K/2 sqrt(M + x^2), largest K/2 max(1, x). Not centred, K in the place of K/2.
+        Shapley and Banzhaf values: `games.norms`, for the orders or sets that were drawn. |o() - o(S)| in the place of
+        an outcome lies in the same {0..K}. Drawn for each row: those of one pair, which are the same for any pair,
+        because another order gives the inputs other names; and a mean of such vectors is no longer than the longest.
+        Beside them v times the outcome as it is, within K/2 of the middle: norms of vectors side by side add up (sum,
+        squares) or are the larger one.
+        """
+        beside = self.outcome_weight * (self.K // 2)
+        if self.aggregate != "unary":
+            drawn = (2, 1, 0) if self.own else (self.samples, self.draws, self.seed)
+            N = _shared_norms(self.aggregate, len(self.names), *drawn, self.K)
+        else:
+            M, x, reach = len(self.items), self.base_weight, self.K // 2 if self.centred else self.K
+            N = Norms((M + x) * reach, (M + x * x) * reach * reach, max(1, x) * reach)
+        return Norms(N.l1 + beside, N.l2_squared + beside * beside, max(N.linf, beside))
+
+    def to_json(self) -> JsonObject:
+        return {
+            "quantity": self.quantity,
+            "aggregate": self.aggregate,
+            "items": [list(item) for item in self.items],
+            "given": list(self.given),
+            "outcome": self.outcome.to_json(),
+            "group": None
+            if self.group is None
+            else {"conditions": self.group.to_json(), "words": self.group.describe()},
+            "method": self.method,
+            "draws": self.draws,
+            "listed": list(self.listed),
+            "samples": self.samples,
+            "seed": self.seed,
+            "partitions": [p.to_json() for p in self.partitions],
+            "marginals": self.marginals,
+            "marginals_share": str(self.marginals_share),
+            "centred": self.centred,
+            "base_weight": self.base_weight,
+            "count_weight": self.count_weight,
+            "counts": self.counts,
+            "mechanism": self.mechanism,
+            **({"own": True} if self.own else {}),
+            **({"outcome_weight": self.outcome_weight} if self.outcome_weight else {}),
+            **({"one_in": self.one_in} if self.one_in > 1 else {}),
+            **({} if self.ended is None else {"ended": self.ended.to_json()}),
+        }
+
+
+DRAWN: dict[str, Callable[[int, int, int, int], Plan]] = {"shapley": orders_plan, "banzhaf": coalitions_plan}
+
+
+@lru_cache(maxsize=2)  # a plan of many orders has a hundred megabytes
+def _shared_plan(aggregate: str, inputs: int, samples: int | None, draws: int, seed: int) -> Plan:
+    if samples is None:
+        return exact_plan(inputs, aggregate, draws)
+    plan = DRAWN[aggregate](inputs, samples, draws, seed)
+    order = np.argsort(plan.draws, kind="stable")  # one draw after the other, so that no two have to be in memory
+    return replace(plan, masks=plan.masks[order], draws=plan.draws[order], weights=plan.weights[:, order])
+
+
+@lru_cache(maxsize=64)
+def _shared_norms(aggregate: str, inputs: int, samples: int | None, draws: int, seed: int, levels: int) -> Norms:
+    return norms(_shared_plan(aggregate, inputs, samples, draws, seed), levels)
+
+
+def statistic(
+    rows: Rows,
+    asker: Asker,
+    spec: Spec,
+    values: Values,
+    weights: Weights | None = None,
+    orders: Iterable[NDArray[np.float64]] = (),
+) -> Integers:
+    """Exact integer sums of one batch: no noise, no budget, and no randomness but the values it is given.
+
+    For each block the sums over its rows, the base first if there is one and the outcomes as they are last; then the
+    weighted counts.
+
+    values   other values of each feature for every row, one array for each draw, or for each point of a listed feature
+    weights  those of the points of listed features; draws count alike
+    orders   uniform numbers, one line for each row, for each draw: the orders (or sets) that are a row's own
+    """
+    if spec.single:
+        before, after = asker.means(rows, spec.names, values, weights or {}, absolute=spec.absolute)
+        base = [spec.base_weight * before[:, None]] if spec.base_weight else []
+        found = np.concatenate([*base, after if spec.absolute else -after], axis=1)
+    else:
+        together = {name: each if isinstance(each, Sequence) else list(each) for name, each in values.items()}
+        if spec.own:
+            found = asker.own_orders(rows, spec.names, together, orders, spec.aggregate, absolute=spec.absolute)
+        else:
+            found = asker.influences(rows, spec.plan, spec.names, together, absolute=spec.absolute)
+    if spec.aggregate == "banzhaf":  # drawn sets with and without an input differ in more than that input
+        found = found * [name in asker.predictor.features for (name,) in spec.items]
+    if spec.aggregate == "unary" and spec.centred:
+        # outcomes lie in {0..K} and stand with a minus, the base without; a change stands the other way round
+        middle = np.full(found.shape[1], spec.K // 2)
+        middle[: 1 if spec.base_weight else 0] *= -spec.base_weight
+        found = found - middle if spec.absolute else found + middle
+    if spec.outcome_weight:
+        before = asker.ask(asker.predictor.inputs(rows), {}) - spec.K // 2
+        found = np.concatenate([found, spec.outcome_weight * before[:, None]], axis=1)
+    if spec.group is None:
+        inside = np.ones((1, rows.size), dtype=bool)
+    else:
+        member = spec.group.member(rows)
+        inside = np.stack([member, ~member])
+    sums = [found[held].sum(axis=0) for held in inside[: spec.blocks]]
+    counts = [spec.count_weight * int(held.sum()) for held in inside[: spec.counts]]
+    return np.concatenate([*sums, np.array(counts, dtype=np.int64)])
+
+
+def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
+    """Of sums and counts together: from the public request alone.
+
+    A row adds a vector of norm at most N to one block (or, outside of a group, nothing), and w to the count of that
+    block. Let a unit have m_b of its at most k rows in block b before, and m'_b after.
+
+    Sums of block b move by at most (m_b + m'_b) N; where every entry lies in {0..K}, by at most max(m_b, m'_b) N. The
+    count of block b moves by |m_b - m'_b| w. Blocks add up in L1 and in squared L2. All of it is convex in the m, so
+    it is largest at a corner, where the unit's rows all are in one block, or nowhere:
+        added or removed, or leaving the group      N + w                        (squared: N^2 + w^2)
+        staying in a block                          2 N, or N for {0..K}         (4 N^2)
+        from one block to the other                 2 N + c w for c counts       (2 N^2 + c w^2)
+    each k times (k^2 times). No coordinate moves by more than that of staying, or than w.
+
+    Where only some rows are used, each by a secret number of its own, let all other rows have the same numbers in both
+    tables: what holds for all rows holds for those that are used. Whatever these numbers are, the release is then as
+    private as it is said to be, and so is its mixture over them (divergences are quasi-convex). That a row may be left
+    out would allow for less noise; nothing is made of it.
+
+    With method="paper" a row is also a donor: once in each of d draws, to one other row, whose influences change by at
+    most a d-th part of staying, because the draws of such a plan are copies of each other. In all that is no more than
+    staying, so that the bound at most doubles; and each of the d rows is rounded by itself, one step more in every
+    coordinate. Drawn orders and sets have other parts for other draws: there d = 1, and both vectors of the one row lie
+    in the same ball, rounded or not.
+    """
+    N, w, k = spec.row_norms, spec.count_weight, neighbours.rows
+    one_sided = spec.aggregate == "unary" and not spec.centred
+    stays = (N.l1, N.l2_squared, N.linf) if one_sided else (2 * N.l1, 4 * N.l2_squared, 2 * N.linf)
+    leaves = (N.l1 + w, N.l2_squared + w * w, max(N.linf, w))
+    crosses = (2 * N.l1 + spec.counts * w, 2 * N.l2_squared + spec.counts * w * w, max(N.linf, w))
+    moves = [leaves]
+    if neighbours.relation is Relation.REPLACE_ONE:
+        everybody = spec.quantity != "group" and neighbours.rows_public  # nobody can leave
+        moves = [stays, *([] if everybody else [leaves]), *([crosses] if spec.blocks == 2 else [])]
+    l1, l2_squared, linf = (max(norm) for norm in zip(*moves, strict=True))
+    if spec.method != "paper":
+        return Sensitivity(neighbours, k * l1, k * k * l2_squared, k * linf)
+    if spec.samples is not None and spec.draws > 1:
+        raise InternalError("drawn orders and sets of paired rows have one draw")
+    d = spec.draws if spec.draws > 1 else 0
+    steps = math.isqrt(4 * l2_squared - 1) + 1 + d * (math.isqrt(spec.size - 1) + 1)  # the Euclidean bound, rounded up
+    return Sensitivity(neighbours, 2 * l1 + d * spec.size, steps * steps if d else 4 * l2_squared, 2 * linf + d)

@@ -1,0 +1,313 @@
+"""A released moment sketch: any number of local explanations for the price of one release.
+
+Everything here is post-processing of released numbers: no table, no ledger, no model, nothing to pay. A sketch can be
+saved to a file and sent to whoever explains predictions. It protects the rows of the table that it was computed from.
+The records that are explained with it are the caller's own, and are not protected by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpexplain.core.canonical import JsonObject, digest, parse_fraction
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.noise import Noise, checked_level
+from dpexplain.errors import InputError, VerificationError
+from dpexplain.maths.grids import Partition
+from dpexplain.maths.surrogate import Fit, Space, StepWeight, Weight
+from dpexplain.maths.surrogate.average import AveragePerson, average_of
+from dpexplain.maths.surrogate.fit import counted_from
+from dpexplain.maths.surrogate.sketch import (
+    ROW,
+    WEIGHT_ONE,
+    Blocks,
+    Cells,
+    Histogram,
+    Layout,
+    cell_size,
+    drawn,
+    middles,
+)
+from dpexplain.methods.attributions import READERS, Attribution
+from dpexplain.methods.result import Floats, Receipt, Result, from_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class LocalSketch(Result):
+    """The moments of rows and predictions in cells. `values` are the mean predictions of the cells, rows beyond the
+    radius of their cell counted less.
+    """
+
+    kind: ClassVar[str] = "local-sketch"
+
+    @cached_property
+    def space(self) -> Space:
+        """The coordinates of records, and with them the features and their declared columns."""
+        return Space.from_json(self.receipt.request["spec"]["space"])
+
+    @cached_property
+    def cells(self) -> Cells:
+        return cells_of(self.receipt.request, self.released, self.space)
+
+    @cached_property
+    def average(self) -> AveragePerson | None:
+        """The average person that contributions are counted from; None in files of before it was released."""
+        return average_of(self.released, self.receipt.request["table"], self.space, self.cells.output)
+
+    def explain(
+        self,
+        record: Any,
+        prediction: float | None = None,
+        *,
+        anchor: str | float | None = None,
+        weight: Weight | StepWeight = "stable",
+        width: float = 1.0,
+    ) -> Attribution:
+        """What moves the model's prediction for one record, from the sketch alone: free, as often as you like.
+
+        record      a mapping or pandas Series by name, or a sequence in the order of `space.features`
+        prediction  the model's own output for it, if you know it: shown beside what the local model says
+        anchor      a number that the local model is made to pass through, or "middle" for the middle of the output
+                    range (the loss of the paper). Without it, the value at the record is fitted too.
+        weight      how much rows count by their distance: "stable", "exponential", "gaussian" or a function
+        """
+        point = self.space.read(record)
+        steps = self._weight(weight, width)
+        fixed, own = (_number(asked, self.cells.output) for asked in (anchor, prediction))
+        fit = counted_from(self.cells.answer(self.space.locate(point), steps, fixed), self.average)
+        settings = {"record": point, "anchor": fixed, "weight": steps.to_json()}
+        settings |= {} if own is None else {"prediction": min(max(own, self.cells.output.low), self.cells.output.high)}
+        answer = Attribution(self.receipt, self.released, settings, fit)
+        vars(answer).update(space=self.space, record=point)  # known already: no need to read them again
+        return answer
+
+    def explain_many(self, records: Any, predictions: Sequence[float] | None = None, **options: Any) -> Attributions:
+        """`explain` for each line of a DataFrame, or for each record of a list, with the same options."""
+        lines: list[Any] = _lines(records)
+        known: list[Any] = [None] * len(lines) if predictions is None else list(predictions)
+        if len(known) != len(lines):
+            raise InputError(f"there are {len(lines)} records and {len(known)} predictions.", spent="")
+        if lines:  # a weight function is tabulated once
+            options["weight"] = self._weight(options.get("weight", "stable"), options.pop("width", 1.0))
+        return Attributions(self.explain(line, value, **options) for line, value in zip(lines, known, strict=True))
+
+    def _weight(self, weight: Weight | StepWeight, width: float) -> StepWeight:
+        if isinstance(weight, StepWeight):
+            return weight
+        if not isinstance(weight, str):
+            return StepWeight.of(weight, self.space.diameter, width=width)
+        if (weight, width) not in self._weights:
+            self._weights[weight, width] = StepWeight.of(weight, self.space.diameter, width=width)
+        return self._weights[weight, width]
+
+    @cached_property
+    def _weights(self) -> dict[tuple[str, float], StepWeight]:
+        return {}
+
+    @property
+    def counts(self) -> Floats:
+        """The noisy number of rows of each cell, those beyond its radius counted less; it may be below zero."""
+        return self.cells.numbers[0]
+
+    @cached_property
+    def values(self) -> Floats:
+        """The mean prediction of each cell, rows beyond its radius counted less; the middle of the output range where
+        no row is seen.
+        """
+        cells = self.cells
+        mean = np.where(cells.kept, cells.numbers[3] / np.where(cells.kept, self.counts, 1.0), 0.0)
+        values: Floats = cells.output.middle + cells.output.width / 2 * np.clip(mean, -1, 1)
+        return values
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) around each of `values` without noise: sum and count may each miss half as often."""
+        cells, half = self.cells, self._halfwidth((1 + checked_level(level)) / 2)
+        count, total = self.counts, cells.numbers[3]
+        few, many = count - half[0], count + half[0]
+        ends = []
+        for sign in (-1, 1):
+            edge = total + sign * half[3]
+            ratio = edge / np.maximum(np.where(sign * edge > 0, few, many), 1e-9)
+            ends.append(cells.output.middle + cells.output.width / 2 * np.clip(ratio, -1, 1))
+        seen = cells.kept & (few > 0)  # of other cells nothing is known
+        return np.where(seen, ends[0], cells.output.low), np.where(seen, ends[1], cells.output.high)
+
+    def _halfwidth(self, level: float) -> Floats:
+        """Of the released numbers of each block, in rows; one more for what was cut off."""
+        weights = np.array(self.cells.blocks.weights) / WEIGHT_ONE
+        half: Floats = (self.part("moments")[1].halfwidth(level) + 1) / ROW / weights
+        return half
+
+    def to_frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        low, high = self.interval()
+        half = float(self._halfwidth(0.95)[0])
+        return pd.DataFrame(
+            {
+                "cell": np.arange(len(self.values)),
+                "count": np.maximum(self.counts, 0),  # rows beyond the radius count less
+                "count_low": np.maximum(self.counts - half, 0),
+                "count_high": np.maximum(self.counts + half, 0),
+                "prediction": self.values,
+                "low": low,
+                "high": high,
+            }
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The cells by their mean prediction, each as wide as the rows it has, with its noise interval."""
+        from dpexplain.render.plots import BAND, INK, NOTE, new_axes, plain
+
+        ax = new_axes(ax)
+        order = np.argsort(self.values)
+        order = order[self.cells.kept[order]]
+        (low, high), rows = (end[order] for end in self.interval()), self.counts[order]
+        ends = np.cumsum(rows)
+        ax.bar(ends, high - low, -rows, low, align="edge", color=BAND, alpha=0.6, label="95 % noise interval of each")
+        ax.hlines(self.values[order], ends - rows, ends, color=INK, linewidth=2, label="released")
+        less = "" if self.cells.before else "; rows far from the middle of their cell count less"
+        ax.set_xlabel(f"rows, cell after cell ({len(order)} of {len(self.values)} cells stand out of the noise{less})")
+        ax.set_ylabel("mean prediction of these rows")
+        ax.grid(alpha=0.2)
+        ax.legend(fontsize=7, frameon=False, loc="best")
+        ax.set_title("Local sketch: what the model says in each cell", fontsize=11, loc="left")
+        ax.annotate(
+            plain(self.receipt.short_guarantee), (0, 0), xycoords="axes fraction", xytext=(0, -40),
+            textcoords="offset points", va="top", fontsize=6.5, color=NOTE, annotation_clip=False,
+        )  # fmt: skip
+        return ax
+
+    def save(self, path: str | Path) -> None:
+        """Write the sketch to a file: released numbers and public settings, nothing else."""
+        self.to_json(path)
+
+    @classmethod
+    def load(cls, path: str | Path, domain: Domain | None = None) -> LocalSketch:
+        """A sketch from a file. With `domain`, one whose features are declared otherwise is refused."""
+        again = "fetch the file again, or write it again with LocalSketch.save"
+        try:
+            found = from_json(Path(path))
+        except VerificationError:
+            raise
+        except InputError as error:
+            raise InputError(error.message, hint=error.hint or again, spent="") from None
+        if not isinstance(found, LocalSketch):
+            raise InputError(f"this file holds a result of kind {found.kind!r}, not a local sketch.", spent="")
+        if domain is not None:
+            for name in found.space.features:
+                if name not in domain or domain[name].to_json() != found.space.domain[name].to_json():
+                    raise InputError(
+                        f"this sketch is of another domain: {name!r} is declared otherwise.",
+                        hint="use a sketch of this domain, or the domain that the sketch was released for",
+                        spent="",
+                    )
+        return found
+
+    def view(self) -> JsonObject:
+        return {"receipt": digest(self.receipt.to_json())}
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> LocalSketch:
+        if digest(released) != receipt.entry.payload_hash or view != {"receipt": digest(receipt.to_json())}:
+            raise VerificationError(
+                "the released numbers or the receipt in this file are not those that were written.",
+                hint="it was altered or damaged: fetch it again, or write it again with LocalSketch.save",
+            )
+        found = cls(receipt, released)
+        if not (np.isfinite(found.cells.noise) & (found.cells.noise > 0)).all():
+            raise ValueError("no sketch of ours")
+        return found
+
+
+class Attributions(list[Attribution]):
+    """The attributions of several records."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """A line for each record: the base, then the contribution of each feature."""
+        import pandas as pd
+
+        if not self:
+            return pd.DataFrame({"base": []})
+        columns = ["base", *self[0].space.features]
+        return pd.DataFrame([[a.base, *a.values] for a in self], columns=columns)
+
+
+def layout_from(spec: JsonObject, counts: Sequence[int], std: float) -> Layout:
+    """The cells of a request: written in it, or drawn from the counts that were released for it.
+
+    Counts are pulled toward zero by the standard deviation of their noise, so that empty cells stay empty.
+    """
+    if spec["layout"] is not None:
+        return Layout.from_json(spec["layout"])
+    partitions = [Partition.from_json(p) for p in spec["partitions"]]
+    left, space = np.maximum(np.array(counts, dtype=np.int64) - int(std), 0), Space.from_json(spec["space"])
+    if len(left) != sum(p.size for p in partitions) or tuple(p.feature for p in partitions) != space.features:
+        raise ValueError("the counts are not those of the features")
+    parts = np.split(left, np.cumsum([p.size for p in partitions])[:-1])
+    histograms = [
+        Histogram(p.feature, middles(space, p.feature, p.labels), part)
+        for p, part in zip(partitions, parts, strict=True)
+    ]
+    return drawn(histograms, spec["cells"], parse_fraction(spec["reach"]), spec["radius"], spec["seed"])
+
+
+def cells_of(request: JsonObject, released: JsonObject, space: Space) -> Cells:
+    """What was released for a request, read back."""
+    spec, parts = request["spec"], released["parts"]
+    numbers = parts["moments"]["values"]
+    if spec["layout"] is None and spec["cells"] * cell_size(space.size) != len(numbers):
+        raise ValueError("the numbers do not fit the cells")
+    counts, std = [], 0.0
+    if spec["layout"] is None:
+        counts, std = parts["marginals"]["values"], Noise.from_json(parts["marginals"]["noise"]).std
+    layout, noise = layout_from(spec, counts, std), Noise.from_json(parts["moments"]["noise"])
+    values = np.array(numbers, dtype=np.int64)
+    if values.shape != (len(layout.centres) * cell_size(space.size),) or values.shape != (noise.size,):
+        raise ValueError("the numbers do not fit the cells")
+    blocks, output = Blocks.of(spec["weights"]), PublicRange.from_json(spec["output"])
+    return Cells(space, layout, blocks, output, values, noise.std, before="average" not in spec)
+
+
+def _lines(records: Any) -> list[Any]:
+    """The records of a pandas or polars DataFrame, of an array, or of a list."""
+    if hasattr(records, "to_dicts"):
+        return list(records.to_dicts())
+    return list(records.to_dict("records") if hasattr(records, "to_dict") else records)
+
+
+def _number(asked: str | float | None, output: PublicRange) -> float | None:
+    """A value at the record, in units of the output."""
+    if asked is None:
+        return None
+    if asked == "middle":
+        return output.middle
+    number = isinstance(asked, int | float | np.floating | np.integer) and not isinstance(asked, bool)
+    if not number or not math.isfinite(float(asked)):
+        raise InputError(
+            f"the value at the record is a finite number; got {asked!r}."[:200], hint='or anchor="middle"', spent=""
+        )
+    return float(asked)
+
+
+def read_attribution(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
+    """The local model of an attribution that was read from a file."""
+    space = Space.from_json(request["spec"]["space"])
+    place = space.locate(space.read(settings["record"]))
+    cells = cells_of(request, released, space)
+    found = cells.answer(place, StepWeight.from_json(settings["weight"]), settings["anchor"])
+    return counted_from(found, average_of(released, request["table"], space, cells.output))
+
+
+READERS[LocalSketch.kind] = read_attribution

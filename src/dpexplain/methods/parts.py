@@ -1,0 +1,210 @@
+"""What releases over parts of the rows have in common (sample and aggregate; Nissim, Raskhodnikova, Smith 2007).
+
+Rows are dealt to a public number of parts, a black box looks at each part by itself, and its answers are clipped to a
+public box and added up. One unit changes one part, or two (`Assignment.changed_parts`), whatever the black box does.
+
+A black box that fails on a part must not say so. It is tried on synthetic parts before anything is paid for; there it
+may be quoted. On real parts it runs in a thread of its own, where whatever it raises is only a failed part.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain
+from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Assignment, Neighbours
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
+from dpexplain.data.table import PrivateTable
+from dpexplain.engines import track
+from dpexplain.errors import InputError
+from dpexplain.methods.plain import Dealt
+from dpexplain.methods.plain.grouped import Floats
+from dpexplain.models import Model, frame_of
+
+T = TypeVar("T")
+Function = Callable[..., Any]  # (rows: pd.DataFrame, model) -> an answer
+
+BUILT_IN = "built-in"  # the version of our own plain explainers
+UNKNOWN_ROWS_PARTS = 200  # the published number, where nothing is known about the number of rows
+MOST_CALLS = 1_000  # of a user's function, unless asked for more
+MOST_PARTS = 2**15
+MOST_SYNTHETIC_ROWS = 500
+
+
+def collect(table: PrivateTable, gate: Gate, columns: Sequence[str], parts: int) -> Dealt:
+    """All rows with their parts, in memory. The gate must be open."""
+    rows, part = table.gathered(gate, columns, parts)
+    return Dealt.of(rows, part, parts)
+
+
+class Reader:
+    """Rows as a DataFrame of the named columns, the way models get them: declared categories, numbers as numbers."""
+
+    def __init__(self, domain: Domain, columns: Sequence[str]) -> None:
+        self._domain, self._columns = domain, list(columns)
+
+    def frame(self, rows: Rows) -> pd.DataFrame:
+        """A new frame each time: whoever gets it may write into it."""
+        return frame_of(self._domain, self._columns, rows)
+
+
+def answers(
+    dealt: Dealt, reader: Reader, function: Function, model: Any, understood: Callable[[Any], T]
+) -> Iterator[T]:
+    """What `function` says about each part, in the order of their numbers, as `understood` reads it.
+
+    `understood(None)` stands for a part without rows, one on which the function fails, or says what cannot be read.
+    """
+    with ThreadPoolExecutor(1) as pool:  # not the main thread, whose KeyboardInterrupt would be a real one
+        for rows in dealt:
+            yield pool.submit(_answer, reader.frame(rows), function, model, understood).result()
+
+
+def tracked(label: str, total: int, items: Iterator[T]) -> Iterator[T]:
+    """The items one by one under a progress bar; their number, that of parts, is public."""
+    with track(label, total) as advance:
+        for item in items:
+            yield item
+            advance(1)
+
+
+def pulsing(label: str, work: Callable[[Dealt], Floats]) -> Callable[[Dealt], Floats]:
+    """The same work under a bar that only says that it goes on."""
+
+    def run(dealt: Dealt) -> Floats:
+        with track(label, None):
+            return work(dealt)
+
+    return run
+
+
+def _answer(frame: pd.DataFrame, function: Function, model: Any, understood: Callable[[Any], T]) -> T:
+    try:
+        if len(frame):
+            return understood(function(frame, model))
+    except BaseException:  # whatever it raises may quote a row; some libraries raise what is no Exception
+        return understood(None)
+    return understood(None)
+
+
+def original(model: Any) -> Any:
+    """What a user's function gets as its model: what the user made the `dpx.Model` of, or any other object."""
+    return model.original if isinstance(model, Model) else model
+
+
+def identified(table: PrivateTable, model: Any) -> JsonObject | None:
+    """What identifies a model that is handed to a function. One without a version never comes again: the function may
+    look at anything in it, so nothing tells whether it is still the same.
+    """
+    if model is None:
+        return None
+    if not isinstance(model, Model):
+        return {"name": type(model).__name__, "version": unversioned()}
+    if not model.versioned:
+        return {**model.identity, "version": unversioned()}
+    table.predictor(model)
+    return model.identity
+
+
+def unversioned() -> str:
+    return f"unversioned-{uuid.uuid4()}"
+
+
+def required_model(model: Any, what: str) -> Model:
+    if not isinstance(model, Model):
+        raise InputError(f"{what} needs a dpx.Model.", hint="model=dpx.Model(estimator, output=(0, 1))")
+    return model
+
+
+def checked_function(function: Any, what: str, builtin: Sequence[str]) -> None:
+    if not callable(function) and function not in builtin:
+        names = " or ".join(f'"{name}"' for name in builtin)
+        raise InputError(f"the {what} must be a function (rows, model), or {names}; got {function!r}."[:300])
+
+
+def identity_of(function: Any, name: Any, version: Any) -> tuple[str, str]:
+    """Name and version of a black box in the ledger; of a function without a version, one that never comes again."""
+    if isinstance(function, str):
+        if name not in (None, function) or version not in (None, BUILT_IN):
+            raise InputError(f"{function!r} has its own name and version.", hint="give these to functions of your own")
+        return function, BUILT_IN
+    if not isinstance(name, str | None) or not isinstance(version, str | int | None) or name == "":
+        raise InputError("name and version are texts.", hint='name="shap", version="1"')
+    found = str(getattr(function, "__name__", "function")).strip("<>") if name is None else name
+    return found, unversioned() if version is None else str(version)
+
+
+def synthetic_parts(domain: Domain, sizes: Sequence[int], feature: str | None) -> Iterator[tuple[str, Rows]]:
+    """Public rows of the declared domain in parts of these sizes, and one part in which `feature` is constant."""
+    public = PublicRandom(0)
+    for size in sizes:
+        yield f"{size} synthetic rows", public.rows(domain, size)
+    if feature is not None:
+        rows = public.rows(domain, sizes[-1])
+        constant = np.full_like(rows[feature], rows[feature][0])
+        columns = {**rows.columns, feature: constant}
+        yield f"{rows.size} synthetic rows with one value of {feature!r}", Rows(domain, columns, rows.size)
+
+
+def synthetic_sizes(rows: int | None, parts: int) -> list[int]:
+    """About as many rows as a part will have, once fewer and once more."""
+    expected = max(2, min((100 * parts if rows is None else rows) // parts, MOST_SYNTHETIC_ROWS))
+    return [max(2, expected // 2), expected, min(2 * expected, MOST_SYNTHETIC_ROWS)]
+
+
+def try_out(
+    reader: Reader, function: Function, model: Any, parts: Iterator[tuple[str, Rows]], problem: Callable[[Any], str]
+) -> None:
+    """Refuse a function that fails on synthetic parts; these are public, so it may be quoted."""
+    for where, rows in parts:
+        try:
+            wrong = problem(function(reader.frame(rows), model))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # some libraries raise what is no Exception
+            wrong = f"it raises {type(error).__name__}: {error}"
+        if wrong:
+            raise InputError(
+                f"the function cannot be used: on a part of {where}, {wrong}.",
+                hint="it must answer for every part of rows of the declared domain; try it on synthetic rows, or use "
+                "fewer parts with more rows each",
+            )
+
+
+def checked_parts(parts: Any, size: int | None) -> None:
+    """A number of parts that the caller asks for; `size` is the number of rows where that is public."""
+    if parts is None:
+        return
+    if isinstance(parts, bool) or not isinstance(parts, int) or not 1 <= parts <= MOST_PARTS:
+        raise InputError(f"parts must be a whole number from 1 to {MOST_PARTS}; got {parts!r}.")
+    if size is not None and parts > size:
+        raise InputError(f"{parts} parts are more than the {size} rows of the table.", hint="use fewer parts")
+
+
+def ladder(most: int) -> list[int]:
+    """Numbers of parts to choose from: 2, and on in steps of about a tenth, to `most`."""
+    most = max(2, most)
+    steps = {min(most, round(2 * 1.1**i)) for i in range(1 + math.ceil(math.log(most / 2, 1.1)))}
+    return sorted(steps | {2, most})
+
+
+def empty_share(parts: int, rows: int, neighbours: Neighbours, assignment: Assignment) -> float:
+    """The share of parts that are expected to have no rows; by position there are none."""
+    if assignment is Assignment.POSITION:
+        return 0.0
+    return math.exp(-rows / neighbours.rows / parts)
+
+
+def part_facts(assignment: Assignment, neighbours: Neighbours, parts: int) -> JsonObject:
+    """How rows are dealt, for the spec of a release."""
+    return {"number": parts, "assignment": assignment.value, "changed": assignment.changed_parts(neighbours)}

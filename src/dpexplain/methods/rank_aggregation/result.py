@@ -1,0 +1,124 @@
+"""Items in the order of the points they got from the parts of the rows, each part one ballot (Borda)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.noise import Noise, checked_level
+from dpexplain.methods.rankings import IN_THE_TAILS, Ranking
+from dpexplain.methods.result import Floats, Receipt, cut_to
+
+
+@dataclass(frozen=True)
+class Votes(Ranking):
+    """The items that were voted on, or the chosen ones of them. A value is the mean number of points on a ballot: the
+    best of M items gets M - 1, the last one 0. Intervals cover that mean for the parts as they were dealt; the
+    probabilities of places also count by how much another dealing could move it. How parts of this size rank items is
+    not how the whole table would: `caveat` says so.
+    """
+
+    kind: ClassVar[str] = "rank-aggregation"
+    quantity: ClassVar[str] = "mean points on a ballot"
+
+    @property
+    def title(self) -> str:
+        best = "" if self.spec["k"] is None else f"the best {self.spec['k']} of {len(self.spec['items'])} "
+        return f"{self.spec['ranker']['title']}: {best}by {self.parts} ballots"
+
+    @property
+    def parts(self) -> int:
+        """How many ballots there are."""
+        return int(self.spec["parts"]["number"])
+
+    @cached_property
+    def chosen(self) -> tuple[int, ...]:
+        """Positions, in public order, of the items that points were released of."""
+        count = len(self.spec["items"])
+        if self.spec["k"] is None:
+            return tuple(range(count))
+        found = tuple(sorted(int(i) for i in self.released["parts"]["top"]["values"]))
+        if len(set(found)) != len(found) or not found or not 0 <= found[0] <= found[-1] < count:
+            raise ValueError("no choice among the items")
+        return found
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        return tuple(str(self.spec["items"][i]) for i in self.chosen)
+
+    @cached_property
+    def _votes(self) -> tuple[Floats, Noise, float]:
+        """Released sums, their noise, and how many points of a mean ballot one unit of them is."""
+        sums, noise = self.part("votes")
+        return sums.astype(np.float64), noise, 1 / (int(self.spec["unit"]) * self.parts)
+
+    @property
+    def scores(self) -> Floats:
+        sums, _, unit = self._votes
+        return sums * unit
+
+    @property
+    def caveat(self) -> str:
+        return (
+            f"Each of {self.parts} parts of the table ranked the items by itself, and points are the mean of that. "
+            "Intervals are about these parts; probabilities of places also count that rows could have met in other "
+            "parts. Neither includes that small parts can rank items otherwise than all rows together would."
+        )
+
+    @property
+    def possible(self) -> tuple[float, float]:
+        return 0.0, float(len(self.spec["items"]) - 1)
+
+    @property
+    def _centre(self) -> float:
+        """Every ballot gives the same number of points in all."""
+        return (len(self.spec["items"]) - 1) / 2
+
+    @property
+    def widest(self) -> float:
+        """That of 0, 1, ..., M - 1: all ballots agree."""
+        return float(np.sqrt((len(self.spec["items"]) ** 2 - 1) / 12))
+
+    @property
+    def unreleased(self) -> int:
+        return len(self.spec["items"]) - len(self.chosen)
+
+    @property
+    def score_std(self) -> Floats:
+        """Noise, and how ballots vary: points from 0 to M - 1 with mean s have at most the variance s (M - 1 - s)."""
+        _, noise, unit = self._votes
+        highest = self.possible[1]
+        width = 2 * noise.std * unit  # so far the mean is known; the variance is largest in the middle
+        nearest = np.clip(highest / 2, self.scores - width, self.scores + width)
+        mean = np.clip(nearest, 0.0, highest)
+        share, deviations = IN_THE_TAILS
+        noisy = max(noise.std, noise.halfwidth(share) / deviations) * unit
+        found: Floats = np.sqrt(noisy**2 + mean * (highest - mean) / self.parts)
+        return found
+
+    @property
+    def gap_noise(self) -> tuple[Noise, float]:
+        _, noise, unit = self._votes
+        return noise, unit
+
+    def score_interval(self, level: float) -> tuple[Floats, Floats]:
+        sums, noise, unit = self._votes
+        half = noise.halfwidth(checked_level(level))
+        return cut_to((sums - half) * unit, (sums + half) * unit, self.possible)
+
+    def view(self) -> JsonObject:
+        return {}
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
+        if view:
+            raise ValueError("votes have no view")
+        votes = cls(receipt, released)
+        if len(votes.chosen) != len(votes.scores) or not 1 <= votes.parts < 2**32:
+            raise ValueError("the items do not fit the released values")
+        votes.check()
+        return votes

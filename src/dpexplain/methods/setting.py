@@ -1,0 +1,65 @@
+"""What a release will be worth, told before it: the common form in which explainers answer `dpx.plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.sensitivity import Neighbours
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.models import Model
+
+LEVEL = 0.95
+# for whoever needs Gaussian noise and has a pure account
+OPEN_WITH_DELTA = (
+    "an account keeps its kind: open another one with a delta, by another name, "
+    "budget=dpx.Budget(epsilon=2.0, delta=1e-6). What was spent from this one was spent on the same people. "
+    "dpx.plan compares both kinds before anything is spent"
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that is public about a release: the domain, the model's output range, label and columns, who is protected.
+
+    rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
+    marginals  that were released before, where they will be handed over
+    model   that will be explained, where it is at hand: forecasts may try it on public rows
+    tried   what came of that, kept for other prices of the same plan
+    """
+
+    domain: Domain
+    output: PublicRange
+    neighbours: Neighbours
+    rows: int
+    hint: int | None
+    label: Any = None
+    features: Sequence[str] | None = None
+    marginals: Marginals | None = None
+    model: Model | None = None
+    tried: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What one price buys, in the units of the result, before smoothing.
+
+    error     to expect: 95 % of released values lie within this of the exact ones
+    interval  half of the width of the 95 % interval that will be printed; None where it is `error`
+    wider     why, where it is not: "they include ..."
+    band      half of the width of intervals that hold all values at once
+    rug_error of a rug's count in rows, None without a rug
+    note      what a reader of the forecast has to know besides
+    """
+
+    law: str
+    points: int
+    std: float
+    error: float
+    band: float
+    rug_error: float | None = None
+    note: str = ""
+    interval: float | None = None
+    wider: str = ""
