@@ -45,7 +45,7 @@ from dpexplain.methods.permutation_importance.release import send_changes
 from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.permutation_importance.result import Importance, groups_for
 from dpexplain.methods.permutation_importance.spec import Spec
-from dpexplain.methods.result import receipt_for
+from dpexplain.receipts import receipt_for
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REPETITIONS, PERMUTATIONS = 200, 100

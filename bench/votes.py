@@ -25,7 +25,7 @@ from dpexplain.core.release import Door, Gate
 from dpexplain.methods import parts as shared
 from dpexplain.methods.rank_aggregation import release as voting
 from dpexplain.methods.rank_aggregation.result import Votes
-from dpexplain.methods.result import receipt_for
+from dpexplain.receipts import receipt_for
 
 REPETITIONS, PERMUTATIONS, PARTS = 20, 20, 200
 

@@ -13,7 +13,7 @@ from dpexplain.core.release import Door, Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.maths.surrogate import Fit, Space
 from dpexplain.methods.attributions import READERS, Attribution
-from dpexplain.methods.result import receipt_for
+from dpexplain.receipts import receipt_for
 from stubs import ZCDP, exact_door
 
 UNITS = 1_000_000  # released integers are millionths of a coefficient

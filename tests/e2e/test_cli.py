@@ -645,7 +645,8 @@ class TestVerifyCommand:
         document = json.loads(receipt.read_text())
         change(document)
         # what a careful forger would do: let everything that follows from the rest agree again
-        from dpexplain.methods.result import Receipt, Result
+        from dpexplain.methods.result import Result
+        from dpexplain.receipts import Receipt
 
         try:
             forged = Result.kinds["curve"].rebuild(

@@ -66,7 +66,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True, help=HELP)
 def dpexplain(version: Annotated[bool, option("--version", None, "Print the version.")] = False) -> None:
     if version:
-        from dpexplain.methods.result import package_version
+        from dpexplain.receipts import package_version
 
         print(f"dpexplain {package_version()}")
         raise typer.Exit(0)

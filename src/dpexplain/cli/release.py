@@ -163,7 +163,7 @@ def prepare_folder(out: Path) -> None:
 def publish(results: Sequence[Result], out: Path, task: Task, account: str, price: str) -> Files:
     """Files for each result and one page. What goes wrong here goes wrong after the release, and says so."""
     try:
-        from dpexplain.methods.cleaning import in_brief
+        from dpexplain.receipts import in_brief
         from dpexplain.render.files import write_page, write_results
         from dpexplain.render.html import results_page
 
@@ -184,7 +184,7 @@ def publish(results: Sequence[Result], out: Path, task: Task, account: str, pric
 
 
 def show_results(call: Call, results: Sequence[Result]) -> None:
-    from dpexplain.methods.cleaning import in_brief
+    from dpexplain.receipts import in_brief
     from dpexplain.render import text as words
 
     for result in results:

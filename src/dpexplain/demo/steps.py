@@ -24,10 +24,11 @@ from dpexplain.methods.marginals.release import marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.methods.permutation_importance import release as permutation_importance
 from dpexplain.methods.planning import Forecast, plan
-from dpexplain.methods.result import Receipt, Result, from_json
+from dpexplain.methods.result import Result, from_json
 from dpexplain.methods.transparency.release import transparency_report
 from dpexplain.methods.transparency.result import TransparencyReport
 from dpexplain.models import Model
+from dpexplain.receipts import Receipt
 from dpexplain.render import text as words
 from dpexplain.render.files import write_page, write_results
 from dpexplain.requests import (

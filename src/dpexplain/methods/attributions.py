@@ -29,7 +29,8 @@ from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Fit, Space
 from dpexplain.maths.surrogate.fit import contributions, halfwidths
 from dpexplain.maths.surrogate.space import ONE
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,7 +24,8 @@ from dpexplain.maths.grids import Axis, Partition
 from dpexplain.maths.means import Means
 from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.marginals.result import Marginals, Rug
-from dpexplain.methods.result import Floats, Receipt, Result, from_json
+from dpexplain.methods.result import Floats, Result, from_json
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,8 +28,8 @@ from dpexplain.errors import InputError, ModelError
 from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.sketch import GRID
 from dpexplain.methods.kmeans.result import MOST_CLUSTERS, ClusterCentres, nearest, places_of
-from dpexplain.methods.result import Receipt
 from dpexplain.models import Model, safe_by_default
+from dpexplain.receipts import Receipt
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -16,14 +16,14 @@ from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
 from dpexplain.methods.attributions import Attribution
-from dpexplain.methods.cleaning import in_brief
 from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.rankings import Ranking
-from dpexplain.methods.result import UNDETERMINED, Receipt, Result
+from dpexplain.methods.result import UNDETERMINED, Result
 from dpexplain.methods.transparency.result import TransparencyReport
+from dpexplain.receipts import Receipt, in_brief
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement

@@ -40,7 +40,7 @@ def forged(found, change):
 
 
 def _derived(document):
-    from dpexplain.methods.result import Receipt
+    from dpexplain.receipts import Receipt
 
     result = dpx.Marginals.rebuild(Receipt.from_json(document["receipt"]), document["released"], {})
     return [float(v) for v in result.values], result.receipt.guarantee

@@ -53,10 +53,10 @@ from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.quantiles import release as quantiles
 from dpexplain.methods.quantiles.result import Ladder
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 COUNT_SHARE = Fraction(1, 5)  # of the price, for the counts; chosen on the tables of `python -m bench effects`
 PAPER_SHARES = {"counts": Fraction(1, 9), "quantiles": Fraction(4, 9), "effects": Fraction(4, 9)}

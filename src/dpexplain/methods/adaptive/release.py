@@ -46,9 +46,9 @@ from dpexplain.methods.attributions import READERS, Attribution
 from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.local_explanation.descent import GAUSSIAN, Descent
 from dpexplain.methods.local_explanation.release import LocalExplanation, anchor_of
-from dpexplain.methods.result import Receipt, receipt_for
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import Receipt, receipt_for
 
 if TYPE_CHECKING:
     import pandas as pd

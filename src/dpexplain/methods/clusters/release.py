@@ -60,10 +60,10 @@ from dpexplain.methods.clusters.scores import (
     most_rows,
     single_scores,
 )
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.clustering import Clustering
+from dpexplain.receipts import receipt_for
 
 CELLS = 10
 METHODS, BOUNDS = ("one-stage", "two-stage"), ("tight", "paper")

@@ -24,7 +24,8 @@ from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.marginals.result import nearest_with_total
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

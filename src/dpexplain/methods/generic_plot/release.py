@@ -50,9 +50,9 @@ from dpexplain.methods.partial_dependence.release import (
 )
 from dpexplain.methods.plain import Dealt, Levels, accumulated_effects, partial_dependence
 from dpexplain.methods.plain.grouped import Floats
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 BUILT_IN = {"pdp": partial_dependence, "ale": accumulated_effects}
 TITLES = {"pdp": "Partial dependence", "ale": "Accumulated effects"}

@@ -23,7 +23,8 @@ from dpexplain.maths.grids import Partition
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.influence.result import AGGREGATES, Influence
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

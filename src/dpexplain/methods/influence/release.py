@@ -53,11 +53,11 @@ from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.influence.spec import Integers, Spec, Values, sensitivity, statistic
 from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.outcomes import Asker
+from dpexplain.receipts import receipt_for
 
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:

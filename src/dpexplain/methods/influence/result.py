@@ -27,7 +27,8 @@ from dpexplain.errors import InputError
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.influence.disparity import Disparity
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -52,10 +52,10 @@ from dpexplain.methods.kmeans.result import (
     nearest,
     places_of,
 )
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.clustering import Clustering, declared
+from dpexplain.receipts import receipt_for
 
 Integers = NDArray[np.int64]
 

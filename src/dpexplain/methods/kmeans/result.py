@@ -23,7 +23,8 @@ from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.surrogate.sketch import GRID, POINTS, Histogram, grouped, middles, spread_points
 from dpexplain.maths.surrogate.space import ONE, Space
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -50,10 +50,10 @@ from dpexplain.methods.attributions import READERS, Attribution
 from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.local_explanation.descent import Descent, check_radius, require_zcdp
 from dpexplain.methods.local_explanation.outlook import WIDER, LikelyTable, told, with_noise
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 Floats = NDArray[np.float64]
 Spec = Moments | Descent

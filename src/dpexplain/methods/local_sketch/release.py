@@ -66,10 +66,10 @@ from dpexplain.methods.local_explanation.outlook import WIDER, LikelyTable, told
 from dpexplain.methods.local_sketch.result import LocalSketch, layout_from
 from dpexplain.methods.marginals.release import builds_on, known_marginals
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import OPEN_WITH_DELTA, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -36,7 +36,8 @@ from dpexplain.maths.surrogate.sketch import (
     middles,
 )
 from dpexplain.methods.attributions import READERS, Attribution
-from dpexplain.methods.result import Floats, Receipt, Result, from_json
+from dpexplain.methods.result import Floats, Result, from_json
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

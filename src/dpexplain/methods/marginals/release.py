@@ -35,9 +35,9 @@ from dpexplain.errors import InputError
 from dpexplain.maths.grids import WHOLE_NUMBERS, Partition, cells_of, partition_of
 from dpexplain.maths.reference import Reference
 from dpexplain.methods.marginals.result import Marginals, counts_of, shares_of, total_of
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 CELLS = 64
 CELLS_FACTOR, FEWEST_CELLS = 2.4, 6

@@ -15,7 +15,8 @@ from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.reference import Reference
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

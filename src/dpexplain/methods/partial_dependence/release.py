@@ -40,10 +40,10 @@ from dpexplain.maths.means import Means
 from dpexplain.methods.curves import MOST_POINTS, Curve, Curves, MeanCurve
 from dpexplain.methods.marginals.release import known_marginals
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 Feature = str | tuple[str, str]
 RUG_CELLS = 30

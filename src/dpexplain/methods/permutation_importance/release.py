@@ -58,9 +58,9 @@ from dpexplain.methods.permutation_importance.spec import (
     squares_sensitivity,
     statistic,
 )
-from dpexplain.methods.result import receipt_for
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 
 def diagram() -> DataFlow:

@@ -36,7 +36,8 @@ from dpexplain.maths.means import Means
 from dpexplain.maths.tails import Term, combined_halfwidth
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.rankings import Ranking
-from dpexplain.methods.result import Floats, Receipt
+from dpexplain.methods.result import Floats
+from dpexplain.receipts import Receipt
 
 QUANTITIES = {
     "squared": "increase of the squared error",

@@ -41,9 +41,9 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.methods.quantiles.result import FINEST, MOST_PROBS, Ladder, Level, Quantiles, rank_errors
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 CELLS, MOST_CELLS = 1024, 2**14
 POSITIONS, FEWEST_PARTS, MOST_PARTS = 2**16, 16, 1024

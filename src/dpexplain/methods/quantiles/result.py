@@ -23,7 +23,8 @@ from dpexplain.core.domain import Numeric, column_from_json
 from dpexplain.core.mechanisms import Selection
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Partition, partition_of
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd

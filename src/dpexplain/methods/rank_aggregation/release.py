@@ -39,11 +39,11 @@ from dpexplain.methods import parts as shared
 from dpexplain.methods.plain import Dealt, Levels, importance
 from dpexplain.methods.plain.grouped import Floats
 from dpexplain.methods.rank_aggregation.result import Votes
-from dpexplain.methods.result import receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.targets import target_of
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.receipts import receipt_for
 
 Integers = NDArray[np.int64]
 

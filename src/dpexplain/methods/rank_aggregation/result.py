@@ -11,7 +11,8 @@ import numpy as np
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.methods.rankings import IN_THE_TAILS, Ranking
-from dpexplain.methods.result import Floats, Receipt, cut_to
+from dpexplain.methods.result import Floats, cut_to
+from dpexplain.receipts import Receipt
 
 
 @dataclass(frozen=True)

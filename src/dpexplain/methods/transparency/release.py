@@ -51,12 +51,12 @@ from dpexplain.methods.influence.persons import (
 )
 from dpexplain.methods.marginals.release import MarginalsRequest, builds_on, fine_cells, known_marginals
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Receipt, receipt_for
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.outcomes import Asker, Outcome
+from dpexplain.receipts import Receipt, receipt_for
 
 Integers = NDArray[np.int64]
 

@@ -25,7 +25,8 @@ from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.methods.influence.person import Amounts, PersonInfluence, coefficient_norm, shown_value
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Receipt, Result
+from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
