@@ -25,6 +25,7 @@ from dpexplain.methods.local_explanation import release as local_explanation
 from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance import release as permutation_importance
 from dpexplain.models.clustering import Clustering
 
@@ -49,7 +50,7 @@ def _columns(subject: Subject) -> list[str]:
 
 
 def _pdp(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    request = partial_dependence.PartialDependence(feature=list(_columns(subject)))
+    request = PartialDependence(feature=list(_columns(subject)))
     return partial_dependence.explain(table, subject.model, request, cost=cost)
 
 

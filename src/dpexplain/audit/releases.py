@@ -26,17 +26,14 @@ from dpexplain.audit.processes import mapped
 from dpexplain.audit.runs import whole_number
 from dpexplain.engines import track
 from dpexplain.errors import InputError
-from dpexplain.methods import ALGORITHMS, EXPLAINERS
-from dpexplain.methods.local_explanation import descent
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NOTE = "Of made-up tables: nothing here is about anybody's rows."
 
-_MODULES = [module.__name__.split(".")[-1] for module in (*EXPLAINERS, *ALGORITHMS) if module is not descent]
 RELEASES: dict[str, Callable[[], list[Case]]] = {
-    name: getattr(worst_cases, f"of_{name}") for name in (*_MODULES, "clusters", "kmeans")
+    name.removeprefix("of_"): getattr(worst_cases, name) for name in worst_cases.__all__
 }
 
 

@@ -26,7 +26,7 @@ from dpexplain.errors import InputError
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
-    from dpexplain.methods.partial_dependence.release import Feature, PartialDependence
+    from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
     from dpexplain.models import Model
 
 
@@ -116,7 +116,7 @@ def dependence_request(
     domain: Domain, named: Sequence[str], pairs: Sequence[str] | None, options: dict[str, Any]
 ) -> PartialDependence:
     """The request, its names checked against the domain."""
-    from dpexplain.methods.partial_dependence.release import PartialDependence
+    from dpexplain.methods.partial_dependence.request import PartialDependence
 
     views: list[Feature] = list(named)
     for pair in pairs or []:

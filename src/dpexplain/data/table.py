@@ -28,6 +28,7 @@ from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
 from dpexplain.engines import map_sum
 from dpexplain.errors import InputError, InternalError, ModelError, TableError
 from dpexplain.ledger import Ledger, open_ledger
+from dpexplain.receipts import Receipt, receipt_for
 
 if TYPE_CHECKING:
     from dpexplain.models import Model, Predictor
@@ -142,6 +143,35 @@ class PrivateTable:
                 f'{title} gives other answers than the one that account "{self.name}" knows by that name and version.',
                 hint="give what has changed a new version",
             )
+
+    def release(
+        self,
+        method: str,
+        label: str,
+        spec: JsonObject,
+        cost: Cost,
+        body: Callable[[Gate], None],
+        *,
+        public: Sequence[str],
+        outside: Sequence[str] | None = None,
+        **about: JsonObject | list[JsonObject],
+    ) -> tuple[Receipt, JsonObject]:
+        """What `body` sends through the gate, with its receipt; or the same request's earlier release, free.
+
+        The request that the ledger knows is made here: the method, this table, the spec, what the guarantee takes as
+        public (the domain and what the relation makes public come by themselves) or as outside of it, and whatever else
+        it is `about`: model=..., clustering=..., builds_on=[...].
+        """
+        identity = {
+            "explainer": method,
+            "table": self.identity,
+            "spec": spec,
+            "public": [*public, self.domain.describe(), *self.neighbours.public],
+            **({} if outside is None else {"outside": list(outside)}),
+            **about,
+        }
+        released = self.door.release(label, identity, cost, body)
+        return receipt_for(self.budget, self.neighbours, released, self.domain), released.payload
 
     def map_sum(
         self,

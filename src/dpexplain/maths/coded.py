@@ -26,7 +26,7 @@ class Coded:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Self:
-        hints, given = _hints(cls), {}
+        hints, given = _hints(cls), dict[str, Any]()  # type: ignore[arg-type]
         for field in fields(cls):  # type: ignore[arg-type]
             if field.name in value or (field.default is MISSING and field.default_factory is MISSING):
                 given[field.name] = decoded(hints[field.name], value[field.name])
@@ -34,7 +34,7 @@ class Coded:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
-from dpexplain.maths.grids import Axis, Partition
+from dpexplain.maths.grids import Axis
 from dpexplain.maths.means import Means
 from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.marginals.result import Marginals, Rug
@@ -49,11 +49,6 @@ class Curve(Result):
     marginals: Marginals | None = None  # an earlier release that serves as the rug
 
     quantity: ClassVar[str] = "mean prediction"  # what the values are, for axes and tables
-
-    @property
-    def spec(self) -> JsonObject:
-        spec: JsonObject = self.receipt.request["spec"]
-        return spec
 
     @property
     def title(self) -> str:
@@ -102,7 +97,7 @@ class Curve(Result):
         """The noisy histogram of each axis, of this release or of earlier marginals; empty if there is none."""
         if self.marginals is not None:
             return tuple(self.marginals.rug(axis.feature) for axis in self.axes)
-        partitions = [Partition.from_json(p) for p in self.spec["rug"]]
+        partitions = self.spec.rug
         found = []
         for axis in self.axes if partitions else ():
             position = [p.feature for p in partitions].index(axis.feature)
@@ -157,19 +152,15 @@ class Curve(Result):
 class MeanCurve(Curve):
     """A mean over rows, or over parts of them, at every point of a public grid."""
 
-    kind: ClassVar[str] = "curve"
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        axes: tuple[Axis, ...] = self.spec.views[self.index]
+        return axes
 
     @property
-    def name(self) -> str:
-        return "Partial dependence"
-
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        return tuple(Axis.from_json(axis) for axis in self.spec["views"][self.index])
-
-    @cached_property
     def output(self) -> PublicRange:
-        return PublicRange.from_json(self.spec["output"])
+        output: PublicRange = self.spec.output
+        return output
 
     @property
     def span(self) -> float:
@@ -182,10 +173,10 @@ class MeanCurve(Curve):
     @cached_property
     def _means(self) -> Means:
         sums, noise = self.part("curve")
-        sizes = [math.prod(len(axis["points"]) for axis in view) for view in self.spec["views"]]
+        sizes = self.spec.sizes
         start = sum(sizes[: self.index])
         place = slice(start, start + sizes[self.index])
-        return Means(sums, noise, self.output, self.spec["count_weight"], self._number, place)
+        return Means(sums, noise, self.output, self.spec.count_weight, self._number, place)
 
     @property
     def _number(self) -> int | None:

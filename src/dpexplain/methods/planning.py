@@ -29,10 +29,12 @@ from dpexplain.methods.local_explanation import release as local_explanation
 from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance import release as permutation_importance
 from dpexplain.methods.quantiles import release as quantiles
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.registry import method_of
+from dpexplain.methods.request import Request as AnyRequest
 from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.methods.transparency import release as transparency
 from dpexplain.models import Model
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Request = (
-    partial_dependence.PartialDependence
+    PartialDependence
     | accumulated_effects.AccumulatedEffects
     | marginals.MarginalsRequest
     | quantiles.QuantilesRequest
@@ -59,7 +61,6 @@ Request = (
 # only Gaussian noise can answer these
 NEEDS_DELTA = {local_explanation.LocalExplanation, local_sketch.LocalSketchRequest}
 OUTLOOKS: dict[type, Callable[..., Outlook]] = {
-    partial_dependence.PartialDependence: partial_dependence.outlook,
     accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
     marginals.MarginalsRequest: marginals.outlook,
     quantiles.QuantilesRequest: quantiles.outlook,
@@ -165,7 +166,7 @@ def plan(
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
-    if type(request) not in OUTLOOKS:
+    if type(request) not in OUTLOOKS and not isinstance(request, AnyRequest):
         raise InputError(
             f"a plan is about a request; got an object of type {type(request).__name__}.",
             hint='dpx.plan(dpx.requests.PartialDependence(feature="age"), ...)',
@@ -198,7 +199,8 @@ def plan(
 
 def _option(request: Request, setting: Setting, budget: Budget, cost: Cost) -> Option:
     """The forecast of one request at one price."""
-    found: Outlook = OUTLOOKS[type(request)](request, setting, cost)
+    outlook = OUTLOOKS.get(type(request)) or (method := method_of(request)).load(method.outlook)
+    found: Outlook = outlook(request, setting, cost)
     told = asdict(found) | {"interval": found.error if found.interval is None else found.interval}
     return Option(
         definition=budget.definition.value,

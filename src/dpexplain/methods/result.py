@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise
 from dpexplain.errors import InputError, InternalError, VerificationError
+from dpexplain.methods.registry import methods
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -43,12 +45,19 @@ class Result(ABC):
     released: JsonObject = field(repr=False)
 
     kind: ClassVar[str]
+    spec_type: ClassVar[Any] = None  # what the request's "spec" is read as; without one, it stays JSON
     kinds: ClassVar[dict[str, type[Result]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "kind" in cls.__dict__:
             Result.kinds[cls.kind] = cls
+
+    @cached_property
+    def spec(self) -> Any:
+        """The public spec that was released, as the ledger has it."""
+        written = self.receipt.request["spec"]
+        return written if self.spec_type is None else self.spec_type.from_json(written)
 
     @property
     @abstractmethod
@@ -156,7 +165,7 @@ def from_json(source: str | Path) -> Result:
             raise InputError(
                 f"this result has format {document['dpexplain']!r}; this dpexplain reads {FORMAT}.", spent=""
             )
-        result = Result.kinds[document["kind"]].rebuild(
+        result = kind_of(document["kind"]).rebuild(
             Receipt.from_json(document["receipt"]), document["released"], document["view"]
         )
         written, derived = np.array(document["values"], dtype=np.float64), result.values
@@ -190,6 +199,15 @@ def from_json(source: str | Path) -> Result:
             hint="it was altered, or written by another version of dpexplain",
         )
     return result
+
+
+def kind_of(name: str) -> type[Result]:
+    """The class of results that files call by this name."""
+    if name not in Result.kinds:  # of a method that nobody has used yet
+        for method in methods().values():
+            for kind in method.results:
+                method.load(kind)
+    return Result.kinds[name]
 
 
 def _finite(text: str) -> float:

@@ -1,15 +1,19 @@
-"""What a release will be worth, told before it: the common form in which explainers answer `dpx.plan`."""
+"""All that is public about a release before it, and what it will be worth: how methods choose and how `dpx.plan` answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpexplain.core.domain import Domain, PublicRange
-from dpexplain.core.sensitivity import Neighbours
-from dpexplain.methods.marginals.result import Marginals
+from dpexplain.core.sensitivity import Assignment, Neighbours
+from dpexplain.data.assignment import assignment_for
 from dpexplain.models import Model
+
+if TYPE_CHECKING:
+    from dpexplain.data.table import PrivateTable
+    from dpexplain.methods.marginals.result import Marginals
 
 LEVEL = 0.95
 # for whoever needs Gaussian noise and has a pure account
@@ -25,6 +29,7 @@ class Setting:
     """All that is public about a release: the domain, the model's output range, label and columns, who is protected.
 
     rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
+    row_id a declared id, by which rows may be dealt to parts
     marginals  that were released before, where they will be handed over
     model   that will be explained, where it is at hand: forecasts may try it on public rows
     tried   what came of that, kept for other prices of the same plan
@@ -40,6 +45,30 @@ class Setting:
     marginals: Marginals | None = None
     model: Model | None = None
     tried: dict[Any, Any] = field(default_factory=dict)
+    row_id: str | None = None
+
+    @classmethod
+    def of(
+        cls, table: PrivateTable, model: Any = None, *, rows: int | None = None, marginals: Marginals | None = None
+    ) -> Setting:
+        """The setting of a table and a model (or of anything without an output range of its own)."""
+        return cls(
+            table.domain,
+            getattr(model, "output", PublicRange(0.0, 1.0)),
+            table.neighbours,
+            rows or table.rows_hint or 1000,
+            table.rows_hint,
+            getattr(model, "label", None),
+            model.features(table.domain) if callable(getattr(model, "features", None)) else None,
+            marginals,
+            model if isinstance(model, Model) else None,
+            row_id=table.row_id,
+        )
+
+    @property
+    def assignment(self) -> Assignment:
+        """How rows are dealt to parts."""
+        return assignment_for(self.neighbours, self.row_id)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
 from dpexplain.data import PrivateTable
@@ -30,12 +31,16 @@ def of_wrapped(function: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments that are declared as PrivateTable or Model before the function sees them."""
     parameters = signature(function).parameters
     checked = [name for name, (kind, _) in WRAP.items() if _declared(parameters.get(name)) == kind.__name__]
-
+    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
     called_as = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
     def called(*positional: P.args, **named: P.kwargs) -> R:
         given = dict(zip(parameters, positional, strict=False)) | named
+        if not open_ended and (unknown := [name for name in named if name not in parameters]):
+            close = difflib.get_close_matches(unknown[0], list(parameters), 1)
+            hint = f"did you mean {close[0]}?" if close else "it has: " + ", ".join(parameters)
+            raise InputError(f"{called_as} has no option {unknown[0]!r}.", hint=hint)
         swapped = "model" in checked and isinstance(given.get("table"), Model)
         for name in checked:
             kind, wrap = WRAP[name]

@@ -12,11 +12,12 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.design import DataFlow
-from dpexplain.methods import ALGORITHMS, EXPLAINERS
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.adaptive import release as adaptive
 from dpexplain.methods.clusters import release as clusters
 from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.influence import persons
+from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans import release as kmeans
 from dpexplain.methods.local_explanation import descent
@@ -27,6 +28,7 @@ from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.methods.permutation_importance import release as permutation_importance
 from dpexplain.methods.quantiles import release as quantiles
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.transparency import release as transparency
 
 PAPER_PDP = DataFlow(
     {"a": "explanation data", "(1)": "x values", "(2)": "y values", "b": "plot"},
@@ -78,7 +80,14 @@ def test_separating_means_that_every_path_passes(flow, data):
     assert flow.separates(chosen) == all(chosen & set(path) for path in paths(flow, flow.input))
 
 
-@pytest.mark.parametrize("explainer", [*EXPLAINERS, *ALGORITHMS, clusters, kmeans], ids=lambda module: module.__name__)
+EXPLAINERS = (
+    *(partial_dependence, accumulated_effects, generic_plot, permutation_importance, rank_aggregation),
+    *(interaction_ranking, quantiles, marginals, local_explanation, local_sketch, influence, transparency),
+    *(descent, adaptive, persons, clusters, kmeans),
+)
+
+
+@pytest.mark.parametrize("explainer", EXPLAINERS, ids=lambda module: module.__name__)
 def test_what_an_explainer_noises_is_a_privacy_enabling_set(explainer):
     flow = explainer.diagram()
     assert flow.noised in flow.privacy_enabling_sets()

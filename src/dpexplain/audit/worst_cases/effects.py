@@ -16,6 +16,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.quantiles import release as quantiles
 from dpexplain.models import Model
 
@@ -55,8 +56,8 @@ def of_marginals() -> list[Case]:
 def of_partial_dependence() -> list[Case]:
     """The flag decides every point of the curve, and the row changes its cell of the rug."""
 
-    def run(table: PrivateTable, cost: Cost, method: str) -> Any:
-        request = partial_dependence.PartialDependence(feature="g", method=method)
+    def run(table: PrivateTable, cost: Cost, method: Any) -> Any:
+        request = PartialDependence(feature="g", method=method)
         return partial_dependence.explain(table, FLAG, request, cost=cost)
 
     parts = {"curve": 0.99, "rug": 0.99}

@@ -4,17 +4,42 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import expi
 
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import PublicRange
+from dpexplain.maths.coded import Coded
+from dpexplain.maths.grids import Axis, Partition
 from dpexplain.maths.means import Means
 from dpexplain.methods.curves import MeanCurve
 
 CAUTION = 1.96  # standard deviations by which the released number of parts that answered is taken as too large
 MOST_UNITS = 500.0  # in a part, on average: with more of them parts are even
+
+
+@dataclass(frozen=True)
+class Written(Coded):
+    """The spec as the ledger has it."""
+
+    views: tuple[tuple[Axis, ...], ...]
+    output: PublicRange
+    count_weight: int
+    parts: JsonObject
+    rug: tuple[Partition, ...]
+    rug_share: Fraction
+    mechanism: str | None
+    explainer: JsonObject
+    columns: tuple[str, ...] | None = None
+    whole: bool = False  # whether intervals cover the mean over all rows; those of earlier versions did not
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(view[0].points) for view in self.views]
 
 
 @dataclass(frozen=True)
@@ -27,15 +52,16 @@ class GenericCurve(MeanCurve):
     """
 
     kind: ClassVar[str] = "generic-plot"
+    spec_type: ClassVar[type[Written]] = Written
     quantity: ClassVar[str] = "mean over parts"
 
     @property
     def name(self) -> str:
-        return f"{self.spec['explainer']['title']}, mean over {self.parts} parts,"
+        return f"{self.spec.explainer['title']}, mean over {self.parts} parts,"
 
     @property
     def parts(self) -> int:
-        return int(self.spec["parts"]["number"])
+        return int(self.spec.parts["number"])
 
     @property
     def caveat(self) -> str:
@@ -47,8 +73,7 @@ class GenericCurve(MeanCurve):
 
     @property
     def _whole(self) -> bool:
-        """Whether intervals cover the mean over all rows; those of earlier versions did not."""
-        return bool(self.spec.get("whole", False))
+        return bool(self.spec.whole)
 
     @cached_property
     def _means(self) -> Means:

@@ -1,1 +1,20 @@
-"""Registered here."""
+"""Partial dependence: how the mean prediction changes when a column is set to a value for everybody."""
+
+from dpexplain.methods.partial_dependence.request import PartialDependence
+from dpexplain.methods.registry import Method, register
+
+register(
+    Method(
+        name="partial-dependence",
+        request=PartialDependence,
+        explain=".release:explain",
+        outlook=".release:outlook",
+        diagram=".release:diagram",
+        results=(".result:DependenceCurve",),
+        command="pdp",
+        title="Partial dependence",
+        lead="how the model's mean prediction changes when one column is set to a value for everybody",
+        worst_cases="dpexplain.audit.worst_cases.effects:of_partial_dependence",
+        home=__name__,
+    )
+)

@@ -14,38 +14,35 @@ References   Friedman 2001; "Differentially Private Global Explanations", supple
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain, Numeric, PublicRange
+from dpexplain.core.domain import Domain, Numeric
 from dpexplain.core.mechanisms import best
-from dpexplain.core.noise import Law, Noise
+from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Axis, Partition, axis_of, is_complete, partition_of, with_missing
 from dpexplain.maths.means import Means
-from dpexplain.methods.curves import MOST_POINTS, Curve, Curves, MeanCurve
+from dpexplain.methods.curves import MOST_POINTS, Curve, Curves
 from dpexplain.methods.marginals.release import known_marginals
 from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
+from dpexplain.methods.partial_dependence.result import DependenceCurve
+from dpexplain.methods.partial_dependence.spec import Spec, forecast, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.models import Model, Predictor
+from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
-from dpexplain.receipts import receipt_for
 
-Feature = str | tuple[str, str]
 RUG_CELLS = 30
 RUG_SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))  # of the price: the smallest that serves
 RUG_ERROR = 0.01  # which is one whose counts are right to 1 % of the rows
@@ -55,129 +52,9 @@ UNKNOWN_ROWS_RESOLUTION, PAIR_RESOLUTION = 50, 12
 PAPER_RUG_SHARE, PAPER_RESOLUTION = Fraction(1, 9), 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartialDependence:
-    """The request: everything about the release that a caller decides.
-
-    feature    a name; a list of names (or pairs) for several curves of one price; a pair of names for a surface
-    grid       a number of points, or {feature: points}; by default the declared domain and the forecast decide. Where
-               missing values are kept, one more point is that of a missing value
-    rug        also release where the rows are
-    method     "default", or "paper" for the published design: 20 equidistant points, Laplace noise, no smoothing
-    smooth     smooth the released values (free; intervals stay those of the unsmoothed ones)
-    mechanism  "cube", "discrete-laplace" or "discrete-gaussian" instead of the one with the smallest forecast error
-    """
-
-    feature: Feature | Sequence[Feature]
-    grid: int | Mapping[str, int | Sequence[float]] | None = None
-    rug: bool = True
-    method: str = "default"
-    smooth: bool = True
-    mechanism: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.method not in ("default", "paper"):
-            raise InputError(f"unknown method {self.method!r}.", hint='use "default" or "paper"')
-        if not self.views:
-            raise InputError("name at least one feature.")
-        if not isinstance(self.rug, bool):
-            raise InputError(
-                f"rug must be true or false; got {self.rug!r}.", hint="or Marginals that were released before"
-            )
-        if self.grid is not None and not isinstance(self.grid, int | Mapping):
-            raise InputError(f"grid must be a number of points, or {{feature: points}}; got {self.grid!r}.")
-        if isinstance(self.grid, Mapping) and (unknown := set(self.grid) - set(self.features)):
-            raise InputError(f"the grid names {', '.join(map(repr, sorted(unknown)))}, which is not asked for.")
-        for view in self.views:
-            if not 1 <= len(view) <= 2 or not all(isinstance(name, str) for name in view) or len(set(view)) < len(view):
-                raise InputError("a feature is a name, or a pair of two different names.")
-        if len(set(self.views)) < len(self.views):
-            raise InputError("a feature is named twice.")
-
-    @property
-    def single(self) -> bool:
-        """Whether one curve was asked for, and not a list of them."""
-        return isinstance(self.feature, str | tuple)
-
-    @property
-    def views(self) -> list[tuple[str, ...]]:
-        single = isinstance(self.feature, str | tuple) or not isinstance(self.feature, Sequence)
-        asked: list[Any] = [self.feature] if single else list(self.feature)
-        return [tuple(view) if isinstance(view, tuple | list) else (view,) for view in asked]
-
-    @property
-    def features(self) -> list[str]:
-        """Every feature once, in the order asked."""
-        return list(dict.fromkeys(itertools.chain.from_iterable(self.views)))
-
-    @property
-    def label(self) -> str:
-        return "partial dependence of " + ", ".join(" x ".join(view) for view in self.views)
-
-
-@dataclass(frozen=True)
-class Spec:
-    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
-
-    views: tuple[tuple[Axis, ...], ...]
-    output: PublicRange
-    count_weight: int  # what each row adds to the count coordinate; 0 where the number of rows is public
-    rug: tuple[Partition, ...]
-    rug_share: Fraction
-    mechanism: str | None
-
-    @property
-    def curve_size(self) -> int:
-        points = sum(int(np.prod([len(axis.points) for axis in view])) for view in self.views)
-        return points + (1 if self.count_weight else 0)
-
-    @property
-    def size(self) -> int:
-        return self.curve_size + sum(p.size for p in self.rug)
-
-    def to_json(self) -> JsonObject:
-        return {
-            "views": [[axis.to_json() for axis in view] for view in self.views],
-            "output": self.output.to_json(),
-            "count_weight": self.count_weight,
-            "rug": [p.to_json() for p in self.rug],
-            "rug_share": str(self.rug_share),
-            "mechanism": self.mechanism,
-        }
-
-
-def statistic(rows: Rows, predictor: Predictor, spec: Spec) -> NDArray[np.int64]:
-    """Exact integer sums of one batch: no noise, no budget, no randomness."""
-    inputs = predictor.inputs(rows)
-    shift = spec.output.levels // 2 if spec.count_weight else 0
-    sums = []
-    for view in spec.views:
-        for point in itertools.product(*(axis.settings for axis in view)):
-            fixed = dict(zip((axis.feature for axis in view), point, strict=True))
-            sums.append(int((spec.output.quantize(predictor.predict_at(inputs, fixed)) - shift).sum()))
-    if spec.count_weight:
-        sums.append(spec.count_weight * rows.size)
-    counts = [p.counts(rows[p.feature]) for p in spec.rug]
-    return np.concatenate([np.array(sums, dtype=np.int64), *counts])
-
-
-def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the curve part: from the public request alone, so it cannot depend on the data."""
-    K, points = spec.output.levels, spec.curve_size - (1 if spec.count_weight else 0)
-    if not spec.count_weight:
-        return Sensitivity.of_boxes([(0, K)] * points, neighbours)
-    return Sensitivity.of_boxes([(-K // 2, K // 2)] * points + [(spec.count_weight,) * 2], neighbours)
-
-
-def resolve(
-    request: PartialDependence,
-    domain: Domain,
-    output: PublicRange,
-    neighbours: Neighbours,
-    rows: int | None,
-    cost: Cost,
-) -> Spec:
+def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
+    domain, output, neighbours, rows = setting.domain, setting.output, setting.neighbours, setting.hint
     for feature in request.features:
         domain.column(feature)
     K, paper = output.levels, request.method == "paper"
@@ -191,8 +68,8 @@ def resolve(
         views = tuple(tuple(_axis(request, domain, f, view, resolution) for f in view) for view in request.views)
         return Spec(views, output, weight, rug, share, mechanism)
 
-    for view in spec(PAPER_RESOLUTION).views:
-        if (points := int(np.prod([len(axis.points) for axis in view]))) > MOST_POINTS:
+    for points in spec(PAPER_RESOLUTION).sizes:
+        if points > MOST_POINTS:
             raise InputError(
                 f"a grid of {points} points is too long; {MOST_POINTS} is the most.", hint="use a coarser grid"
             )
@@ -238,20 +115,10 @@ def _axis(request: PartialDependence, domain: Domain, feature: str, view: tuple[
     return with_missing(axis_of(domain, feature, grid, resolution), column)
 
 
-def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price. Costs nothing, touches no data."""
-    rug_cost, curve_cost = split(cost, spec.rug_share)
-    parts = {"curve": best(sensitivity(spec, neighbours), spec.curve_size, curve_cost, spec.mechanism)}
-    if spec.rug:
-        cells = spec.size - spec.curve_size
-        parts["rug"] = best(Sensitivity.of_counts(neighbours, len(spec.rug)), cells, rug_cost)
-    return parts
-
-
 def outlook(request: PartialDependence, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move the curves of a table of about this many rows."""
     output, neighbours = setting.output, setting.neighbours
-    spec = resolve(request, setting.domain, output, neighbours, setting.hint, cost)
+    spec = resolve(request, setting, cost)
     parts = forecast(spec, neighbours, cost)
     noise, weight, points = parts["curve"], spec.count_weight, spec.curve_size - bool(spec.count_weight)
     released = np.array([0, weight * setting.rows], dtype=np.int64)
@@ -283,7 +150,7 @@ def diagram() -> DataFlow:
 
 def explain(table: PrivateTable, model: Model, request: PartialDependence, *, cost: Cost) -> Curves:
     """Release the curves of `request` for `cost`, rug included."""
-    spec = resolve(request, table.domain, model.output, table.neighbours, table.rows_hint, cost)
+    spec = resolve(request, Setting.of(table, model), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     predictor = table.predictor(model)
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
@@ -297,38 +164,37 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
         if spec.rug:
             gate.noisy_counts("rug", rug, rug_cost, partitions=len(spec.rug))
 
-    public = ["the grid", "the output range", "the model", table.domain.describe(), *table.neighbours.public]
-    identity = {
-        "explainer": "partial-dependence",
-        "table": table.identity,
-        "model": model.identity,
-        "spec": spec.to_json(),
-        "public": public,
-    }
-    released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
+    public = ["the grid", "the output range", "the model"]
+    receipt, payload = table.release(
+        "partial-dependence", request.label, spec.to_json(), cost, body, public=public, model=model.identity
+    )
     smooth = request.smooth and request.method != "paper"
-    return Curves([MeanCurve(receipt, released.payload, i, smooth) for i in range(len(spec.views))])
+    return Curves([DependenceCurve(receipt, payload, i, smooth) for i in range(len(spec.views))])
 
 
 @of_wrapped
 def partial_dependence(
     table: PrivateTable,
     model: Model,
-    feature: Feature | Sequence[Feature],
+    feature: Feature | list[Feature],
     *,
-    epsilon: Any = None,
-    rho: Any = None,
-    **options: Any,
+    epsilon: float | None = None,
+    rho: float | None = None,
+    grid: int | Mapping[str, int | Sequence[float]] | None = None,
+    rug: bool | Marginals = True,
+    method: Literal["default", "paper"] = "default",
+    smooth: bool = True,
+    mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
 ) -> Curve | Curves:
     """Differentially private partial dependence: a `Curve` for a name or a pair, `Curves` for a list.
 
-    `epsilon` (or `rho`) is the whole price, rug and all features included. Options: see `requests.PartialDependence`;
-    `rug` may also be `Marginals` that were released before: then the rug is free, and the curve gets the whole price.
+    `epsilon` (or `rho`) is the whole price, rug and all features included. `requests.PartialDependence` describes the
+    options; `rug` may also be `Marginals` that were released before: then the rug is free, and the curve gets the
+    whole price.
     """
-    known = options.pop("rug", True)
-    marginals = known if isinstance(known, Marginals) else None
-    request = PartialDependence(feature=feature, rug=marginals is None and known, **options)
+    marginals = rug if isinstance(rug, Marginals) else None
+    own = False if isinstance(rug, Marginals) else rug
+    request = PartialDependence(feature=feature, grid=grid, rug=own, method=method, smooth=smooth, mechanism=mechanism)
     if marginals is not None:
         known_marginals(table, marginals, request.features)
     curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
