@@ -11,7 +11,7 @@ import pytest
 
 import dpexplain as dpx
 from commands import answer, edit, refusal
-from dpexplain.cli import renewal
+from dpexplain.project import renewal
 from dpexplain.cli.app import run
 from examples import DOMAIN
 

@@ -1,16 +1,16 @@
-"""The command `dpexplain`: parse, call, print. A command stands with its options and its help in the file of its group.
+"""The command `dpexplain`: parse, call `dpexplain.project`, print.
 
+methods.py    the commands of methods, from their requests: pdp
 start.py      demo, init                        clusters.py   clusters
 plan.py       plan                              influence.py  influence, transparency
-effects.py    pdp, ale                          books.py      budget, verify
+effects.py    ale                               books.py      budget, renew, verify
 rankings.py   importance, interactions          audit.py      audit
-local.py      sketch, local
+local.py      sketch, local                     marginals.py  marginals
 
-app.py        the list of all commands, exit codes        options.py   options that several commands share
-release.py    what all that release do: forecast, release, write, tell
-project.py    dpexplain.toml: table, domain, budget, model, clustering
-typed.py      records and groups as people type them      report.py    what is printed, errors included
-hints.py      errors in the command line's words          reference.py docs/commands.md
+app.py        all commands, exit codes          options.py    options that several commands share
+release.py    what is printed before and after a release
+typed.py      records and groups as people type them         report.py     text or JSON, errors included
+hints.py      errors in the command line's words             reference.py  docs/commands.md
 """
 
 from __future__ import annotations

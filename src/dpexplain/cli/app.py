@@ -1,6 +1,7 @@
 """The command line, put together: the commands with their one-line help, and what becomes of errors.
 
-Each command stands with its options and its help in the file of its group.
+Commands of registered methods follow from their requests (`methods.py`); every other one stands with its options and
+its help in the file of its group.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
-from dpexplain.cli import audit, books, clusters, effects, influence, local, marginals, plan, rankings, start
+from dpexplain.cli import audit, books, clusters, effects, influence, local, marginals, methods, plan, rankings, start
 from dpexplain.cli.hints import spoken
 from dpexplain.cli.options import option, spread
 from dpexplain.cli.report import show_error
 from dpexplain.errors import BudgetWarning, DpexplainError, InputError, InternalError
+from dpexplain.methods.registry import methods as registered
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer names its exceptions' parents in another place in every version
 RESERVED = "If a release had begun, its price was reserved first and stays spent: `dpexplain budget` shows it."
@@ -35,12 +37,16 @@ use, `sketch` for explanations of any record by `local`, `clusters` explains a c
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed or a claim refuted, 70 internal error.
 """
 
-COMMANDS: dict[Callable[..., None], str] = {
+Commands = dict[Callable[..., None], str]
+
+FIRST: Commands = {
     start.demo: "Explain a model on a public table, and write a page.",
     start.init: "Draft what has to be declared about a table.",
     plan.plan: "Tell the error of a price, or the price of an error. Free.",
+}
+# by hand: until their requests are declared as models, or because they do more than release
+RELEASES: Commands = {
     marginals.marginals: "Release how many rows have each value, once for many uses.",
-    effects.pdp: "Release the partial dependence of columns.",
     effects.ale: "Release the accumulated effects of columns.",
     rankings.importance: "Rank columns by how much the model needs them.",
     rankings.interactions: "Rank pairs of columns by how much they act together.",
@@ -49,21 +55,41 @@ COMMANDS: dict[Callable[..., None], str] = {
     clusters.clusters: "Explain what tells the clusters of a table apart.",
     influence.influence: "Tell which columns caused the outcomes of everybody, a group or a person.",
     influence.transparency: "Write a report for a person: what made the model decide as it did.",
+}
+LAST: Commands = {
     books.budget: "Show what was spent and left; verify the ledger.",
     books.renew: "Close an account, and open one for new people by the project's policy.",
     books.verify: "Check a published explanation against the ledger.",
     audit.audit: "Attack your own releases. For the data holder: not private.",
 }
 
-app = typer.Typer(
-    name="dpexplain",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+
+def commands() -> dict[str, tuple[Callable[..., None], str]]:
+    """All commands by name, with their one-line help: those of methods in the middle, in the order of the alphabet."""
+    first, releases, last = (
+        {command.__name__: (spread(command), line) for command, line in group.items()}
+        for group in (FIRST, RELEASES, LAST)
+    )
+    for method in registered().values():
+        if method.command and method.command not in releases:
+            releases[method.command] = methods.command_of(method), methods.summary_of(method)
+    return first | dict(sorted(releases.items())) | last
 
 
-@app.callback(invoke_without_command=True, help=HELP)
+def application() -> typer.Typer:
+    """The command line of all methods that are registered now."""
+    return _application(tuple(registered()))
+
+
+@cache
+def _application(_names: tuple[str, ...]) -> typer.Typer:
+    app = typer.Typer(name="dpexplain", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.callback(invoke_without_command=True, help=HELP)(dpexplain)
+    for name, (command, line) in commands().items():
+        app.command(name=name, short_help=line)(command)
+    return app
+
+
 def dpexplain(version: Annotated[bool, option("--version", None, "Print the version.")] = False) -> None:
     if version:
         from dpexplain.receipts import package_version
@@ -72,15 +98,13 @@ def dpexplain(version: Annotated[bool, option("--version", None, "Print the vers
         raise typer.Exit(0)
 
 
-for _command, _help in COMMANDS.items():
-    app.command(short_help=_help)(spread(_command))
-
-
-@cache
 def option_names() -> dict[str, set[str]]:
     """The options of each command, as Python spells them."""
-    commands = typer.main.get_group(app).commands.items()
-    return {name: {o[2:].replace("-", "_") for p in command.params for o in p.opts} for name, command in commands}
+    group = typer.main.get_group(application())
+    return {
+        name: {o[2:].replace("-", "_") for p in command.params for o in p.opts}
+        for name, command in group.commands.items()
+    }
 
 
 def in_words(text: str, command: str = "") -> str:
@@ -109,7 +133,7 @@ def _warn(others: Callable[..., None], message: Warning | str, category: type[Wa
 
 def _run(arguments: list[str], as_json: bool) -> int:
     try:
-        code = app(args=arguments, prog_name="dpexplain", standalone_mode=False)
+        code = application()(args=arguments, prog_name="dpexplain", standalone_mode=False)
         if code == 130:
             print(f"Interrupted. {RESERVED}", file=sys.stderr)
         return code if isinstance(code, int) else 0

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from dpexplain.cli.options import DEFAULT_PROJECT, Json, ProjectFile, option
-from dpexplain.cli.project import Project
-from dpexplain.cli.release import prepare_folder
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
+from dpexplain.project.file import Project
+from dpexplain.project.run import prepare_folder
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpexplain.cli.options import DEFAULT_PROJECT, Json, ProjectFile, option
-from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
+from dpexplain.project.file import LEDGER_VARIABLE, Project, ledger_url
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Ledger, Statement

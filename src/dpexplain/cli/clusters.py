@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from dpexplain.cli.options import Call, Price, once, option
-from dpexplain.cli.project import Project
-from dpexplain.cli.release import Task, left, left_for, listed, prepare_folder, publish, show_results, where
+from dpexplain.cli.release import left, listed, show_results, where
 from dpexplain.cli.report import text
 from dpexplain.errors import BudgetError, DpexplainError, InputError
+from dpexplain.project.file import Project
+from dpexplain.project.run import left_for, prepare_folder, publish
 
 if TYPE_CHECKING:
     from dpexplain.core.budget import Cost
@@ -68,7 +69,7 @@ def clusters(
                 f"{budget.describe(results[0].receipt.cost)} was spent on k-means, whose clusters are in the ledger."
             )
         raise
-    files = publish(results, call.out, Task(request, explain, "Clusters", LEAD), table.name, budget.describe(cost))
+    files = publish(results, call.out, "Clusters", LEAD, table.name, budget.describe(cost))
     after = table.ledger.statement(table.name)
     show_results(call, results)
     paid = (f"{text(result.receipt.label)}: {_paid(result)}." for result in results)

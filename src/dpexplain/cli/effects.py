@@ -1,70 +1,18 @@
-"""`dpexplain pdp` and `dpexplain ale`: how predictions change with a column."""
+"""`dpexplain ale`: how predictions change along a column."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dpexplain.cli.options import (
-    All,
-    Call,
-    Features,
-    Grid,
-    Guess,
-    Mechanism,
-    Method,
-    NoRug,
-    NoSmooth,
-    Pairs,
-    Price,
-    once,
-    option,
-)
-from dpexplain.cli.project import Project
-from dpexplain.cli.release import Task, release
-from dpexplain.errors import InputError
+from dpexplain.cli.methods import Place, columns
+from dpexplain.cli.options import All, Call, Features, Guess, Mechanism, Method, NoSmooth, Price, option
+from dpexplain.cli.release import release
+from dpexplain.project.file import Project
+from dpexplain.project.run import Task
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
-    from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
     from dpexplain.models import Model
-
-
-def pdp(
-    *,
-    feature: Features = None,
-    pair: Pairs = None,
-    everything: All = False,
-    price: Price,
-    grid: Grid = None,
-    method: Method = "default",
-    mechanism: Mechanism = None,
-    no_smooth: NoSmooth = False,
-    no_rug: NoRug = False,
-    n: Guess = None,
-    call: Call,
-) -> None:
-    """Release the partial dependence of columns: how the mean prediction changes with a column's value.
-
-    Shows the price, the expected error and what is left; then releases, and writes a page, pictures and receipts. The
-    price is taken from the budget for ever. The same request again (same versions of table and model) is free.
-
-    The model is loaded from the project's [model] path, a pickle or joblib file, or imported. Loading either runs the
-    code inside: use only a model you trust.
-
-        dpexplain pdp --feature age --feature sex --pair age,sex --epsilon 0.5
-    """
-    from dpexplain.methods.partial_dependence import release as partial_dependence
-
-    options = {"grid": grid, "method": method, "mechanism": mechanism, "smooth": not no_smooth, "rug": not no_rug}
-
-    def ask(domain: Domain, model: Model) -> Task:
-        names = _named(feature, everything, domain, model, call)
-        request = dependence_request(domain, names, pair, options)
-        lead = "how the model's mean prediction changes when one column is set to a value for everybody"
-        return Task(request, partial_dependence.explain, "Partial dependence", lead)
-
-    release(call, price, ask, n=n)
 
 
 def ale(
@@ -100,43 +48,11 @@ def ale(
     }
 
     def ask(domain: Domain, model: Model) -> Task:
-        names = _named(feature, everything, domain, model, call)
-        if not names:
-            raise InputError("name what to explain.", hint="--feature age, or --all")
-        for name in names:
-            domain.column(name)
+        place = Place(domain, Project.load(call.project).target, model)
         lead = "how the prediction changes along a column for the rows that have about that value"
-        request = accumulated_effects.AccumulatedEffects(feature=names, **options)
+        request = accumulated_effects.AccumulatedEffects(
+            **columns(place, feature=feature, everything=everything), **options
+        )
         return Task(request, accumulated_effects.explain, "Accumulated effects", lead)
 
     release(call, price, ask, n=n)
-
-
-def dependence_request(
-    domain: Domain, named: Sequence[str], pairs: Sequence[str] | None, options: dict[str, Any]
-) -> PartialDependence:
-    """The request, its names checked against the domain."""
-    from dpexplain.methods.partial_dependence.request import PartialDependence
-
-    views: list[Feature] = list(named)
-    for pair in pairs or []:
-        names = [name.strip() for name in pair.split(",")]
-        if len(names) != 2:
-            raise InputError(f"--pair takes two names; got {pair!r}.", hint="--pair age,sex")
-        views.append((names[0], names[1]))
-    if not views:
-        raise InputError("name what to explain.", hint="--feature age, or --pair age,sex")
-    request = PartialDependence(feature=views, **options)
-    for name in request.features:
-        domain.column(name)
-    return request
-
-
-def _named(features: Sequence[str] | None, everything: bool, domain: Domain, model: Model, call: Call) -> list[str]:
-    """The features asked for, each once; with --all, all that the model uses, without what it predicts."""
-    if everything and features:
-        raise InputError("give --feature or --all, not both.")
-    if not everything:
-        return once(features)
-    target = Project.load(call.project).target
-    return [name for name in model.features(domain) if name != target]

@@ -22,10 +22,11 @@ from dpexplain.cli.options import (
     once,
     option,
 )
-from dpexplain.cli.release import Task, free, release
+from dpexplain.cli.release import free, release
 from dpexplain.cli.report import text
 from dpexplain.cli.typed import group_of, read_records, record_of
 from dpexplain.errors import InputError
+from dpexplain.project.run import Task
 
 if TYPE_CHECKING:
     from dpexplain.core.budget import Cost

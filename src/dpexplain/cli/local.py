@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dpexplain.cli.options import Call, Features, Guess, Price, Row, once, option
-from dpexplain.cli.release import Task, prepare_folder, records, release, show_results
+from dpexplain.cli.release import records, release, show_results
 from dpexplain.cli.report import text
 from dpexplain.cli.typed import read_records, record_of
 from dpexplain.errors import InputError
+from dpexplain.project.run import Task, prepare_folder
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.options import Call, Features, Guess, Mechanism, Price, once, option
-from dpexplain.cli.release import Task, release
+from dpexplain.cli.release import release
 from dpexplain.errors import InputError
+from dpexplain.project.run import Task
 
 if TYPE_CHECKING:
     from dpexplain.core.budget import Cost

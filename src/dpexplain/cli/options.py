@@ -6,7 +6,7 @@ bundle, in its place; `spread` makes of it the function that typer reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from inspect import Parameter, Signature, signature
@@ -95,12 +95,16 @@ class Call:
         return Reporter(as_json=self.json)
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command with the options of its bundles instead of the bundles."""
+def spread(
+    command: Callable[..., None], own: Sequence[Parameter] = (), *, without: Collection[str] = ()
+) -> Callable[..., None]:
+    """The same command with the options of its bundles instead of the bundles, and its `own` ones instead of **."""
     hints = get_type_hints(command, include_extras=True)
     bundles: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    options: list[Parameter] = []
+    options: list[Parameter] = list(own)
     for name, parameter in signature(command).parameters.items():
+        if name in without or parameter.kind is Parameter.VAR_KEYWORD:
+            continue
         if name in bundles:
             options += _options(bundles[name])
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dpexplain.cli.effects import dependence_request
+from dpexplain.cli.methods import Place, needed_target, parameters_of, request_of
 from dpexplain.cli.options import (
     DEFAULT_PROJECT,
     Epsilon,
@@ -21,19 +21,21 @@ from dpexplain.cli.options import (
     once,
     option,
 )
-from dpexplain.cli.project import Project
-from dpexplain.cli.rankings import needed_target
-from dpexplain.cli.release import SOME_SIZES
 from dpexplain.cli.report import Reporter
 from dpexplain.errors import InputError
+from dpexplain.methods.registry import methods
+from dpexplain.project.file import Project
+from dpexplain.project.run import SOME_SIZES
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
 
+UNPORTED = ("ale", "importance", "interactions", "sketch")  # until their requests are declared as models
+
 
 def plan(
     *,
-    explainer: Annotated[str, option("--explainer", "NAME", "pdp, ale, importance, interactions or sketch.")] = "pdp",
+    explainer: Annotated[str, option("--explainer", "NAME", "The command: pdp, importance, ...")] = "pdp",
     feature: Features = None,
     pair: Pairs = None,
     epsilon: Epsilon = None,
@@ -82,13 +84,8 @@ def plan(
     span = _pair_of_numbers(output) if output else _known(found).output
     neighbours = Neighbours(Relation.parse(relation)) if relation else _known(found).neighbours
     aim = target or (None if found is None else found.target)
-    if explainer == "pdp":
-        options = {"grid": grid, "method": method, "mechanism": mechanism, "rug": not no_rug}
-        request: Any = dependence_request(declared, once(feature), pair, options)
-    elif pair or grid is not None or no_rug:
-        raise InputError("--pair, --grid and --no-rug belong to partial dependence.", hint="--explainer pdp")
-    else:
-        request = _request(explainer, once(feature), aim, method, mechanism)
+    typed = {"feature": feature, "pair": pair, "grid": grid, "method": method, "mechanism": mechanism}
+    request = _request(explainer, {**typed, "rug": no_rug, "target": target}, Place(declared, aim))
     forecasts = [
         forecast_of(
             request,
@@ -111,8 +108,27 @@ def plan(
     reporter.finish({"forecasts": [forecast.to_json() for forecast in forecasts]})
 
 
-def _request(explainer: str, named: list[str], target: str | None, method: str, mechanism: str | None) -> Any:
+def _request(explainer: str, typed: dict[str, Any], place: Place) -> Any:
     """The request that is planned: what its command would ask for."""
+    given = {name: value for name, value in typed.items() if value not in (None, False, [], "default")}
+    known = {one.command: one for one in methods().values() if one.command}
+    if explainer in known:
+        names = {parameter.name for parameter in parameters_of(known[explainer])}
+        if "features" in names and "feature" in given:
+            given["features"] = given.pop("feature")
+    elif explainer in UNPORTED:
+        names = {"feature", "method", "mechanism", "target"}
+    else:
+        raise InputError(f"unknown explainer {explainer!r}.", hint="use " + ", ".join(sorted({*known, *UNPORTED})))
+    for name in given:
+        if name not in names | {"target"}:
+            raise InputError(f"--{'no-' * (name == 'rug')}{name} is no option of {explainer}.", hint="leave it out")
+    if explainer not in known:
+        return _unported(explainer, once(given.get("feature")), place.target, typed["method"], typed["mechanism"])
+    return request_of(known[explainer], {name: value for name, value in given.items() if name in names}, place)
+
+
+def _unported(explainer: str, named: list[str], target: str | None, method: str, mechanism: str | None) -> Any:
     from dpexplain import requests
 
     if explainer == "ale":
@@ -124,9 +140,7 @@ def _request(explainer: str, named: list[str], target: str | None, method: str, 
         return requests.PermutationImportance(target=aim, features=named or None, method=method, mechanism=mechanism)
     if explainer == "interactions":
         return requests.InteractionRanking(features=named or None, mechanism=mechanism)
-    if explainer == "sketch":
-        return requests.LocalSketch(features=named or None)
-    raise InputError(f"unknown explainer {explainer!r}.", hint="use pdp, ale, importance, interactions or sketch")
+    return requests.LocalSketch(features=named or None)
 
 
 def _known(project: Project | None) -> Project:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.marginals import marginals_of
+from dpexplain.cli.methods import needed_target
 from dpexplain.cli.options import Call, Features, Guess, MarginalsFile, Mechanism, Price, Target, once, option
-from dpexplain.cli.project import Project
-from dpexplain.cli.release import Task, release
-from dpexplain.errors import InputError
+from dpexplain.cli.release import release
+from dpexplain.project.file import Project
+from dpexplain.project.run import Task
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
@@ -81,12 +82,3 @@ def interactions(
         return Task(request, interaction_ranking.explain, "Interactions", lead)
 
     release(call, price, ask, n=n)
-
-
-def needed_target(target: str | None) -> str:
-    if target is None:
-        raise InputError(
-            "name the column that the model predicts.",
-            hint='--target NAME, or target = "NAME" in [model]; it must be declared in the domain',
-        )
-    return target

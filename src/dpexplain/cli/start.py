@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from dpexplain.cli.accounts import WANTS, Advice, recommend, wanted
 from dpexplain.cli.options import Json, option
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
+from dpexplain.project.accounts import WANTS, Advice, recommend, wanted
 
 PROJECT = """\
 # A dpexplain project: a table, what is declared about it, its privacy budget, and a model. Replace every ???.

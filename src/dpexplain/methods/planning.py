@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -18,63 +18,17 @@ from dpexplain.core.budget import Budget, Cost, exact
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
+from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
-from dpexplain.methods.accumulated_effects import release as accumulated_effects
-from dpexplain.methods.clusters import release as clusters
-from dpexplain.methods.generic_plot import release as generic_plot
-from dpexplain.methods.influence import release as influence
-from dpexplain.methods.interaction_ranking import release as interaction_ranking
-from dpexplain.methods.kmeans import release as kmeans
-from dpexplain.methods.local_explanation import release as local_explanation
-from dpexplain.methods.local_sketch import release as local_sketch
-from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.partial_dependence.request import PartialDependence
-from dpexplain.methods.permutation_importance import release as permutation_importance
-from dpexplain.methods.quantiles import release as quantiles
-from dpexplain.methods.rank_aggregation import release as rank_aggregation
-from dpexplain.methods.registry import method_of
-from dpexplain.methods.request import Request as AnyRequest
-from dpexplain.methods.setting import Outlook, Setting
-from dpexplain.methods.transparency import release as transparency
+from dpexplain.methods.registry import Method, method_of
+from dpexplain.methods.setting import OPEN_WITH_DELTA, Outlook, Setting
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Request = (
-    PartialDependence
-    | accumulated_effects.AccumulatedEffects
-    | marginals.MarginalsRequest
-    | quantiles.QuantilesRequest
-    | permutation_importance.PermutationImportance
-    | generic_plot.GenericPlot
-    | rank_aggregation.RankAggregation
-    | interaction_ranking.InteractionRanking
-    | local_explanation.LocalExplanation
-    | local_sketch.LocalSketchRequest
-    | influence.InfluenceRequest
-    | transparency.TransparencyRequest
-    | clusters.ClustersRequest
-    | kmeans.KMeansRequest
-)
-# only Gaussian noise can answer these
-NEEDS_DELTA = {local_explanation.LocalExplanation, local_sketch.LocalSketchRequest}
-OUTLOOKS: dict[type, Callable[..., Outlook]] = {
-    accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
-    marginals.MarginalsRequest: marginals.outlook,
-    quantiles.QuantilesRequest: quantiles.outlook,
-    permutation_importance.PermutationImportance: permutation_importance.outlook,
-    generic_plot.GenericPlot: generic_plot.outlook,
-    rank_aggregation.RankAggregation: rank_aggregation.outlook,
-    interaction_ranking.InteractionRanking: interaction_ranking.outlook,
-    local_explanation.LocalExplanation: local_explanation.outlook,
-    local_sketch.LocalSketchRequest: local_sketch.outlook,
-    influence.InfluenceRequest: influence.outlook,
-    transparency.TransparencyRequest: transparency.outlook,
-    clusters.ClustersRequest: clusters.outlook,
-    kmeans.KMeansRequest: kmeans.outlook,
-}
+USUAL_DELTA = 1e-6
 
 
 @dataclass(frozen=True)
@@ -139,69 +93,127 @@ class Forecast:
 
 
 def plan(
-    request: Request,
+    request: Any,
     *,
-    domain: Domain,
-    n: int,
-    relation: str | Relation,
+    table: PrivateTable | None = None,
+    domain: Domain | None = None,
+    n: int | None = None,
+    relation: str | Relation | None = None,
     output: tuple[float, float] | PublicRange | None = None,
     unit: Unit | None = None,
     rows_hint: int | None = None,
     epsilon: Any = None,
     max_error: Any = None,
-    delta: Any = 1e-6,
+    delta: Any = None,
     label: Any = None,
     features: Sequence[str] | None = None,
     marginals: Marginals | None = None,
     model: Model | None = None,
 ) -> Forecast:
-    """The error at a given epsilon, or the epsilon for a wanted error, for a table of about n rows.
+    """The error at a given epsilon, or the epsilon for a wanted error. Reads no row and spends nothing.
 
-    Touches no data and no ledger. Where the number of rows is private, `rows_hint` is the hint that the table has, by
-    which grids, draws and forms are chosen; n is your own guess, by which the error is told. `max_error` is the error
-    to expect of each value, before smoothing. `marginals` were released before, for explainers that draw from them.
+    With a `table` everything else follows from it: its domain, relation, number of rows and kind of account (where the
+    number of rows is private, from its `rows_hint`, or from n, your own guess).
 
-    With the `model`, importance and local explanations are tried on public rows, drawn evenly from the domain, which
-    makes their expected errors sharper. Without it say its `output` range (0 to 1 by default), `label` and `features`.
+    Without one, say `domain`, `relation` (and `unit`) and n, about how many rows there are; a pure account and one with
+    a `delta` (1e-6 by default) are compared. Where the number of rows is private, `rows_hint` is the hint that the
+    table will have, by which grids, draws and forms are chosen.
+
+    `max_error` is the error to expect of each value, before smoothing. `marginals` were released before, for methods
+    that draw from them. With the `model`, importance and local explanations are tried on public rows, drawn evenly from
+    the domain, which makes their expected errors sharper. Without it say its `output` range (0 to 1 by default),
+    `label` and `features`.
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
-    if type(request) not in OUTLOOKS and not isinstance(request, AnyRequest):
-        raise InputError(
-            f"a plan is about a request; got an object of type {type(request).__name__}.",
-            hint='dpx.plan(dpx.requests.PartialDependence(feature="age"), ...)',
-            spent="",
-        )
+    method = _method(request)
     if marginals is not None and not isinstance(marginals, Marginals):
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2:
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2):
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
-    if model is not None:
-        if not isinstance(model, Model):
-            raise InputError("model must be a dpx.Model.", hint="dpx.Model(estimator, output=(0, 1))", spent="")
-        output = model.output if output is None else output
-        label = model.label if label is None else label
-        features = model.features(domain) if features is None else features
-    span = output if isinstance(output, PublicRange) else PublicRange(*(output or (0.0, 1.0)))
-    neighbours = Neighbours(Relation.parse(relation), unit)
-    hint = int(n) if neighbours.rows_public else rows_hint
-    setting = Setting(domain, span, neighbours, int(n), hint, label, features, marginals, model)
+    if model is not None and not isinstance(model, Model):
+        raise InputError("model must be a dpx.Model.", hint="dpx.Model(estimator, output=(0, 1))", spent="")
+    rows = None if n is None else int(n)
+    if table is not None:
+        known = {"domain": domain, "relation": relation, "unit": unit, "rows_hint": rows_hint, "delta": delta}
+        known |= {"output": output, "label": label, "features": features} if model is not None else {}
+        setting = _setting_of(table, model, rows, marginals, [name for name, v in known.items() if v is not None])
+        setting = _with_public(setting, output, label, features)
+        budgets = [table.budget]
+        _require_delta(method, table.budget)
+    else:
+        if domain is None or relation is None or rows is None:
+            missing = "domain" if domain is None else "relation" if relation is None else "n"
+            raise InputError(
+                f"{missing} is missing.", hint="dpx.plan(request, table=table, model=model, epsilon=0.5)", spent=""
+            )
+        neighbours = Neighbours(Relation.parse(relation), unit)
+        hint = rows if neighbours.rows_public else rows_hint
+        setting = Setting(domain, PublicRange(0.0, 1.0), neighbours, rows, hint, marginals=marginals, model=model)
+        if model is not None:
+            own = model.features(domain) if features is None else features
+            setting = _with_public(setting, model.output, model.label, own)
+        setting = _with_public(setting, output, label, features)
+        pure = [] if method.needs_delta else [Budget(1)]
+        budgets = [*pure, Budget(1, USUAL_DELTA if delta is None else delta)]
     options = []
-    pure = [] if type(request) in NEEDS_DELTA else [Budget(1)]
-    for budget in [*pure, Budget(1, delta)]:
+    for budget in budgets:
 
         def at(price: Any, budget: Budget = budget) -> Option:
-            return _option(request, setting, budget, budget.cost(epsilon=price))
+            return _option(method, request, setting, budget, budget.cost(epsilon=price))
 
         options.append(at(epsilon) if max_error is None else _cheapest(at, float(exact(max_error, "max_error"))))
-    return Forecast(request.label, int(n), neighbours, tuple(options), type(request) in NEEDS_DELTA)
+    return Forecast(request.label, setting.rows, setting.neighbours, tuple(options), method.needs_delta)
 
 
-def _option(request: Request, setting: Setting, budget: Budget, cost: Cost) -> Option:
+def forecast(request: Any, setting: Setting, budget: Budget, cost: Cost) -> Forecast:
+    """What a price buys in an account of this kind."""
+    method = _method(request)
+    _require_delta(method, budget)
+    option = _option(method, request, setting, budget, cost)
+    return Forecast(request.label, setting.rows, setting.neighbours, (option,), method.needs_delta)
+
+
+def _method(request: Any) -> Method:
+    try:
+        return method_of(request)
+    except InputError as error:
+        error.message = error.message.replace("this is about", "a plan is about")
+        error.hint = f"dpx.plan({error.hint}, ...)"
+        raise
+
+
+def _require_delta(method: Method, budget: Budget) -> None:
+    if method.needs_delta and budget.delta is None:
+        raise InputError("a pure account cannot pay for this: it needs Gaussian noise.", hint=OPEN_WITH_DELTA)
+
+
+def _setting_of(
+    table: PrivateTable, model: Model | None, rows: int | None, marginals: Marginals | None, twice: Sequence[str]
+) -> Setting:
+    """The setting of a table; what it knows is not asked again."""
+    if not isinstance(table, PrivateTable):
+        raise InputError("table must be a dpx.PrivateTable.", hint="or give domain, relation and n", spent="")
+    if twice:
+        raise InputError(f"{twice[0]} is known from the table or the model.", hint="leave it out", spent="")
+    if rows is not None and table.size is not None:
+        raise InputError("n is known from the table: its number of rows is public.", hint="leave it out", spent="")
+    if rows is None and table.rows_hint is None:
+        raise InputError("the number of rows is private, and the table has no hint.", hint="give n, a guess", spent="")
+    return Setting.of(table, model, rows=rows, marginals=marginals)
+
+
+def _with_public(setting: Setting, output: Any, label: Any, features: Sequence[str] | None) -> Setting:
+    """The setting with what was said about the model instead of what follows from it."""
+    span = output if output is None or isinstance(output, PublicRange) else PublicRange(*output)
+    said = {"output": span, "label": label, "features": features}
+    return replace(setting, **{name: value for name, value in said.items() if value is not None})
+
+
+def _option(method: Method, request: Any, setting: Setting, budget: Budget, cost: Cost) -> Option:
     """The forecast of one request at one price."""
-    outlook = OUTLOOKS.get(type(request)) or (method := method_of(request)).load(method.outlook)
-    found: Outlook = outlook(request, setting, cost)
-    told = asdict(found) | {"interval": found.error if found.interval is None else found.interval}
+    outlook: Outlook = method.load(method.outlook)(request, setting, cost)
+    told = asdict(outlook) | {"interval": outlook.error if outlook.interval is None else outlook.interval}
     return Option(
         definition=budget.definition.value,
         epsilon=budget.epsilon_of(cost),
@@ -226,14 +238,14 @@ def _cheapest(at: Callable[[Fraction], Option], wanted: float) -> Option:
 
     digits = (100, 133, 178, 237, 316, 422, 562, 750)
     steps = [Fraction(digit, 100) * Fraction(10) ** power for power in range(-4, 4) for digit in digits]
-    found = [(low, high) for low, high in itertools.pairwise(steps) if good(high)]
-    if not found:
+    first = next((pair for pair in itertools.pairwise(steps) if good(pair[1])), None)
+    if first is None:
         raise InputError(
             f"an error of {wanted:g} needs an epsilon above {float(steps[-1]):g}.",
             hint="use more rows or a coarser grid",
             spent="",
         )
-    low, high = found[0]
+    low, high = first
     while high / low > Fraction(1005, 1000):
         middle = _three_digits((low + high) / 2)
         if good(middle):

@@ -6,15 +6,16 @@ costs little, and nothing of the product imports the audit. A name with a dot fi
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError, InternalError
 from dpexplain.methods.request import Request
+from dpexplain.methods.unported import public_name, unported, unported_requests
 
 Named = str | Callable[..., Any]
 
@@ -25,12 +26,18 @@ class Method:
 
     name      as ledgers, files and requests spell it
     request   what a caller decides
-    explain   (table, model, request, cost=...) -> a result, or several of one release
+    explain   (table, model, request, cost=...) -> a result, or several of one release; (table, request, cost=...) where
+              no model is explained
     outlook   (request, setting, cost) -> what the release will be worth
     diagram   () -> where the rows go, and where noise is added
     results   the classes that its results have
-    command   its name on the command line; none for a method that only Python offers
     title     of its page, and `lead`, the sentence below it
+    command   its name on the command line; none for a method that only Python offers
+    summary   one line about the command, and an `example` of its options
+    typed     (place, *, options) -> options of the request: where some are typed in another way than they are declared;
+              the keywords of this function, with their types, are options of the command
+    takes_marginals  whether `explain` has marginals=..., so that the command has --marginals
+    request_name  of the request in `dpx.requests`; by default that of its class, without "Request" at its end
     worst_cases  () -> neighbouring tables for the audit
     needs_delta  whether only Gaussian noise can answer it, which a pure account cannot pay for
     """
@@ -45,6 +52,11 @@ class Method:
     lead: str
     home: str  # the package or module of the method: `__name__`
     command: str | None = None
+    summary: str = ""
+    example: str = "--epsilon 0.5"
+    typed: Named | None = None
+    takes_marginals: bool = False
+    request_name: str = ""
     worst_cases: Named | None = None
     needs_delta: bool = False
 
@@ -71,10 +83,8 @@ def register(method: Method) -> Method:
 
 def methods() -> Mapping[str, Method]:
     """All methods by name: those of this package, and whatever else has registered."""
-    home = import_module("dpexplain.methods")
-    for module in pkgutil.iter_modules(home.__path__):
-        if module.ispkg:
-            import_module(f"dpexplain.methods.{module.name}")
+    for path in sorted(Path(__file__).parent.glob("*/request.py")):
+        import_module(f"dpexplain.methods.{path.parent.name}")
     return dict(sorted(_methods.items()))
 
 
@@ -83,11 +93,24 @@ def method_of(request: Any) -> Method:
     for method in methods().values():
         if type(request) is method.request:
             return method
+    if (method := unported(type(request), Method)) is not None:
+        return method
     raise InputError(
         f"this is about a request; got an object of type {type(request).__name__}.",
         hint='dpx.requests.PartialDependence(feature="age")',
         spent="",
     )
+
+
+def requests_by_name() -> dict[str, type]:
+    """The classes of requests by their public names."""
+    known = {
+        public_name(method.home) or method.request_name or method.request.__name__.removesuffix("Request"): method
+        for method in methods().values()
+    }
+    return unported_requests({method.home for method in known.values()}) | {
+        name: method.request for name, method in known.items()
+    }
 
 
 def request_from_json(value: JsonObject) -> Request:

@@ -8,20 +8,35 @@ from __future__ import annotations
 
 import difflib
 import json
+import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import annotated_types as limits
-import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.errors import InputError
+from dpexplain.errors import InputError, InternalError
 
 
 class Must(str):
     """What a value must be, in words, for an error: where the type does not say it well."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How an option is typed on the command line, where its name, type and description do not say it well.
+
+    name     "--feature"; by default the field's, a list's without its last s, and --no-... for what is true by default
+    metavar  stands for the value in the help
+    text     the help, instead of the description
+    """
+
+    name: str | None = None
+    metavar: str | None = None
+    text: str | None = None
 
 
 def _names(value: Sequence[str] | None) -> Sequence[str] | None:
@@ -37,6 +52,7 @@ Names = Annotated[Sequence[str] | None, AfterValidator(_names), Must("a list of 
 Mechanism = Annotated[
     Literal["cube", "discrete-laplace", "discrete-gaussian"] | None,
     Field(description="The noise, instead of the one with the smallest forecast error."),
+    Flag(text="cube, discrete-laplace or discrete-gaussian. Default: least error."),
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -69,7 +85,7 @@ class Request(BaseModel):
     @property
     def label(self) -> str:
         """What the ledger calls the release."""
-        raise NotImplementedError
+        raise InternalError(f"{type(self).__name__} has no label")
 
     def but(self, **options: Any) -> Self:
         """The same request with other options."""
@@ -93,7 +109,8 @@ class Request(BaseModel):
 
 def _plain(value: Any) -> Any:
     """numpy's numbers and arrays as Python's, also inside lists and mappings."""
-    if isinstance(value, np.ndarray | np.generic):
+    numpy: Any = sys.modules.get("numpy")  # who has not imported it has no arrays; options are read without it
+    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return value.tolist()
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

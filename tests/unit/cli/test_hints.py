@@ -10,7 +10,7 @@ import pytest
 
 import dpexplain
 from dpexplain.cli.app import in_words, option_names
-from dpexplain.cli.project import KEYS
+from dpexplain.project.file import KEYS
 
 PACKAGE = Path(dpexplain.__file__).parent
 # no command leads there

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Mechanism, Must, Request
+from dpexplain.methods.request import Flag, Mechanism, Must, Request
 
 Feature = str | tuple[str, str]
 
@@ -29,14 +29,22 @@ class PartialDependence(Request):
             "forecast decide. Where missing values are kept, one more point is that of a missing value."
         ),
         Must("a number of points, or {feature: points}"),
+        Flag(metavar="POINTS", text="Grid points of numeric columns. Default: by forecast."),
     ] = None
-    rug: Annotated[bool, Field(description="Also release where the rows are.")] = True
+    rug: Annotated[
+        bool,
+        Field(description="Also release where the rows are."),
+        Flag(text="Do not release where the rows are; the curve gets it all."),
+    ] = True
     method: Annotated[
         Literal["default", "paper"],
         Field(description='"paper" is the published design: 20 equidistant points, Laplace noise, no smoothing.'),
+        Flag(text="default, or paper for the published design."),
     ] = "default"
     smooth: Annotated[
-        bool, Field(description="Smooth the released values (free; intervals stay those of the unsmoothed ones).")
+        bool,
+        Field(description="Smooth the released values (free; intervals stay those of the unsmoothed ones)."),
+        Flag(text="Show the released values as they are."),
     ] = True
     mechanism: Mechanism = None
 

@@ -6,7 +6,7 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.cli import app
-from dpexplain.cli.accounts import LONG, NEED_DELTA, SHORT, WANTS, check_account, recommend, wanted
+from dpexplain.project.accounts import LONG, NEED_DELTA, SHORT, WANTS, check_account, recommend, wanted
 from dpexplain.methods import planning
 from dpexplain.requests import Clusters, Influence, InteractionRanking, LocalExplanation, LocalSketch, Marginals
 

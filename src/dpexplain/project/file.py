@@ -31,9 +31,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpexplain.cli.accounts import check_account, wanted
-from dpexplain.cli.renewal import EXAMPLE, Renewal
 from dpexplain.errors import InputError, ModelError
+from dpexplain.project.accounts import check_account, wanted
+from dpexplain.project.renewal import EXAMPLE, Renewal
 
 if TYPE_CHECKING:
     from dpexplain.core.budget import Budget
@@ -205,7 +205,7 @@ class Project:
             budget=self.budget(),
             relation=self.neighbours.relation,
             unit=self.neighbours.unit,
-            row_id=self.get("table", "row_id", str),
+            row_id=self.row_id,
             rows_hint=self.rows_hint,
             ledger=self.ledger() if ledger is None else ledger,
             name=self.name,
@@ -213,6 +213,12 @@ class Project:
             analyst=analyst,
             separate_from=separate,
         )
+
+    @property
+    def row_id(self) -> str | None:
+        """A declared column of ids, by which rows may be dealt to parts."""
+        name: str | None = self.get("table", "row_id", str)
+        return name
 
     @property
     def rows_hint(self) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpexplain as dpx
-from dpexplain.cli.project import LEDGER_VARIABLE, Project, ledger_url
+from dpexplain.project.file import LEDGER_VARIABLE, Project, ledger_url
 
 FULL = """
 [table]
