@@ -205,7 +205,7 @@ class TestWholeWay:
         assert [option["definition"] for option in planned["forecasts"][0]["options"]] == ["pure", "zcdp"]
         assert "unknown explainer" in refusal(capsys, 2, "plan", "--explainer", "odd", "--epsilon", "1")["message"]
         refused = refusal(capsys, 2, "plan", "--explainer", explainer, "--pair", "age,sex", "--epsilon", "1")
-        assert "belong to partial dependence" in refused["message"]
+        assert f"--pair is no option of {explainer}." in refused["message"]
 
     def test_a_zcdp_account_takes_rho(self, project, capsys):
         edit(project / "dpexplain.toml", "epsilon = 2.0", "epsilon = 2.0\ndelta = 1e-6")
@@ -691,7 +691,7 @@ class TestErrorsInGeneral:
         def interrupted(*_args, **_options):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("dpexplain.cli.effects.release", interrupted)
+        monkeypatch.setattr("dpexplain.cli.methods.release", interrupted)
         assert run(["pdp", "--feature", "age", "--epsilon", "1"]) == 130
         assert "stays spent" in capsys.readouterr().err
 
@@ -720,7 +720,7 @@ class TestErrorsInGeneral:
         assert "Loading either runs" in " ".join(capsys.readouterr().out.split())
 
     def test_no_row_and_no_path_of_a_traceback(self):
-        assert app.app.pretty_exceptions_enable is False
+        assert app.application().pretty_exceptions_enable is False
 
 
 class TestAsAProcess:

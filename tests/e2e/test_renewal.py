@@ -11,8 +11,8 @@ import pytest
 
 import dpexplain as dpx
 from commands import answer, edit, refusal
-from dpexplain.project import renewal
 from dpexplain.cli.app import run
+from dpexplain.project import renewal
 from examples import DOMAIN
 
 SIGNED = {"people": "admissions of 2027", "signed_by": "Ada", "reason": "a new year"}

@@ -14,6 +14,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.grids import axis_of, is_complete, partition_of
 from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.partial_dependence import release as pdp
+from dpexplain.methods.setting import Setting
 from dpexplain.requests import Marginals, PartialDependence
 
 DOMAIN = dpx.Domain(
@@ -83,14 +84,14 @@ def test_cells_hold_every_value_once(feature, cells):
 
 def test_more_budget_buys_a_finer_grid_and_a_cheaper_rug():
     request = PartialDependence(feature="hum")
-    specs = [pdp.resolve(request, DOMAIN, ONE, RO, 4000, pure(e)) for e in (0.1, 1, 3, 100)]
+    specs = [pdp.resolve(request, Setting(DOMAIN, ONE, RO, 4000, 4000), pure(e)) for e in (0.1, 1, 3, 100)]
     points = [len(spec.views[0][0].points) for spec in specs]
     assert points == sorted(points)
     assert (points[0], points[-1]) == (20, 101)
     shares = [spec.rug_share for spec in specs]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > shares[-1]
-    unknown = pdp.resolve(request, DOMAIN, ONE, Neighbours(Relation.ADD_REMOVE), None, pure(1))
+    unknown = pdp.resolve(request, Setting(DOMAIN, ONE, Neighbours(Relation.ADD_REMOVE), 4000, None), pure(1))
     assert len(unknown.views[0][0].points) == 50
 
 
@@ -199,3 +200,41 @@ def test_a_plan_tells_the_error_to_expect_and_the_wider_interval():
     )
     with pytest.raises(dpx.InputError, match=r"model must be a dpx\.Model"):
         dpx.plan(request, domain=domain, n=2_000, relation="replace-one", epsilon=1.0, model=lambda rows: rows)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("delta", [None, 1e-5])
+def test_a_table_says_all_that_a_plan_needs(make_table, frame, model, relation, delta):
+    """The spelled-out plan says the same, of the account that the table has."""
+    table = make_table(frame, relation=relation, budget=dpx.Budget(5, delta), rows_hint=300)
+    request = PartialDependence(feature="age")
+    said = dpx.plan(request, table=table, model=model, epsilon=1)
+    rows = {"n": len(frame)} if relation == "replace-one" else {"n": 300, "rows_hint": 300}
+    spelled = dpx.plan(request, domain=table.domain, relation=relation, model=model, epsilon=1, delta=1e-5, **rows)
+    assert said.options == (spelled.options[0 if delta is None else 1],)
+    assert (said.rows, said.neighbours) == (rows["n"], table.neighbours)
+    if relation == "add-remove":
+        assert dpx.plan(request, table=table, model=model, epsilon=1, n=2_000).rows == 2_000
+
+
+def test_a_table_is_not_asked_twice(make_table, frame, model):
+    request, table = PartialDependence(feature="age"), make_table(frame)
+    again = {"domain": table.domain, "relation": "replace-one", "unit": dpx.Unit("person", 2), "rows_hint": 4}
+    again |= {"n": 5, "delta": 1e-6, "output": (0, 1), "label": "x", "features": ["age"]}
+    for name, value in again.items():
+        with pytest.raises(dpx.InputError, match=f"{name} is known from the table"):
+            dpx.plan(request, table=table, model=model, epsilon=1, **{name: value})
+    assert dpx.plan(request, table=table, output=(0, 2), epsilon=1).options[0].error == pytest.approx(
+        2 * dpx.plan(request, table=table, model=model, epsilon=1).options[0].error
+    )
+    with pytest.raises(dpx.InputError, match="a pure account cannot pay for this"):
+        dpx.plan(dpx.requests.LocalSketch(), table=table, model=model, epsilon=1)
+    with pytest.raises(dpx.InputError, match=r"table must be a dpx\.PrivateTable"):
+        dpx.plan(request, table=frame, model=model, epsilon=1)
+    private = make_table(frame, relation="add-remove", name="private")
+    with pytest.raises(dpx.InputError, match="the number of rows is private, and the table has no hint"):
+        dpx.plan(request, table=private, model=model, epsilon=1)
+    for name in ("domain", "relation", "n"):
+        known = {"domain": table.domain, "relation": "replace-one", "n": 400}
+        with pytest.raises(dpx.InputError, match=f"{name} is missing"):
+            dpx.plan(request, epsilon=1, **{other: value for other, value in known.items() if other != name})

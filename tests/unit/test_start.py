@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import dpexplain as dpx
-from dpexplain.cli.app import COMMANDS
+from dpexplain.cli.app import commands
 
 HEAVY = {
     *("numpy", "pandas", "scipy", "sklearn", "pyarrow", "matplotlib", "opendp", "numba", "sqlalchemy", "psycopg"),
@@ -33,11 +33,16 @@ def test_import_dpexplain_imports_nothing_heavy():
 
 
 def test_help_imports_only_what_parses():
-    names = [command.__name__ for command in COMMANDS]
+    names = list(commands())
     assert "pdp" in names
     asked = [["--help"], *([name, "--help"] for name in names)]
     helps = f"from dpexplain.cli.app import run\nassert [run(asked) for asked in {asked}] == [0] * {len(asked)}"
     assert heavy_after(helps) == {"typer"}
+
+
+def test_naming_the_requests_imports_no_method():
+    code = "import dpexplain.methods.registry as r; from dpexplain import requests; assert r.methods()"
+    assert heavy_after(code) == set()
 
 
 def test_names_for_type_checkers_are_those_at_run_time():
@@ -52,7 +57,7 @@ def test_names_for_type_checkers_are_those_at_run_time():
 
 
 def test_other_names_are_modules_or_missing():
-    assert dpx.results.Curve is dpx.Curve
+    assert dpx.methods is sys.modules["dpexplain.methods"]
     with pytest.raises(AttributeError, match="module 'dpexplain' has no attribute 'partial_dependance'"):
         _ = dpx.partial_dependance
 

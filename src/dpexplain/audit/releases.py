@@ -1,7 +1,7 @@
 """Every release of the product, audited on worst-case neighbouring tables.
 
-`RELEASES` has all modules that release something (gradients are released by those who use `descent`): one without worst
-cases cannot even be imported here, so that none is forgotten.
+`releases()` has everything that releases something (gradients are released by those who use `descent`): a registered
+method without worst cases stops the audit, so that none is forgotten.
 `audit_release` audits one case, `audit_all` every one of them: the exact loss of each law on its pair (`Part.loss`),
 and what draws of its noise prove. The tables are made up: nothing here is about anybody's rows.
 """
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,21 +26,27 @@ from dpexplain.audit.processes import mapped
 from dpexplain.audit.runs import whole_number
 from dpexplain.engines import track
 from dpexplain.errors import InputError
+from dpexplain.methods.registry import methods
 
 if TYPE_CHECKING:
     import pandas as pd
 
 NOTE = "Of made-up tables: nothing here is about anybody's rows."
 
-RELEASES: dict[str, Callable[[], list[Case]]] = {
-    name.removeprefix("of_"): getattr(worst_cases, name) for name in worst_cases.__all__
-}
+
+def releases() -> dict[str, Callable[[], list[Case]]]:
+    """The worst cases of everything that releases: ours, and those that other registered methods name."""
+    ours = {name.removeprefix("of_"): getattr(worst_cases, name) for name in worst_cases.__all__}
+    named = {method.name.replace("-", "_"): method.load(method.worst_cases) for method in methods().values()}
+    return ours | {name: make for name, make in named.items() if make not in ours.values()}
 
 
-@cache
+RELEASES = releases()
+
+
 def every_case() -> tuple[Case, ...]:
-    """Of every release there is."""
-    return tuple(case for make in RELEASES.values() for case in make())
+    """The cases of every release there is now."""
+    return tuple(case for make in releases().values() for case in make())
 
 
 def audit_release(

@@ -100,11 +100,13 @@ def dpexplain(version: Annotated[bool, option("--version", None, "Print the vers
 
 def option_names() -> dict[str, set[str]]:
     """The options of each command, as Python spells them."""
-    group = typer.main.get_group(application())
-    return {
-        name: {o[2:].replace("-", "_") for p in command.params for o in p.opts}
-        for name, command in group.commands.items()
-    }
+    return _option_names(application())
+
+
+@cache
+def _option_names(app: typer.Typer) -> dict[str, set[str]]:
+    commands = typer.main.get_group(app).commands.items()
+    return {name: {o[2:].replace("-", "_") for p in command.params for o in p.opts} for name, command in commands}
 
 
 def in_words(text: str, command: str = "") -> str:

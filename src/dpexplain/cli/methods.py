@@ -75,15 +75,11 @@ class Option:
     @property
     def parameter(self) -> Parameter:
         """As typer reads it."""
-        shown = option(self.flag, self.metavar, self.text)
-        if self.kind is bool:
-            optional = self.default is not True and self.default is not False
-            kind, default = (bool | None, None) if optional else (bool, False)
-        else:
-            kind, default = (list[str] if self.kind is list else self.kind) | None, self.default
-        default = None if default is PydanticUndefined or (isinstance(default, Sequence) and not default) else default
-        kind = kind if default is None else get_args(kind)[0] if get_args(kind) and self.kind is not list else kind
-        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+        default = None if self.default is PydanticUndefined or self.kind is list else self.default
+        default = False if self.negative else default
+        kind = list[str] if self.kind is list else self.kind
+        typed = Annotated[kind | None if default is None else kind, option(self.flag, self.metavar, self.text)]
+        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=typed)
 
     def read(self, typed: Any) -> Any:
         """The value for the request; None for what was not typed."""

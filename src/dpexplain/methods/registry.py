@@ -60,8 +60,10 @@ class Method:
     worst_cases: Named | None = None
     needs_delta: bool = False
 
-    def load(self, what: Named) -> Any:
+    def load(self, what: Named | None) -> Any:
         """What the registration names."""
+        if what is None:
+            raise InternalError(f"the registration of {self.name} leaves out what is asked for")
         if not isinstance(what, str):
             return what
         module, _, name = what.partition(":")

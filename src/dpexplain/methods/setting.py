@@ -1,4 +1,4 @@
-"""All that is public about a release before it, and what it will be worth: how methods choose and how `dpx.plan` answers."""
+"""All that is public about a release before it, and what it will be worth: for what methods choose, and for `dpx.plan`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from dpexplain.project.file import KEYS
 PACKAGE = Path(dpexplain.__file__).parent
 # no command leads there
 PYTHON_ONLY = {
-    *("sampling.py", "training.py", "design/dataflow.py", "models/arguments.py"),
+    *("calculators/sampling.py", "calculators/training.py", "design/dataflow.py", "models/arguments.py"),
     *(
         "methods/adaptive/release.py",
         "methods/generic_plot/release.py",
@@ -27,8 +27,8 @@ PYTHON_ONLY = {
 }
 # of requests and objects that commands always make right: arguments that no option sets
 NO_COMMAND = (
-    "dpx.plan(", "dpx.Domain(", "dpx.Numeric(", "be a dpx.", "needs a dpx.Model", "model=dpx.Model(", "interval(",
-    ".marginals of another", "marginals_share", "selection_share", "candidates=", "labels are", "lambda",
+    "dpx.plan(", "dpx.requests.", "dpx.Domain(", "dpx.Numeric(", "be a dpx.", "needs a dpx.Model", "model=dpx.Model(",
+    "interval(",    ".marginals of another", "marginals_share", "selection_share", "candidates=", "labels are", "lambda",
     "PrivateTable(lambda", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(",
     "repeats", "None for an open",
 )  # fmt: skip

@@ -36,9 +36,9 @@ def test_a_bundle_stands_for_its_options_in_its_place():
 
 
 def test_every_command_has_a_line_of_help_and_is_registered():
-    names = [command.__name__ for command in app.COMMANDS]
-    assert [command.name or command.callback.__name__ for command in app.app.registered_commands] == names
-    assert all(line.endswith(".") for line in app.COMMANDS.values())
+    commands = app.commands()
+    assert [command.name for command in app.application().registered_commands] == list(commands)
+    assert all(line.endswith(".") for _, line in commands.values())
 
 
 def test_a_price_is_one_of_two():

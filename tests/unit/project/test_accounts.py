@@ -6,8 +6,9 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.cli import app
+from dpexplain.core.budget import exact
+from dpexplain.methods.registry import method_of, methods
 from dpexplain.project.accounts import LONG, NEED_DELTA, SHORT, WANTS, check_account, recommend, wanted
-from dpexplain.methods import planning
 from dpexplain.requests import Clusters, Influence, InteractionRanking, LocalExplanation, LocalSketch, Marginals
 
 COLUMNS = {f"x{i}": dpx.Numeric(0, 100) for i in range(7)} | {f"c{i}": dpx.Categorical(list("abcde")) for i in range(5)}
@@ -15,8 +16,9 @@ COLUMNS = {f"x{i}": dpx.Numeric(0, 100) for i in range(7)} | {f"c{i}": dpx.Categ
 
 def test_every_wish_is_a_command_and_every_need_is_what_planning_knows():
     assert set(WANTS) <= set(app.option_names())
-    assert {"sketch": LocalSketch, "local": LocalExplanation}.keys() == set(NEED_DELTA)
-    assert {LocalSketch, LocalExplanation} == planning.NEEDS_DELTA
+    assert all(method_of(asked).needs_delta for asked in (LocalSketch(), LocalExplanation(record={"x0": 1.0})))
+    assert {method.command for method in methods().values() if method.needs_delta} <= set(NEED_DELTA)
+    assert not any(method.needs_delta for method in methods().values() if method.command in (*SHORT, *LONG))
 
 
 def test_what_is_wanted_decides():
@@ -45,7 +47,7 @@ def test_two_explanations_of_clusters_are_better_with_a_delta():
     budget = dpx.Budget(2, 1e-6)
     both = [
         dpx.plan(asked, domain=dpx.Domain(COLUMNS), n=20_000, relation="replace-one", epsilon=epsilon).options[i].error
-        for i, epsilon in enumerate((1, budget.epsilon_of(budget.total * planning.Fraction(1, 2))))
+        for i, epsilon in enumerate((1, budget.epsilon_of(budget.total * exact(0.5, "half"))))
     ]
     assert both[0] > both[1]
 
