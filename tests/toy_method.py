@@ -63,7 +63,7 @@ def outlook(request, setting, cost):
     return Outlook(law=noise.law.value, points=noise.size, std=noise.std, error=half, band=half)
 
 
-def explain(table, request, *, cost):
+def explain(table, _model, request, *, cost):
     spec = resolve(request, Setting.of(table), cost)
 
     def body(gate):
@@ -115,7 +115,7 @@ def worst_cases():
     domain = Domain({"age": Numeric(20, 29)})
 
     def run(table, cost):
-        return explain(table, RowsAbove(), cost=cost)
+        return explain(table, None, RowsAbove(), cost=cost)
 
     return cases_of("rows_above", "one column", run, domain, pairs, {"counts": 0.99})
 

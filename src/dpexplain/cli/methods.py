@@ -38,7 +38,15 @@ if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
     from dpexplain.models import Model
 
-METAVARS: dict[Any, str | None] = {bool: None, int: "N", float: "X", str: "NAME", list: "NAME"}
+METAVARS: dict[Any, str | None] = {
+    bool: None,
+    int: "N",
+    float: "X",
+    str: "NAME",
+    complex: "X",
+    list: "NAME",
+    tuple: "NAME,NAME",
+}
 ABOUT = """\
 Shows the price, the expected error and what is left; then releases, and writes a page, pictures and receipts. The price
 is taken from the budget for ever. The same request again (same versions of table and model) is free.
@@ -61,7 +69,7 @@ class Option:
     """One field of a request as an option of a command."""
 
     name: str
-    kind: Any  # bool, int, float, str, or list for what may be repeated
+    kind: Any  # bool, int, float, str; complex for a number or a word; list for words, tuple for pairs, repeated
     default: Any
     flag: str
     metavar: str | None
@@ -75,9 +83,9 @@ class Option:
     @property
     def parameter(self) -> Parameter:
         """As typer reads it."""
-        default = None if self.default is PydanticUndefined or self.kind is list else self.default
+        default = None if self.default is PydanticUndefined or self.kind in (list, tuple) else self.default
         default = False if self.negative else default
-        kind = list[str] if self.kind is list else self.kind
+        kind = list[str] if self.kind in (list, tuple) else str if self.kind is complex else self.kind
         typed = Annotated[kind | None if default is None else kind, option(self.flag, self.metavar, self.text)]
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=typed)
 
@@ -85,6 +93,10 @@ class Option:
         """The value for the request; None for what was not typed."""
         if self.kind is bool:
             return not typed if self.negative else typed
+        if self.kind is complex and typed is not None:
+            return _number_or_word(typed)
+        if self.kind is tuple and typed is not None:
+            return [pair_of(names, self.flag) for names in typed] or None
         return (once(typed) or None) if self.kind is list else typed
 
 
@@ -96,10 +108,11 @@ def options_of(request: type[Request]) -> list[Option]:
         kind = _kind(field.annotation)
         if kind is None:
             continue
-        bare = (name.removesuffix("s") if kind is list else name).replace("_", "-")
+        several = kind in (list, tuple)
+        bare = (name.removesuffix("s") if several else name).replace("_", "-")
         positive = f"--{bare}/--no-{bare}" if field.default is None else f"--{bare}"
         usual = f"--no-{bare}" if field.default is True else positive if kind is bool else f"--{bare}"
-        text = own.text or (field.description or "") + (" May be repeated." if kind is list else "")
+        text = own.text or (field.description or "") + (" May be repeated." if several else "")
         found.append(Option(name, kind, field.default, own.name or usual, own.metavar or METAVARS[kind], text))
     return found
 
@@ -107,10 +120,14 @@ def options_of(request: type[Request]) -> list[Option]:
 def _kind(annotation: Any) -> Any:
     """How a value of this type is typed: as a switch, a number, a word or a repeated word; None for anything else."""
     parts = list(_members(annotation))
-    if any(get_origin(part) in (list, tuple, Sequence) and str in set(_leaves(part)) for part in parts):
+    inside = [item for part in parts if get_origin(part) in (list, Sequence) for item in _members(get_args(part)[0])]
+    if str in inside:
         return list
-    simple = [part for part in parts if part in (bool, int, float, str)]
-    simple += [type(get_args(part)[0]) for part in parts if get_origin(part) is Literal]
+    if any(get_origin(item) is tuple and get_args(item) == (str, str) for item in inside):
+        return tuple
+    simple = {type(get_args(part)[0]) if get_origin(part) is Literal else part for part in parts}
+    if str in simple and simple & {int, float}:
+        return complex
     return next((kind for kind in (str, float, int, bool) if kind in simple), None)
 
 
@@ -126,13 +143,21 @@ def _members(annotation: Any) -> Iterator[Any]:
         yield annotation
 
 
-def _leaves(annotation: Any) -> Iterator[Any]:
-    for part in _members(annotation):
-        if get_origin(part) in (list, tuple, Sequence):
-            for inner in get_args(part):
-                yield from _leaves(inner)
-        else:
-            yield part
+def _number_or_word(typed: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(typed)
+        except ValueError:
+            continue
+    return typed
+
+
+def pair_of(names: str, flag: str) -> tuple[str, str]:
+    """Two names with a comma between them."""
+    two = [name.strip() for name in names.split(",")]
+    if len(two) != 2:
+        raise InputError(f"{flag} takes two names; got {names!r}.", hint=f"{flag} age,sex")
+    return two[0], two[1]
 
 
 def hook_of(method: Method) -> Callable[..., dict[str, Any]] | None:
@@ -215,11 +240,7 @@ def help_of(method: Method) -> str:
 def curves(place: Place, *, feature: Features = None, pair: Pairs = None, everything: All = False) -> dict[str, Any]:
     """Columns by name, all of them, or in pairs: for curves and surfaces."""
     views: list[Any] = _columns(place, feature, everything)
-    for names in pair or []:
-        two = [name.strip() for name in names.split(",")]
-        if len(two) != 2:
-            raise InputError(f"--pair takes two names; got {names!r}.", hint="--pair age,sex")
-        views.append((two[0], two[1]))
+    views += [pair_of(names, "--pair") for names in pair or []]
     if not views:
         raise InputError("name what to explain.", hint="--feature age, or --pair age,sex")
     for view in views:

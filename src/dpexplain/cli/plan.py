@@ -33,9 +33,14 @@ if TYPE_CHECKING:
 UNPORTED = ("ale", "importance", "interactions", "sketch")  # until their requests are declared as models
 
 
+def planned() -> list[str]:
+    """The commands that can be planned."""
+    return sorted({*UNPORTED, *(method.command for method in methods().values() if method.command)})
+
+
 def plan(
     *,
-    explainer: Annotated[str, option("--explainer", "NAME", "The command: pdp, importance, ...")] = "pdp",
+    explainer: Annotated[str, option("--explainer", "NAME", f"A command: {', '.join(planned())}.")] = "pdp",
     feature: Features = None,
     pair: Pairs = None,
     epsilon: Epsilon = None,
@@ -119,7 +124,7 @@ def _request(explainer: str, typed: dict[str, Any], place: Place) -> Any:
     elif explainer in UNPORTED:
         names = {"feature", "method", "mechanism", "target"}
     else:
-        raise InputError(f"unknown explainer {explainer!r}.", hint="use " + ", ".join(sorted({*known, *UNPORTED})))
+        raise InputError(f"unknown explainer {explainer!r}.", hint="use " + ", ".join(planned()))
     for name in given:
         if name not in names | {"target"}:
             raise InputError(f"--{'no-' * (name == 'rug')}{name} is no option of {explainer}.", hint="leave it out")

@@ -26,8 +26,7 @@ class Method:
 
     name      as ledgers, files and requests spell it
     request   what a caller decides
-    explain   (table, model, request, cost=...) -> a result, or several of one release; (table, request, cost=...) where
-              no model is explained
+    explain   (table, model, request, cost=...) -> a result, or several of one release
     outlook   (request, setting, cost) -> what the release will be worth
     diagram   () -> where the rows go, and where noise is added
     results   the classes that its results have
@@ -95,8 +94,9 @@ def method_of(request: Any) -> Method:
     for method in methods().values():
         if type(request) is method.request:
             return method
-    if (method := unported(type(request), Method)) is not None:
-        return method
+    not_yet: Method | None = unported(type(request), Method)
+    if not_yet is not None:
+        return not_yet
     raise InputError(
         f"this is about a request; got an object of type {type(request).__name__}.",
         hint='dpx.requests.PartialDependence(feature="age")',

@@ -8,8 +8,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +43,7 @@ class Task:
         from dpexplain.methods.registry import method_of
 
         method = method_of(request)
-        return cls(request, partial(_explained, method.load(method.explain)), method.title, method.lead, marginals)
+        return cls(request, method.load(method.explain), method.title, method.lead, marginals)
 
     def results(self, table: PrivateTable, model: Model, cost: Cost | None) -> list[Result]:
         from dpexplain.methods.result import Result
@@ -53,12 +51,6 @@ class Task:
         known = {} if self.marginals is None else {"marginals": self.marginals}
         answer = self.explain(table, model, self.request, cost=cost, **known)
         return [answer] if isinstance(answer, Result) else list(answer)
-
-
-def _explained(explain: Callable[..., Any], table: PrivateTable, model: Model, request: Any, **options: Any) -> Any:
-    """Some methods explain the table, and no model."""
-    subject = [model] if "model" in signature(explain).parameters else []
-    return explain(table, *subject, request, **options)
 
 
 Ask = Callable[["Domain", "Model"], Task]  # the request may need the columns of the domain and of the model

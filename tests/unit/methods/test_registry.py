@@ -7,23 +7,27 @@ import shutil
 import sys
 import types
 import typing
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from inspect import Parameter, isfunction, signature
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import Field
 
 import dpexplain as dpx
 from commands import DOMAIN, MODEL, PROJECT, answer, refusal
 from dpexplain import requests
 from dpexplain.audit.releases import audit_all, every_case
 from dpexplain.cli.app import run
+from dpexplain.cli.methods import options_of
 from dpexplain.errors import InternalError
 from dpexplain.methods import registry
 from dpexplain.methods.registry import Method, method_of, methods, register, request_from_json
-from dpexplain.methods.request import Request
+from dpexplain.methods.request import Names, Request
 from dpexplain.methods.result import Result
 from dpexplain.render.html import results_page
 
@@ -64,7 +68,7 @@ class TestOneRegistration:
         assert request_from_json(asked.to_json()) == asked
         table = make_table(frame)
         found = dpx.plan(asked, table=table, epsilon=1)
-        result = toy.explain(table, asked, cost=table.cost(epsilon=1))
+        result = toy.explain(table, None, asked, cost=table.cost(epsilon=1))
         assert found.options[0].error == pytest.approx(result.interval()[1][0] - result.values[0])
         assert "RowsAbove" in dir(requests)
 
@@ -143,9 +147,43 @@ def test_what_a_registration_names_is_there(method):
     assert [name for name, field in method.request.model_fields.items() if not field.description] == []
 
 
+class Typed(Request):
+    """Options of all kinds."""
+
+    names: Names = None
+    pairs: Sequence[tuple[str, str]] | None = None
+    anchor: float | Literal["middle"] | None = None
+    share: Annotated[float, Field(gt=0)] = 0.5
+    exact: bool | None = None
+    quick: bool = False
+    many: int | Mapping[str, int] | None = None
+    record: Any = None
+    function: Callable[..., Any] | None = None
+    weights: Sequence[float] = (0.5, 0.5)
+
+
+def test_options_follow_from_types():
+    options = {one.name: one for one in options_of(Typed)}
+    assert {name: (one.flag, one.metavar) for name, one in options.items()} == {
+        "names": ("--name", "NAME"),
+        "pairs": ("--pair", "NAME,NAME"),
+        "anchor": ("--anchor", "X"),
+        "share": ("--share", "X"),
+        "exact": ("--exact/--no-exact", None),
+        "quick": ("--quick", None),
+        "many": ("--many", "N"),
+    }
+    assert options["names"].read(["a", "b", "a"]) == ["a", "b"]
+    assert options["names"].read([]) is None
+    assert options["pairs"].read(["a, b"]) == [("a", "b")]
+    assert [options["anchor"].read(typed) for typed in ("1", "0.5", "middle", None)] == [1, 0.5, "middle", None]
+    with pytest.raises(dpx.InputError, match="--pair takes two names; got 'a'"):
+        options["pairs"].read(["a"])
+
+
 # Signatures -----------------------------------------------------------------------------------------------------------
 
-OF_A_CALL = {"table", "model", "clustering", "epsilon", "rho", "marginals"}  # no part of a request
+OF_A_CALL = {"table", "model", "clustering", "row", "epsilon", "rho", "marginals"}  # no part of a request
 
 
 def members(annotation) -> set:
@@ -180,11 +218,12 @@ def public_functions(method: Method) -> list:
     return [one for one in named if isfunction(one) and one.__module__.startswith(f"{method.home}.")]
 
 
-@pytest.mark.parametrize("method", REGISTERED, ids=lambda method: method.name)
-def test_a_public_function_has_the_options_of_its_request(method):
-    functions = public_functions(method)
-    assert len(functions) == 1
-    assert differences(functions[0], method.request) == []
+FUNCTIONS = [pytest.param(method, one, id=one.__name__) for method in REGISTERED for one in public_functions(method)]
+
+
+@pytest.mark.parametrize(("method", "function"), FUNCTIONS)
+def test_a_public_function_has_the_options_of_its_request(method, function):
+    assert differences(function, method.request) == []
 
 
 def test_differences_are_seen():
