@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ from dpexplain.audit.releases import RELEASES, audit_all, audit_release
 from dpexplain.core.budget import Definition
 from dpexplain.core.noise import Law
 from dpexplain.errors import InputError
-from dpexplain.methods import ALGORITHMS, EXPLAINERS
+from dpexplain.methods import registry
+from dpexplain.methods.registry import methods
 
 pytestmark = pytest.mark.drawn(1e-6)
 
@@ -56,9 +58,13 @@ def kind(part: str) -> str:
 
 
 def test_no_release_is_forgotten():
-    """What the package can release is in the registry; gradients are released by those who use `descent`."""
-    modules = {module.__name__.split(".")[-1] for module in (*EXPLAINERS, *ALGORITHMS)} - {"descent"}
-    assert modules | {"clusters", "kmeans"} <= set(RELEASES)
+    """Every folder that releases has worst cases, and so has every method; gradients are released by those who use
+    `descent`.
+    """
+    folders = {path.parent.name for path in Path(registry.__file__).parent.glob("*/release.py")}
+    assert len(folders) > 12
+    assert folders <= set(RELEASES)
+    assert all(method.load(method.worst_cases) in RELEASES.values() for method in methods().values())
 
 
 @pytest.mark.parametrize("name", RELEASES)

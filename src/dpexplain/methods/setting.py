@@ -1,4 +1,4 @@
-"""All that is public about a release before it, and what it will be worth: for the choices of methods and `dpx.plan`."""
+"""All that is public about a release before it, and what it will be worth: for choices of methods, and `dpx.plan`."""
 
 from __future__ import annotations
 
