@@ -19,6 +19,7 @@ from dpexplain.cli.hints import spoken
 from dpexplain.cli.options import option, spread
 from dpexplain.cli.report import show_error
 from dpexplain.errors import BudgetWarning, DpexplainError, InputError, InternalError
+from dpexplain.methods.registry import Method
 from dpexplain.methods.registry import methods as registered
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer names its exceptions' parents in another place in every version
@@ -78,11 +79,11 @@ def commands() -> dict[str, tuple[Callable[..., None], str]]:
 
 def application() -> typer.Typer:
     """The command line of all methods that are registered now."""
-    return _application(tuple(registered()))
+    return _application(tuple(registered().values()))
 
 
 @cache
-def _application(_names: tuple[str, ...]) -> typer.Typer:
+def _application(_of: tuple[Method, ...]) -> typer.Typer:
     app = typer.Typer(name="dpexplain", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(invoke_without_command=True, help=HELP)(dpexplain)
     for name, (command, line) in commands().items():

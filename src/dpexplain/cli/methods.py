@@ -38,12 +38,13 @@ if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
     from dpexplain.models import Model
 
+MIXED = "a number or a word"
 METAVARS: dict[Any, str | None] = {
     bool: None,
     int: "N",
     float: "X",
     str: "NAME",
-    complex: "X",
+    MIXED: "X",
     list: "NAME",
     tuple: "NAME,NAME",
 }
@@ -69,7 +70,7 @@ class Option:
     """One field of a request as an option of a command."""
 
     name: str
-    kind: Any  # bool, int, float, str; complex for a number or a word; list for words, tuple for pairs, repeated
+    kind: Any  # bool, int, float, str; MIXED for a number or a word; list for words, tuple for pairs, repeated
     default: Any
     flag: str
     metavar: str | None
@@ -85,15 +86,15 @@ class Option:
         """As typer reads it."""
         default = None if self.default is PydanticUndefined or self.kind in (list, tuple) else self.default
         default = False if self.negative else default
-        kind = list[str] if self.kind in (list, tuple) else str if self.kind is complex else self.kind
-        typed = Annotated[kind | None if default is None else kind, option(self.flag, self.metavar, self.text)]
+        kind = list[str] if self.kind in (list, tuple) else str if self.kind == MIXED else self.kind
+        typed: Any = Annotated[kind | None if default is None else kind, option(self.flag, self.metavar, self.text)]
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=typed)
 
     def read(self, typed: Any) -> Any:
         """The value for the request; None for what was not typed."""
         if self.kind is bool:
             return not typed if self.negative else typed
-        if self.kind is complex and typed is not None:
+        if self.kind == MIXED and typed is not None:
             return _number_or_word(typed)
         if self.kind is tuple and typed is not None:
             return [pair_of(names, self.flag) for names in typed] or None
@@ -127,7 +128,7 @@ def _kind(annotation: Any) -> Any:
         return tuple
     simple = {type(get_args(part)[0]) if get_origin(part) is Literal else part for part in parts}
     if str in simple and simple & {int, float}:
-        return complex
+        return MIXED
     return next((kind for kind in (str, float, int, bool) if kind in simple), None)
 
 
