@@ -89,7 +89,8 @@ def ale(
 
         dpexplain ale --feature age --feature sex --epsilon 0.5
     """
-    from dpexplain.methods.accumulated_effects import release as accumulated_effects
+    from dpexplain.methods.accumulated_effects.release import explain
+    from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 
     options: dict[str, Any] = {
         "bins": bins,
@@ -106,8 +107,8 @@ def ale(
         for name in names:
             domain.column(name)
         lead = "how the prediction changes along a column for the rows that have about that value"
-        request = accumulated_effects.AccumulatedEffects(feature=names, **options)
-        return Task(request, accumulated_effects.explain, "Accumulated effects", lead)
+        request = AccumulatedEffects(feature=names, **options)
+        return Task(request, explain, "Accumulated effects", lead)
 
     release(call, price, ask, n=n)
 

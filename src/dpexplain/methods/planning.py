@@ -19,9 +19,9 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.errors import InputError
-from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.clusters import release as clusters
-from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans import release as kmeans
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 Request = (
     PartialDependence
-    | accumulated_effects.AccumulatedEffects
+    | AccumulatedEffects
     | marginals.MarginalsRequest
     | quantiles.QuantilesRequest
     | permutation_importance.PermutationImportance
-    | generic_plot.GenericPlot
+    | GenericPlot
     | rank_aggregation.RankAggregation
     | interaction_ranking.InteractionRanking
     | local_explanation.LocalExplanation
@@ -61,11 +61,9 @@ Request = (
 # only Gaussian noise can answer these
 NEEDS_DELTA = {local_explanation.LocalExplanation, local_sketch.LocalSketchRequest}
 OUTLOOKS: dict[type, Callable[..., Outlook]] = {
-    accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
     marginals.MarginalsRequest: marginals.outlook,
     quantiles.QuantilesRequest: quantiles.outlook,
     permutation_importance.PermutationImportance: permutation_importance.outlook,
-    generic_plot.GenericPlot: generic_plot.outlook,
     rank_aggregation.RankAggregation: rank_aggregation.outlook,
     interaction_ranking.InteractionRanking: interaction_ranking.outlook,
     local_explanation.LocalExplanation: local_explanation.outlook,
