@@ -111,7 +111,7 @@ def plan(
     reporter.finish({"forecasts": [forecast.to_json() for forecast in forecasts]})
 
 
-def _request(explainer: str, named: list[str], target: str | None, method: str, mechanism: str | None) -> Any:
+def _request(explainer: str, named: list[str], target: str | None, method: Any, mechanism: Any) -> Any:
     """The request that is planned: what its command would ask for."""
     from dpexplain import requests
 

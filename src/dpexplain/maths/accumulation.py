@@ -126,7 +126,7 @@ class Accumulation:
         off = np.hypot(self.effects.std * self.unit, self._effects * self._count_std) / bins.rows
         off = np.minimum(off, self.clip / np.sqrt(3))
         centring = (self.counts.std / bins.total) ** 2 * float((bins.at_cells(self._middle) ** 2).sum())
-        return np.minimum(np.sqrt(self._lifted**2 @ off**2 + centring), self.span)
+        return np.asarray(np.minimum(np.sqrt(self._lifted**2 @ off**2 + centring), self.span))
 
     def half_width(self, point: int, level: float) -> float:
         """Half of the interval around one point, by the law of the sum whose factors are above; without open bins."""

@@ -176,7 +176,7 @@ class Bins:
         points = np.asarray(steps.points)[edges]
         bin_of_cell = np.searchsorted(edges[1:-1], steps.step_of_cell, side="right").astype(np.int64)
         rows = np.maximum(_summed(bin_of_cell, even, len(edges) - 1), 1.0)
-        weights = _interpolation(np.asarray(steps.cells.labels), points, shares)
+        weights = np.array([shares @ np.interp(steps.cells.labels, points, alone) for alone in np.eye(len(points))])
         return cls(tuple(map(float, points)), True, rows, weights, total, steps.cells, bin_of_cell)
 
     @classmethod
@@ -218,7 +218,7 @@ class Bins:
         """The curve at the middle of each cell that rows were counted by."""
         if self.cells is None:
             return np.zeros(0)
-        return np.interp(np.asarray(self.cells.labels), np.asarray(self.points), curve) if self.ordered else curve
+        return np.interp(self.cells.labels, self.points, curve) if self.ordered else curve
 
     def place(self, values: Floats) -> Integers:
         """The bin of each clean value of an ordered feature: that of its cell; or, between quantiles, by value."""
@@ -229,11 +229,3 @@ class Bins:
 
 def _summed(place: Integers, values: Floats, size: int) -> Floats:
     return np.asarray(np.bincount(place, values, size), dtype=np.float64)
-
-
-def _interpolation(x: Floats, points: Floats, shares: Floats) -> Floats:
-    """The weight of each point in the mean over x of a curve that is straight between points."""
-    inside = np.clip(x, points[0], points[-1])
-    right = np.clip(np.searchsorted(points, inside, side="left"), 1, len(points) - 1)
-    part = (inside - points[right - 1]) / (points[right] - points[right - 1])
-    return _summed(right, shares * part, len(points)) + _summed(right - 1, shares * (1 - part), len(points))

@@ -23,11 +23,7 @@ class AccumulatedEffects(Request):
     ]
     bins: Annotated[
         int | None,
-        Field(
-            ge=1,
-            le=MOST_BINS,
-            description="At most so many bins of near-equal mass for a numeric feature. By default the forecast decides.",
-        ),
+        Field(ge=1, le=MOST_BINS, description="The most bins of a numeric feature; by default the forecast decides."),
     ] = None
     clip: Annotated[
         float | None,
