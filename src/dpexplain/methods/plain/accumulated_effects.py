@@ -83,7 +83,7 @@ class Path:
             means = np.bincount(self.slot, weights=answers, minlength=self.slots) / counts
         heights = np.concatenate([[0.0], np.cumsum(np.delete(np.diff(means), self.handovers))])
         own = np.interp(self.values, self.knots, heights)
-        return np.interp(points, self.knots, heights) - (own.mean() if len(own) else np.nan)
+        return np.asarray(np.interp(points, self.knots, heights) - (own.mean() if len(own) else np.nan))
 
 
 def _numeric(values: Floats, column: Numeric, points: Floats) -> Path:
