@@ -28,7 +28,9 @@ from bench.tables import CASES, Case
 from dpexplain.maths.binning import steps_of
 from dpexplain.maths.grids import axis_of
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.partial_dependence import release as partial_dependence
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -131,10 +133,10 @@ def _first(explain: Callable[..., dpx.Curves], *args: Any, cost: Any) -> dpx.Cur
     return explain(*args, cost=cost)[0]
 
 
-def _generic(name: str, bench: Bench, feature: str, options: dict[str, Any]) -> generic_plot.GenericPlot:
+def _generic(name: str, bench: Bench, feature: str, options: dict[str, Any]) -> GenericPlot:
     low, high = bench.case.output
     box = (low, high) if name == "pdp" else (low - high, high - low)
-    return generic_plot.GenericPlot(explainer=name, feature=feature, output=box, **options)
+    return GenericPlot(explainer=name, feature=feature, output=box, **options)
 
 
 def _remember_parts() -> None:
@@ -142,8 +144,8 @@ def _remember_parts() -> None:
     known: dict[Any, np.ndarray] = {}
     black_box = generic_plot._black_box
 
-    def remembered(request: Any, spec: Any, domain: Any, model: Any, rows: Any) -> Any:
-        columns, curves = black_box(request, spec, domain, model, rows)
+    def remembered(table: Any, model: Any, request: Any, spec: Any) -> Any:
+        columns, curves = black_box(table, model, request, spec)
         key = (model.name, request.explainer, spec.axis, spec.parts)
 
         def once(dealt: Any) -> np.ndarray:
@@ -170,7 +172,7 @@ KINDS = {
     ),
     "ale": Kind(
         ("ale", "specific"),
-        lambda _, feature, options: accumulated_effects.AccumulatedEffects(feature=feature, **options),
+        lambda _, feature, options: AccumulatedEffects(feature=feature, **options),
         partial(_first, accumulated_effects.explain),
         exact_ale,
         "bins",

@@ -174,7 +174,7 @@ def test_faithful_form_uses_quantiles_equal_mass_and_laplace(make_table, rows):
     noise = curve.part("effects")[1]
     assert noise.law == "discrete-laplace"
     # 2 (max - min) / epsilon_effects for the sum of differences of a bin, with 4/9 of epsilon
-    assert float(noise.scale) * 2 * curve.spec["clip"] / curve.spec["levels"] == pytest.approx(2 * 2 / (4 / 9))
+    assert float(noise.scale) * 2 * curve.spec.clip / curve.spec.levels == pytest.approx(2 * 2 / (4 / 9))
     np.testing.assert_array_equal(curve.values, curve.raw)
 
 

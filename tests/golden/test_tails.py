@@ -17,9 +17,10 @@ from scipy.special import ndtri
 
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.samplers import cube
+from dpexplain.maths.accumulation import Accumulation
+from dpexplain.maths.binning import Bins
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.tails import DEEPEST, LONGEST, combined_halfwidth
-from dpexplain.methods.accumulated_effects.result import Accumulation, Bins
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 0.9999)
 

@@ -23,9 +23,11 @@ from dpexplain.core.noise import Law
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.maths.accumulation import Accumulation
 from dpexplain.methods.accumulated_effects import release as ale
-from dpexplain.methods.accumulated_effects import result as accumulated
-from dpexplain.methods.accumulated_effects.result import Accumulation, bins_of
+from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
+from dpexplain.methods.accumulated_effects.spec import Spec
+from dpexplain.methods.setting import Setting
 from stubs import FreeAccount
 
 pytestmark = pytest.mark.drawn(1e-6)
@@ -51,7 +53,7 @@ def captured(rows, relation, feature):
     table = dpx.PrivateTable(
         frame, domain=DOMAIN, budget=dpx.Budget(10), relation=relation, ledger="sqlite:///:memory:", name="t"
     )
-    request = ale.AccumulatedEffects(feature=feature, clip=1)
+    request = AccumulatedEffects(feature=feature, clip=1)
     counts, sums = calls(table, lambda table: ale.explain(table, MODEL, request, cost=PRICE))
     assert counts[3].amount + sums[3].amount == PRICE.amount
     return counts, sums
@@ -155,8 +157,10 @@ class Releases:
         self.kind, self.neighbours = kind, Neighbours(Relation.parse(relation))
         self.cost, self.rows = pure(epsilon), len(self.frame) if relation == "replace-one" else None
         names = features or [name for name in self.domain if name != "w"]
-        request = ale.AccumulatedEffects(feature=names, clip=clip)
-        self.spec = ale.resolve(request, self.domain, PublicRange(0.0, 1.0), self.neighbours, self.cost)
+        request = AccumulatedEffects(feature=names, clip=clip)
+        rows = len(self.frame)
+        setting = Setting(self.domain, PublicRange(0.0, 1.0), self.neighbours, rows, rows)
+        self.spec = ale.resolve(request, setting, self.cost)
         self.counts_law = ale.forecast(self.spec, self.neighbours, self.cost)["counts"]
         self.values = [
             self.frame[s.feature].map({c: i for i, c in enumerate(s.points)}).to_numpy()
@@ -177,7 +181,7 @@ class Releases:
     def draw(self, draw):
         """(curve, exact curve) for each feature, of one release."""
         noisy = np.concatenate(self.counts) + drawn_from(self.counts_law, draw)
-        found = bins_of(self.spec.to_json(), noisy.astype(int).tolist(), self.rows)
+        found = self.spec.bins_of(noisy.astype(int).tolist(), self.rows)
         size, unit = sum(bins.size for bins in found), 2 * self.spec.clip / self.spec.levels
         law = best(ale.sensitivity(self.spec, self.neighbours), size, self.spec.costs(self.cost)[2])
         noise, start = drawn_from(law, draw) * unit, 0
@@ -298,7 +302,7 @@ def test_intervals_cover_where_missing_rows_are_left_out(broken, monkeypatch):
     table.door = Door(FreeAccount(table.budget, table.neighbours, keep=False))
     model = dpx.Model(lambda rows: np.nan_to_num(np.asarray(rows["x"], float)), output=(0, 1), features=["x"])
     if broken:
-        monkeypatch.setattr(accumulated, "sharing", lambda steps, index, public: (0, 0, False))
+        monkeypatch.setattr(Spec, "sharing", lambda spec, place, rows_public: (0, 0, False))
     held = 0
     for _ in range(300):
         curve = dpx.accumulated_effects(table, model, "x", bins=1, clip=1.0, epsilon=0.2)

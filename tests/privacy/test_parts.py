@@ -23,7 +23,7 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.methods import parts
 from dpexplain.methods.generic_plot import release as generic_plot
-from dpexplain.methods.generic_plot.release import GenericPlot
+from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.rank_aggregation.release import RankAggregation
 from stubs import FreeAccount, ZeroNoise
@@ -205,6 +205,6 @@ def test_a_count_that_weighs_more_than_the_bound_allows_is_caught(tables, monkey
         table.shuffle = np.arange
         table.dealt_rows = lambda gate, columns, number, rule, batch=batch, n=numbers: iter([(batch, np.array(n))])
         tables["begins", side] = table
-    monkeypatch.setattr(generic_plot.Spec, "count_weight", property(lambda spec: 4 * spec.output.levels))
+    monkeypatch.setattr(generic_plot, "count_weight", lambda axis, output, assignment: 4 * output.levels)
     bound = audit("begins", "curve", tables, ExactSampler(), 1_500)
     assert bound.violates, bound

@@ -17,18 +17,19 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.methods.accumulated_effects import release as ale
-from dpexplain.methods.accumulated_effects.result import bins_of
+from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
+from dpexplain.methods.setting import Setting
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 
-REQUEST = ale.AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)
+REQUEST = AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)
 
 
 def sums(rows, protection, released, model=wild, request=REQUEST):
     """Counts and sums of differences for the bins that these released counts lead to."""
     table = private(rows, protection)
     output = dpx.Model(model, output=(-1, 1)).output
-    spec = ale.resolve(request, DOMAIN, output, table.neighbours, pure(1))
-    bins = bins_of(spec.to_json(), released(spec.cells), 10)
+    spec = ale.resolve(request, Setting(DOMAIN, output, table.neighbours, 10, None), pure(1))
+    bins = spec.bins_of(released(spec.cells), 10)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
     gate = Gate(table.door, pure(1))
     kernel = partial(ale.statistic, predictor=predictor, spec=spec, bins=bins)
@@ -71,7 +72,7 @@ UP, DOWN, MIDDLE_UP, MIDDLE_DOWN = (1, 1.0, "x"), (1, -1.0, "x"), (1, 1.0, "y"),
 def test_the_bound_is_attained(feature, up, down, relation, unit):
     """A row whose differences are all at the upper clip becomes one at the lower clip; or comes; twice in a unit."""
     protection = {"relation": relation} | ({} if unit is None else {"unit": dpx.Unit("id", unit)})
-    request = ale.AccumulatedEffects(feature=feature, clip=0.05)
+    request = AccumulatedEffects(feature=feature, clip=0.05)
     others = [(UP, 0), (UP, 1)]
     before = [] if relation == "add-remove" else [(down, 2)] * (unit or 1)
     after = [(up, 2)] * (unit or 1)
@@ -87,6 +88,6 @@ def test_the_bound_is_attained(feature, up, down, relation, unit):
 
 def test_several_features_add_up_in_l1_and_squared_l2():
     relation = Neighbours(Relation.ADD_REMOVE)
-    spec = ale.resolve(REQUEST, DOMAIN, PublicRange(-1, 1), relation, pure(1))
+    spec = ale.resolve(REQUEST, Setting(DOMAIN, PublicRange(-1, 1), relation, 10, None), pure(1))
     bound, half = ale.sensitivity(spec, relation), spec.levels // 2
     assert (bound.l1, bound.l2_squared, bound.linf) == (4 * half, 4 * half**2, half)  # a: 1, b: 1, c: 2

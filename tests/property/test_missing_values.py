@@ -19,10 +19,11 @@ from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.maths.grids import partition_of
 from dpexplain.methods.accumulated_effects import release as ale
-from dpexplain.methods.accumulated_effects.result import bins_of
+from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.clusters import counts as clusters
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as pdp
+from dpexplain.methods.setting import Setting
 from dpexplain.requests import Marginals, PartialDependence
 from neighbouring import neighbours, norms, private, within
 
@@ -35,7 +36,7 @@ KEPT = dpx.Domain(
 )
 PRICE = pure(1)
 VIEWS = PartialDependence(feature=["a", "c", ("a", "b")], grid={"b": 3})
-EFFECTS = ale.AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)
+EFFECTS = AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)
 
 
 def seeing(rows: pd.DataFrame) -> np.ndarray:
@@ -125,8 +126,8 @@ def test_every_row_is_in_one_cell(values, cells):
 
 def effects(rows, protection, released):
     table = private(rows, protection, KEPT)
-    spec = ale.resolve(EFFECTS, KEPT, OUTPUT, table.neighbours, PRICE)
-    bins = bins_of(spec.to_json(), released(spec.cells), 10)
+    spec = ale.resolve(EFFECTS, Setting(KEPT, OUTPUT, table.neighbours, 10, None), PRICE)
+    bins = spec.bins_of(released(spec.cells), 10)
     gate = Gate(table.door, PRICE)
     kernel = partial(ale.statistic, predictor=predictor(), spec=spec, bins=bins)
     sums = table.map_sum(gate, kernel, list("abc"), size=sum(b.size for b in bins), label="", parallel=False)

@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure
+from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Sensitivity
 from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.rank_aggregation.release import UNIT, ballot_bounds, ballots_of
+from dpexplain.methods.setting import Setting
 from neighbouring import DOMAIN, ROW, VALUES, frame, wild
 from stubs import FreeAccount, ZeroNoise
 
@@ -54,7 +57,7 @@ def wild_order(rows: pd.DataFrame, model: object) -> object:
 
 
 def ask_plot(table, explainer):
-    request = generic_plot.GenericPlot(explainer=explainer, feature="a", output=(-1, 1), parts=PARTS, rug=False)
+    request = GenericPlot(explainer=explainer, feature="a", output=(-1, 1), parts=PARTS, rug=False)
     return generic_plot.explain(table, MODEL, request, cost=table.cost(epsilon=1)).part("curve")[0]
 
 
@@ -236,8 +239,8 @@ def test_a_part_that_begins_to_answer_moves_the_count_as_far_as_the_bound_allows
 def test_with_one_point_the_count_weighs_half_and_fits_too():
     neighbours = Neighbours(Relation.ADD_REMOVE)
     domain = dpx.Domain({"only": dpx.Categorical(["x"])})
-    request = generic_plot.GenericPlot(explainer="pdp", feature="only", output=(0, 1), parts=2)
-    spec = generic_plot.resolve(request, domain, neighbours, Assignment.RANDOM, 9, pure(1))
+    request = GenericPlot(explainer="pdp", feature="only", output=(0, 1), parts=2)
+    spec = generic_plot.resolve(request, Setting(domain, PublicRange(0, 1), neighbours, 9, 9), pure(1))
     limit = generic_plot.sensitivity(spec, neighbours)
     silent, low, high = (
         generic_plot.statistic(np.array([[first], [0.3]]), spec).astype(object) for first in (np.nan, 0.0, 1.0)

@@ -17,6 +17,7 @@ from dpexplain.core.domain import Categorical, Domain
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.clusters import release as clusters
 from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
@@ -55,7 +56,7 @@ def _pdp(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
 
 
 def _ale(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    request = accumulated_effects.AccumulatedEffects(feature=_columns(subject))
+    request = AccumulatedEffects(feature=_columns(subject))
     return accumulated_effects.explain(table, subject.model, request, cost=cost)
 
 

@@ -37,7 +37,8 @@ def ale(
 
         dpexplain ale --feature age --feature sex --epsilon 0.5
     """
-    from dpexplain.methods.accumulated_effects import release as accumulated_effects
+    from dpexplain.methods.accumulated_effects.release import explain
+    from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 
     options: dict[str, Any] = {
         "bins": bins,
@@ -50,9 +51,7 @@ def ale(
     def ask(domain: Domain, model: Model) -> Task:
         place = Place(domain, Project.load(call.project).target, model)
         lead = "how the prediction changes along a column for the rows that have about that value"
-        request = accumulated_effects.AccumulatedEffects(
-            **columns(place, feature=feature, everything=everything), **options
-        )
-        return Task(request, accumulated_effects.explain, "Accumulated effects", lead)
+        request = AccumulatedEffects(**columns(place, feature=feature, everything=everything), **options)
+        return Task(request, explain, "Accumulated effects", lead)
 
     release(call, price, ask, n=n)

@@ -20,6 +20,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expi
 
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
@@ -27,6 +28,7 @@ from dpexplain.maths.tails import combined_halfwidth
 
 Floats = NDArray[np.float64]
 PLACES = np.linspace(0, 1, 9)  # from the middle of the range to its edge, at which half-widths are computed
+MOST_UNITS = 500.0  # in a part, on average: with more of them parts are even
 
 
 @dataclass(frozen=True)
@@ -95,3 +97,23 @@ class Means:
         middle = self.unclipped - output.middle
         low, high = (np.interp(middle, means + sign * around, means) for sign in (1, -1))
         return output.middle + low, output.middle + high
+
+
+def unevenness(parts: int, rows: int | None, answered: float = 0.0) -> float:
+    """Variance of the mean over parts around that over all rows, for rows of variance 1, over the ways to deal them.
+
+    A row in a part of k rows weighs 1 / (A k), A parts having rows, instead of 1 / n. In a random order of the rows the
+    variance is the sum of the squared differences, (sum over parts of 1 / k) / A^2 - 1 / n. Dealt evenly, k is n / l
+    rounded down or up. Dealt independently, k is a Poisson number of mean u with 1 - exp(-u) = A / l, and the sum of
+    1 / k is l exp(-u) (Ei(u) - log u - Euler's constant); fewer rows, more of it. Units, where they are dealt, are
+    taken as rows.
+    """
+    if rows is not None:
+        least, more = divmod(rows, parts)
+        if least < 1:
+            raise ValueError("more parts than rows")
+        return (more / (least + 1) + (parts - more) / least) / parts**2 - 1 / rows
+    share = max(answered, 1.0) / parts
+    u = min(-math.log1p(-share), MOST_UNITS) if share < 1 else MOST_UNITS
+    inverses = np.exp(-u) * (expi(u) - np.log(u) - np.euler_gamma)
+    return max(float(inverses / (1 - np.exp(-u)) ** 2 - 1 / u), 0.0) / parts

@@ -10,9 +10,9 @@ may be quoted. On real parts it runs in a thread of its own, where whatever it r
 from __future__ import annotations
 
 import math
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +27,11 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.engines import track
 from dpexplain.errors import InputError
+from dpexplain.maths.coded import Coded
+from dpexplain.methods.black_box import BUILT_IN as BUILT_IN  # rankings ask here, until they are ported
+from dpexplain.methods.black_box import MOST_PARTS as MOST_PARTS
+from dpexplain.methods.black_box import identity_of as identity_of
+from dpexplain.methods.black_box import unversioned
 from dpexplain.methods.plain import Dealt
 from dpexplain.methods.plain.grouped import Floats
 from dpexplain.models import Model, frame_of
@@ -34,11 +39,22 @@ from dpexplain.models import Model, frame_of
 T = TypeVar("T")
 Function = Callable[..., Any]  # (rows: pd.DataFrame, model) -> an answer
 
-BUILT_IN = "built-in"  # the version of our own plain explainers
 UNKNOWN_ROWS_PARTS = 200  # the published number, where nothing is known about the number of rows
 MOST_CALLS = 1_000  # of a user's function, unless asked for more
-MOST_PARTS = 2**15
 MOST_SYNTHETIC_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Dealing(Coded):
+    """How rows are dealt: to how many parts, by which rule, and how many of them one unit changes."""
+
+    number: int
+    assignment: Assignment
+    changed: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.number < 2**31:
+            raise ValueError("no number of parts")
 
 
 def collect(table: PrivateTable, gate: Gate, columns: Sequence[str], parts: int) -> Dealt:
@@ -116,10 +132,6 @@ def identified(table: PrivateTable, model: Any) -> JsonObject | None:
     return model.identity
 
 
-def unversioned() -> str:
-    return f"unversioned-{uuid.uuid4()}"
-
-
 def required_model(model: Any, what: str) -> Model:
     if not isinstance(model, Model):
         raise InputError(f"{what} needs a dpx.Model.", hint="model=dpx.Model(estimator, output=(0, 1))")
@@ -130,18 +142,6 @@ def checked_function(function: Any, what: str, builtin: Sequence[str]) -> None:
     if not callable(function) and function not in builtin:
         names = " or ".join(f'"{name}"' for name in builtin)
         raise InputError(f"the {what} must be a function (rows, model), or {names}; got {function!r}."[:300])
-
-
-def identity_of(function: Any, name: Any, version: Any) -> tuple[str, str]:
-    """Name and version of a black box in the ledger; of a function without a version, one that never comes again."""
-    if isinstance(function, str):
-        if name not in (None, function) or version not in (None, BUILT_IN):
-            raise InputError(f"{function!r} has its own name and version.", hint="give these to functions of your own")
-        return function, BUILT_IN
-    if not isinstance(name, str | None) or not isinstance(version, str | int | None) or name == "":
-        raise InputError("name and version are texts.", hint='name="shap", version="1"')
-    found = str(getattr(function, "__name__", "function")).strip("<>") if name is None else name
-    return found, unversioned() if version is None else str(version)
 
 
 def synthetic_parts(domain: Domain, sizes: Sequence[int], feature: str | None) -> Iterator[tuple[str, Rows]]:
@@ -207,4 +207,4 @@ def empty_share(parts: int, rows: int, neighbours: Neighbours, assignment: Assig
 
 def part_facts(assignment: Assignment, neighbours: Neighbours, parts: int) -> JsonObject:
     """How rows are dealt, for the spec of a release."""
-    return {"number": parts, "assignment": assignment.value, "changed": assignment.changed_parts(neighbours)}
+    return Dealing(parts, assignment, assignment.changed_parts(neighbours)).to_json()

@@ -33,8 +33,8 @@ def spent(table):
         ("age", {"clip": float("inf")}, "clip must be a number above 0"),
         ("age", {"clip": 10**400}, "clip must be a number above 0"),
         ("age", {"clip": 1e-4}, "too small a part of the output range"),
-        (5, {}, "name at least one feature"),
-        (None, {}, "name at least one feature"),
+        (5, {}, "feature must be a name, or a list of names"),
+        (None, {}, "feature must be a name, or a list of names"),
         ("age", {"mechanism": "discrete-gaussian"}, "mechanism 'discrete-gaussian' is not available"),
         ("age", {"epsilon": 1e-30}, "the noise would drown"),
         ("age", {"epsilon": 1e-30, "method": "paper"}, "a draw by lot"),
@@ -122,7 +122,7 @@ def test_a_file_that_was_tampered_with_is_refused_and_nothing_else_happens(make_
         with pytest.raises((dpx.InputError, dpx.VerificationError)):
             dpx.from_json(text)
     assert ("equally full" in curve.caveat) == (method == "paper")
-    assert ("cut off" in curve.caveat) == (curve.spec["clip"] < curve.span)
+    assert ("cut off" in curve.caveat) == (curve.spec.clip < curve.span)
 
 
 def test_an_empty_table_is_a_table_like_any_other(make_table, frame, model):
@@ -138,10 +138,10 @@ def test_nothing_is_cut_off_at_any_price_unless_asked_for(make_table, frame, mod
     table = make_table(frame, budget=dpx.Budget(10**7), relation=relation)
     for epsilon in (0.01, 1, 10**6):
         curve = dpx.accumulated_effects(table, model, "age", epsilon=epsilon)
-        assert curve.spec["clip"] == curve.span == 1.0
+        assert curve.spec.clip == curve.span == 1.0
         assert "cut off" not in curve.caveat
-    assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=0.25).spec["clip"] == 0.25
-    assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=7).spec["clip"] == 1.0
+    assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=0.25).spec.clip == 0.25
+    assert dpx.accumulated_effects(table, model, "age", epsilon=1, clip=7).spec.clip == 1.0
 
 
 def test_steps_end_on_whole_numbers_and_the_first_cell_joins_the_first_step():
@@ -191,7 +191,7 @@ def test_a_file_from_before_curves_were_cut_opens_as_it_was(make_table, frame, m
     curve = dpx.accumulated_effects(make_table(frame, relation="add-remove"), model, ["sex", "age"], epsilon=0.02)[0]
     document = json.loads(curve.to_json())
     del document["receipt"]["request"]["spec"]["cut"]
-    free = curve._curve._lifted @ np.clip(curve._curve.sums / curve.bins.rows, -curve.spec["clip"], curve.spec["clip"])
+    free = curve._curve._lifted @ np.clip(curve._curve.sums / curve.bins.rows, -curve.spec.clip, curve.spec.clip)
     document["view"]["smoothed"], document["values"] = False, free.tolist()
     again = dpx.from_json(json.dumps(document))
     np.testing.assert_allclose(again.values, free)

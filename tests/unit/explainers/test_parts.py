@@ -11,15 +11,18 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure
+from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import assignment_for
 from dpexplain.methods import parts
 from dpexplain.methods.generic_plot import release as generic_plot
-from dpexplain.methods.generic_plot.release import GenericPlot
+from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.plain import Dealt
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.rank_aggregation.release import RankAggregation
 from dpexplain.methods.rank_aggregation.result import Votes
+from dpexplain.methods.setting import Setting
 from examples import DOMAIN
 from stubs import REPLACE_ONE
 
@@ -91,10 +94,10 @@ def test_plots_that_cannot_be_used(refused, message):
         ("3000 points is too long", fine, "income", {"grid": 3000}),
         ("its grid is its declared categories", fine, "sex", {"grid": [1.0, 2.0]}),
         ("not a declared category", fine, "sex", {}),
-        ("mechanism 'cubic' is not available", fine, "age", {"mechanism": "cubic"}),
+        ("unknown mechanism 'cubic'", fine, "age", {"mechanism": "cubic"}),
         ("rug must be true or false", fine, "age", {"rug": 1}),
-        ("name and version are texts", fine, "age", {"version": 1.5}),
-        ("name and version are texts", fine, "age", {"name": ""}),
+        ("version must be a text", fine, "age", {"version": 1.5}),
+        ("name must be a text that is not empty", fine, "age", {"name": ""}),
         ("'pdp' has its own name", "pdp", "age", {"name": "mine"}),
         ("'ale' has its own name", "ale", "age", {"version": "1"}),
         ("needs a dpx.Model", "pdp", "age", {}),
@@ -281,28 +284,28 @@ def test_forged_results_are_refused(make_table, frame):
 
 def resolved(rows, epsilon=1, neighbours=REPLACE_ONE, explainer=fine, **options):
     request = GenericPlot(explainer=explainer, feature="income", output=(0, 1), **options)
-    rule = assignment_for(neighbours, None)
-    return generic_plot.resolve(request, DOMAIN, neighbours, rule, rows, pure(epsilon))
+    setting = Setting(DOMAIN, PublicRange(0, 1), neighbours, rows or 1000, rows)
+    return generic_plot.resolve(request, setting, pure(epsilon))
 
 
 def test_more_rows_and_less_budget_make_more_parts():
-    assert resolved(1_000).parts < resolved(10_000).parts < resolved(100_000).parts
-    assert resolved(10_000, 5).parts < resolved(10_000, 0.5).parts
-    assert resolved(2).parts == 2
-    assert resolved(10_000, parts=37).parts == 37
-    assert resolved(10**7).parts == parts.MOST_CALLS
-    assert resolved(10**7, explainer="ale").parts > parts.MOST_CALLS
+    assert resolved(1_000).parts.number < resolved(10_000).parts.number < resolved(100_000).parts.number
+    assert resolved(10_000, 5).parts.number < resolved(10_000, 0.5).parts.number
+    assert resolved(2).parts.number == 2
+    assert resolved(10_000, parts=37).parts.number == 37
+    assert resolved(10**7).parts.number == parts.MOST_CALLS
+    assert resolved(10**7, explainer="ale").parts.number > parts.MOST_CALLS
 
 
 def test_partial_dependence_takes_as_many_parts_as_rows_and_more_where_rows_could_share_one():
-    assert resolved(5_000, explainer="pdp").parts == 5_000
+    assert resolved(5_000, explainer="pdp").parts.number == 5_000
     for neighbours in (Neighbours(Relation.ADD_REMOVE), Neighbours(Relation.ADD_REMOVE, Unit("id", 5))):
-        assert resolved(5_000, neighbours=neighbours, explainer="pdp").parts == parts.MOST_PARTS
-        assert resolved(5_000, neighbours=neighbours, explainer="ale").parts <= 5_000
+        assert resolved(5_000, neighbours=neighbours, explainer="pdp").parts.number == parts.MOST_PARTS
+        assert resolved(5_000, neighbours=neighbours, explainer="ale").parts.number <= 5_000
 
 
 def test_an_unknown_number_of_rows_means_the_published_number_of_parts():
-    assert resolved(None, neighbours=Neighbours(Relation.ADD_REMOVE)).parts == 200
+    assert resolved(None, neighbours=Neighbours(Relation.ADD_REMOVE)).parts.number == 200
 
 
 def test_ballots_by_forecast():
@@ -349,7 +352,7 @@ def test_rows_of_one_table_are_dealt_in_the_order_of_parts():
     frame = pd.DataFrame({"x": [5.0, 1.0, 2.0, 8.0]})
     domain = dpx.Domain({"x": dpx.Numeric(0, 10)})
     rows = dpx.data.rows.Rows(domain, {"x": frame["x"].to_numpy()}, 4)
-    dealt = dpx.plain.Dealt.of(rows, np.array([2, 0, 2, 0]), 4)
+    dealt = Dealt.of(rows, np.array([2, 0, 2, 0]), 4)
     assert [part["x"].tolist() for part in dealt] == [[1.0, 8.0], [], [5.0, 2.0], []]
     assert dealt.sums(np.array([1, 2, 3, 4])).tolist() == [3, 0, 7, 0]
 

@@ -12,8 +12,7 @@ import pytest
 
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Law, Noise
-from dpexplain.maths.means import Means
-from dpexplain.methods.generic_plot.result import unevenness
+from dpexplain.maths.means import Means, unevenness
 
 LEVELS, ROWS = 2**20, 400
 OUTPUT = PublicRange(-1.0, 3.0, LEVELS)

@@ -14,6 +14,7 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
+from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.methods.partial_dependence.request import PartialDependence
@@ -80,8 +81,8 @@ TWIST = Model(_twisted, output=(0, 1), name="twisted", version="1")
 def of_accumulated_effects() -> list[Case]:
     """A row whose difference is at one end of the clip becomes one at the other end."""
 
-    def run(table: PrivateTable, cost: Cost, feature: str, method: str, bins: int | None = None) -> Any:
-        request = accumulated_effects.AccumulatedEffects(feature=feature, method=method, bins=bins, clip=1)
+    def run(table: PrivateTable, cost: Cost, feature: str, method: Any, bins: int | None = None) -> Any:
+        request = AccumulatedEffects(feature=feature, method=method, bins=bins, clip=1)
         return accumulated_effects.explain(table, TWIST, request, cost=cost)
 
     up, parts, found = ("a", 0, 1), {"counts": 0.99, "effects": 0.99}, list[Case]()

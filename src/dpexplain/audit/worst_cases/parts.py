@@ -15,6 +15,7 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.generic_plot import release as generic_plot
+from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.models import Model
@@ -52,7 +53,7 @@ def _flag_order(rows: pd.DataFrame, _model: Any) -> list[str]:
 
 def of_generic_plot() -> list[Case]:
     def run(table: PrivateTable, cost: Cost) -> Any:
-        request = generic_plot.GenericPlot(explainer=_flag_plot, feature="g", output=(0, 1), parts=2, version="1")
+        request = GenericPlot(explainer=_flag_plot, feature="g", output=(0, 1), parts=2, version="1")
         return generic_plot.explain(table, None, request, cost=cost)
 
     found = _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})

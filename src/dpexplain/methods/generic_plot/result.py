@@ -1,45 +1,16 @@
-"""The mean over parts of the rows of what a plot explainer says about each part."""
+"""The released curve of a generic plot."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-from scipy.special import expi
-
-from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import PublicRange
-from dpexplain.maths.coded import Coded
-from dpexplain.maths.grids import Axis, Partition
-from dpexplain.maths.means import Means
+from dpexplain.maths.means import Means, unevenness
 from dpexplain.methods.curves import MeanCurve
+from dpexplain.methods.generic_plot.spec import Spec
 
 CAUTION = 1.96  # standard deviations by which the released number of parts that answered is taken as too large
-MOST_UNITS = 500.0  # in a part, on average: with more of them parts are even
-
-
-@dataclass(frozen=True)
-class Written(Coded):
-    """The spec as the ledger has it."""
-
-    views: tuple[tuple[Axis, ...], ...]
-    output: PublicRange
-    count_weight: int
-    parts: JsonObject
-    rug: tuple[Partition, ...]
-    rug_share: Fraction
-    mechanism: str | None
-    explainer: JsonObject
-    columns: tuple[str, ...] | None = None
-    whole: bool = False  # whether intervals cover the mean over all rows; those of earlier versions did not
-
-    @property
-    def sizes(self) -> list[int]:
-        return [len(view[0].points) for view in self.views]
 
 
 @dataclass(frozen=True)
@@ -52,33 +23,29 @@ class GenericCurve(MeanCurve):
     """
 
     kind: ClassVar[str] = "generic-plot"
-    spec_type: ClassVar[type[Written]] = Written
+    spec_type: ClassVar[type[Spec]] = Spec
     quantity: ClassVar[str] = "mean over parts"
 
     @property
     def name(self) -> str:
-        return f"{self.spec.explainer['title']}, mean over {self.parts} parts,"
+        return f"{self.spec.explainer.title}, mean over {self.parts} parts,"
 
     @property
     def parts(self) -> int:
-        return int(self.spec.parts["number"])
+        return int(self.spec.parts.number)
 
     @property
     def caveat(self) -> str:
-        if not self._whole:
+        if not self.spec.whole:
             return "The interval is about the mean over the parts as they were dealt, not about all rows at once. "
         if self.receipt.neighbours.rows > 1:
             return "Rows of units with few rows count more; the interval leaves that out. "
         return ""
 
-    @property
-    def _whole(self) -> bool:
-        return bool(self.spec.whole)
-
     @cached_property
     def _means(self) -> Means:
         plain = super()._means
-        if not self._whole:
+        if not self.spec.whole:
             return plain
         if not plain.weight:
             return replace(plain, unevenness=unevenness(self.parts, self.receipt.request["table"]["rows"]))
@@ -87,26 +54,4 @@ class GenericCurve(MeanCurve):
 
     @property
     def _number(self) -> int | None:
-        if not 0 < self.parts < 2**31:
-            raise ValueError("no number of parts")
         return self.parts
-
-
-def unevenness(parts: int, rows: int | None, answered: float = 0.0) -> float:
-    """Variance of the mean over parts around that over all rows, for rows of variance 1, over the ways to deal them.
-
-    A row in a part of k rows weighs 1 / (A k), A parts having rows, instead of 1 / n. In a random order of the rows the
-    variance is the sum of the squared differences, (sum over parts of 1 / k) / A^2 - 1 / n. Dealt evenly, k is n / l
-    rounded down or up. Dealt independently, k is a Poisson number of mean u with 1 - exp(-u) = A / l, and the sum of
-    1 / k is l exp(-u) (Ei(u) - log u - Euler's constant); fewer rows, more of it. Units, where they are dealt, are
-    taken as rows.
-    """
-    if rows is not None:
-        least, more = divmod(rows, parts)
-        if least < 1:
-            raise ValueError("more parts than rows")
-        return (more / (least + 1) + (parts - more) / least) / parts**2 - 1 / rows
-    share = max(answered, 1.0) / parts
-    u = min(-math.log1p(-share), MOST_UNITS) if share < 1 else MOST_UNITS
-    inverses = np.exp(-u) * (expi(u) - np.log(u) - np.euler_gamma)
-    return max(float(inverses / (1 - np.exp(-u)) ** 2 - 1 / u), 0.0) / parts

@@ -2,8 +2,7 @@
 
 What they return is as private as the rows; it leaves only through `Gate.noisy_sum`, as whole numbers inside a public
 box or as votes. The line of a part depends on the rows of that part alone: predictions are made for many parts at
-once, but row by row, and become whole numbers before they are added up, so that neither the company of a row nor the
-order of a sum can be seen in another part.
+once, but row by row, and become whole numbers before they are added up, so that no part can see the rows of another.
 """
 
 from dpexplain.methods.plain.accumulated_effects import accumulated_effects

@@ -12,7 +12,6 @@ is told by all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +31,12 @@ def accumulated_effects(dealt: Dealt, levels: Levels, axis: Axis) -> Floats:
     For each row two predictions, and as many more as there are grid points in its interval, or categories that its part
     does not have.
     """
-    values, path_of = dealt.rows[axis.feature], _numeric(dealt, axis) if axis.ordered else _categorical(axis)
+    values, column = dealt.rows[axis.feature], dealt.rows.domain[axis.feature]
+    points = np.asarray(axis.points if axis.ordered else range(len(axis.points)), dtype=np.float64)
     places = [slice(start, start + size) for start, size in zip(dealt.starts, dealt.sizes, strict=True)]
+
+    def path_of(own: Floats) -> Path:
+        return _numeric(own, column, points) if isinstance(column, Numeric) else _categorical(own, len(points))
 
     def kernel(numbers: slice) -> list[Floats]:
         """The curves of some parts, their predictions made together."""
@@ -41,13 +44,11 @@ def accumulated_effects(dealt: Dealt, levels: Levels, axis: Axis) -> Floats:
         row = np.concatenate([place.start + path.row for place, path in zip(places[numbers], paths, strict=True)])
         answers = _predictions(dealt, levels, axis.feature, row, np.concatenate([path.at for path in paths]))
         ends = np.cumsum([len(path.row) for path in paths])[:-1]
-        return [path.curve(mine) for path, mine in zip(paths, np.split(answers, ends), strict=True)]
+        return [path.curve(mine, points) for path, mine in zip(paths, np.split(answers, ends), strict=True)]
 
-    found = np.empty((dealt.parts, len(axis.points)))
     parts_at_once = max(1, ROWS_AT_ONCE * dealt.parts // max(1, dealt.rows.size))
-    for numbers, curves in levels.in_batches(dealt.parts, kernel, parts_at_once):
-        found[numbers] = curves
-    return found * levels.output.width / levels.output.levels
+    curves = [curve for _, some in levels.in_batches(dealt.parts, kernel, parts_at_once) for curve in some]
+    return np.array(curves) * levels.output.width / levels.output.levels
 
 
 def _predictions(dealt: Dealt, levels: Levels, feature: str, row: Integers, at: Floats) -> Integers:
@@ -72,45 +73,33 @@ class Path:
     slot: Integers
     slots: int
     handovers: Integers  # the last slots of all groups but the last
-    finish: Callable[[Floats], Floats]  # from heights to the curve at the public points, before centring
-    own: Callable[[Floats], Floats]  # from heights to the curve at the part's own values
+    knots: Floats  # where the curve has a height; between them it is straight
+    values: Floats  # those of the part's rows, over which the curve is centred
 
-    def curve(self, answers: Integers) -> Floats:
-        """The centred curve in levels; NaN if the part has no rows. Sums of whole numbers are exact."""
+    def curve(self, answers: Integers, points: Floats) -> Floats:
+        """The centred curve at some points, in levels; NaN if the part has no rows. Sums of whole numbers are exact."""
         counts = np.bincount(self.slot, minlength=self.slots)
         with np.errstate(invalid="ignore"):  # 0 / 0 in a part without rows
             means = np.bincount(self.slot, weights=answers, minlength=self.slots) / counts
         heights = np.concatenate([[0.0], np.cumsum(np.delete(np.diff(means), self.handovers))])
-        own = self.own(heights)
-        return self.finish(heights) - (own.mean() if len(own) else np.nan)
+        own = np.interp(self.values, self.knots, heights)
+        return np.asarray(np.interp(points, self.knots, heights) - (own.mean() if len(own) else np.nan))
 
 
-def _numeric(dealt: Dealt, axis: Axis) -> Callable[[Floats], Path]:
-    column, points = dealt.rows.domain[axis.feature], np.asarray(axis.points, dtype=np.float64)
-    assert isinstance(column, Numeric)
-
-    def path(own: Floats) -> Path:
-        present = np.flatnonzero(~np.isnan(own))  # a row whose value is missing has no neighbours
-        values = own[present]
-        edges = _edges(values, column)
-        knots = np.unique(np.concatenate([edges, points]))
-        first = np.searchsorted(knots, edges)  # the knot at which each interval begins; the last one ends there
-        interval = np.clip(np.searchsorted(edges, values, side="left") - 1, 0, len(edges) - 2)
-        counts = first[interval + 1] - first[interval] + 1
-        row = np.repeat(np.arange(len(values)), counts)
-        knot = first[interval][row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-        intervals = len(edges) - 1
-        return Path(
-            present[row],
-            knots[knot],
-            knot + interval[row],
-            len(knots) + intervals - 1,
-            first[1:-1] + np.arange(intervals - 1),
-            lambda heights: heights[np.searchsorted(knots, points)],
-            lambda heights: np.interp(values, knots, heights),
-        )
-
-    return path
+def _numeric(values: Floats, column: Numeric, points: Floats) -> Path:
+    present = np.flatnonzero(~np.isnan(values))  # a row whose value is missing has no neighbours
+    values = values[present]
+    edges = _edges(values, column)
+    knots = np.unique(np.concatenate([edges, points]))
+    first = np.searchsorted(knots, edges)  # the knot at which each interval begins; the last one ends there
+    intervals = len(edges) - 1
+    interval = np.clip(np.searchsorted(edges, values, side="left") - 1, 0, intervals - 1)
+    counts = first[interval + 1] - first[interval] + 1
+    row = np.repeat(np.arange(len(values)), counts)
+    knot = first[interval][row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    handovers = first[1:-1] + np.arange(intervals - 1)
+    slots = len(knots) + intervals - 1
+    return Path(present[row], knots[knot], knot + interval[row], slots, handovers, knots, values)
 
 
 def _edges(values: Floats, column: Numeric) -> Floats:
@@ -123,22 +112,11 @@ def _edges(values: Floats, column: Numeric) -> Floats:
     return np.unique(np.concatenate([[column.low], inner[inner < ordered[-1:]], [column.high]]))
 
 
-def _categorical(axis: Axis) -> Callable[[Floats], Path]:
-    steps = len(axis.points) - 1
-
-    def path(values: Floats) -> Path:
-        codes = values.astype(np.int64)
-        tells = (np.maximum(codes, 1) - 1)[:, None] == np.arange(steps)
-        row, step = np.nonzero(tells | ~tells.any(axis=0))
-        both = np.concatenate([step, step + 1])  # a step has a slot before it and one behind it
-        return Path(
-            np.concatenate([row, row]),
-            both.astype(np.float64),
-            both + np.concatenate([step, step]),
-            max(1, 2 * steps),
-            np.arange(1, 2 * steps - 1, 2),
-            lambda heights: heights if len(codes) else np.full(steps + 1, np.nan),
-            lambda heights: heights[codes],
-        )
-
-    return path
+def _categorical(values: Floats, categories: int) -> Path:
+    steps = np.arange(categories - 1)
+    tells = (np.maximum(values, 1) - 1)[:, None] == steps
+    row, step = np.nonzero(tells | ~tells.any(axis=0))
+    both = np.concatenate([step, step + 1])  # a step has a slot before it and one behind it
+    slot = both + np.concatenate([step, step])
+    slots, knots = max(1, 2 * len(steps)), np.arange(float(categories))
+    return Path(np.concatenate([row, row]), both.astype(np.float64), slot, slots, 2 * steps[:-1] + 1, knots, values)

@@ -1,0 +1,142 @@
+"""From noisy sums of differences and noisy numbers of rows to an accumulated effect with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.noise import Noise
+from dpexplain.maths.binning import SURE_COUNT, Bins
+from dpexplain.maths.smoothing import shrink
+from dpexplain.maths.tails import combined_halfwidth
+
+Floats = NDArray[np.float64]
+TWO_SIDED = 1.96  # standard deviations within which 19 of 20 normal numbers lie
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """The curve of one feature: noisy sums of differences over noisy numbers of rows, added up and centred.
+
+    What noise does to it. A bin's released sum is S + z, its released number of rows N' = N + y, and S = e N for the
+    exact effect e, so (S + z) / N' - e = (z - e y) / N': no approximation. Likewise the released share of a cell is off
+    by (y_j - s_j y_total) / T' for the exact share s_j and the released total T'. With the curve A e, A from released
+    shares, and the exact centred curve g at the cells,
+
+        error at a point  =  sum_b A_b z_b / N'_b  -  sum_j y_j (g_j / T' + sum over bins b of cell j of A_b e_b / N'_b)
+
+    so a count that several bins and the centre share has one factor. Given the counts, the first sum has known factors.
+    The second has e and g in it, of which estimates are known: e is taken as S' / (N' - 1.96 standard deviations of y),
+    larger than it would be if N' came out too large. A bin whose count does not stand SURE_COUNT standard deviations
+    above zero says nothing: any effect within the clip is possible there, and what that does to a point adds to its
+    interval whatever the level is.
+    """
+
+    bins: Bins
+    sums: Floats  # in units of the output
+    unit: float  # one whole step of `sums`, in units of the output
+    effects: Noise
+    counts: Noise
+    clip: float
+    span: float
+    sharing: int  # how many features have counts that the total is the mean of; 0 where the number of rows is public
+    shared: int | None = None  # how many counts these features have; None: all counts are theirs
+    own_total: bool = False  # whether the counts of this feature are its total: those of a feature with missing values
+    cut: bool = True  # at the span; curves of earlier versions were not
+
+    @cached_property
+    def _lifted(self) -> Floats:
+        """From effects to the curve: A with curve = A effects."""
+        add = np.tril(np.ones((len(self.bins.points), self.bins.size)), -1)
+        return np.asarray(add - self.bins.weights @ add)
+
+    @cached_property
+    def _effects(self) -> Floats:
+        return np.clip(self.sums / self.bins.rows, -self.clip, self.clip)
+
+    @cached_property
+    def _middle(self) -> Floats:
+        return np.asarray(self._lifted @ self._effects)
+
+    def _inside(self, curve: Floats) -> Floats:
+        return np.clip(curve, -self.span, self.span) if self.cut else curve
+
+    @property
+    def raw(self) -> Floats:
+        return self._inside(self._middle)
+
+    @cached_property
+    def smoothed(self) -> Floats:
+        bins, trend = self.bins, self.bins.ordered and self.bins.size > 2
+        noise = (self.effects.std * self.unit / bins.rows) ** 2
+        shrunk = shrink(self.sums / bins.rows, noise, bins.widths, self.span, trend=trend)
+        return self._inside(self._lifted @ np.clip(shrunk, -self.clip, self.clip))
+
+    @cached_property
+    def _count_std(self) -> Floats:
+        """The noise of each bin's number of rows; none where all rows are in it and their number is public."""
+        return np.asarray(self.counts.std * np.sqrt((self._counted(self.bins.members) ** 2).sum(axis=1)))
+
+    def _counted(self, factors: Floats) -> Floats:
+        """Factors of all released counts from those of the feature's cells, which were moved evenly so that they add up
+        to the total: a public number, or the mean over the features of the sums of their counts. Those of a feature
+        with missing values are as they were released.
+        """
+        if self.own_total:
+            return factors
+        mean = factors.sum(axis=1, keepdims=True) / max(factors.shape[1], 1)
+        if not self.sharing or not factors.shape[1]:
+            return np.asarray(factors - mean)
+        part = mean / self.sharing
+        others = np.repeat(part, self._sharers - factors.shape[1], axis=1)
+        return np.asarray(np.hstack([factors - mean + part, others]))
+
+    @property
+    def _sharers(self) -> int:
+        return self.counts.size if self.shared is None else self.shared
+
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        """The bins that have rows beyond doubt; none of them where not even the total does."""
+        off = np.sqrt(self._sharers) / self.sharing if self.sharing else 0.0
+        off = np.sqrt(self.bins.members.shape[1]) if self.own_total else off
+        sure = self.bins.total > SURE_COUNT * self.counts.std * off
+        return np.asarray((self.bins.rows >= SURE_COUNT * self._count_std) & sure)
+
+    @cached_property
+    def _factors(self) -> tuple[Floats, Floats]:
+        """What one unit of noise does to each point: [point, bin] for the sums, [point, count] for the counts."""
+        bins, known = self.bins, self._known
+        summed = self._lifted * np.where(known, self.unit / bins.rows, 0.0)
+        few = np.maximum(bins.rows - TWO_SIDED * self._count_std, 1.0)
+        slopes = self._lifted * np.where(known, self._effects / few, 0.0)
+        return summed, self._counted(slopes @ bins.members + bins.at_cells(self._middle) / bins.total)
+
+    @cached_property
+    def std(self) -> Floats:
+        """The standard deviation of each point: the noise accumulates along the curve, and centring shares it out.
+
+        What the noise of counts does to bins is taken as independent, and no effect as off by more than a number
+        somewhere within the clip is: good enough for a forecast; intervals are more careful.
+        """
+        bins = self.bins
+        off = np.hypot(self.effects.std * self.unit, self._effects * self._count_std) / bins.rows
+        off = np.minimum(off, self.clip / np.sqrt(3))
+        centring = (self.counts.std / bins.total) ** 2 * float((bins.at_cells(self._middle) ** 2).sum())
+        return np.asarray(np.minimum(np.sqrt(self._lifted**2 @ off**2 + centring), self.span))
+
+    def half_width(self, point: int, level: float) -> float:
+        """Half of the interval around one point, by the law of the sum whose factors are above; without open bins."""
+        summed, counted = self._factors
+        return combined_halfwidth([(self.effects, summed[point]), (self.counts, counted[point])], 0.0, level)
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """(low, high) around each point of the exact curve, cut at the range that is possible."""
+        half = np.array([self.half_width(i, level) for i in range(len(self._middle))])
+        unknown = self._lifted[:, ~self._known]  # any effect is possible in these bins
+        middle, reach = self._middle - unknown @ self._effects[~self._known], self.clip * np.abs(unknown).sum(axis=1)
+        low, high = middle - half - reach, middle + half + reach
+        return np.clip(low, -self.span, self.span), np.clip(high, -self.span, self.span)
