@@ -10,7 +10,7 @@ from dpexplain.methods.local_explanation.release import LocalExplanation
 from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSketch
 from dpexplain.methods.marginals.release import MarginalsRequest as Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
-from dpexplain.methods.permutation_importance.release import PermutationImportance
+from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.quantiles.release import QuantilesRequest as Quantiles
 from dpexplain.methods.rank_aggregation.release import RankAggregation
 from dpexplain.methods.transparency.release import TransparencyRequest as TransparencyReport

@@ -30,7 +30,7 @@ from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
-from dpexplain.methods.permutation_importance import release as permutation_importance
+from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.quantiles import release as quantiles
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.registry import method_of
@@ -47,7 +47,7 @@ Request = (
     | accumulated_effects.AccumulatedEffects
     | marginals.MarginalsRequest
     | quantiles.QuantilesRequest
-    | permutation_importance.PermutationImportance
+    | PermutationImportance
     | generic_plot.GenericPlot
     | rank_aggregation.RankAggregation
     | interaction_ranking.InteractionRanking
@@ -64,7 +64,6 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
     marginals.MarginalsRequest: marginals.outlook,
     quantiles.QuantilesRequest: quantiles.outlook,
-    permutation_importance.PermutationImportance: permutation_importance.outlook,
     generic_plot.GenericPlot: generic_plot.outlook,
     rank_aggregation.RankAggregation: rank_aggregation.outlook,
     interaction_ranking.InteractionRanking: interaction_ranking.outlook,

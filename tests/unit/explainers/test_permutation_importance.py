@@ -16,8 +16,8 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.methods.permutation_importance import forecast as forecasts
-from dpexplain.methods.permutation_importance.release import outlook
+from dpexplain.methods.permutation_importance.outlook import outlook
+from dpexplain.methods.permutation_importance.release import resolve
 from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.setting import Setting
 from stubs import ZeroNoise
@@ -36,8 +36,8 @@ REPLACE, ADD = Neighbours(Relation.REPLACE_ONE, None), Neighbours(Relation.ADD_R
 
 
 def resolved(rows, cost, neighbours=REPLACE, **options):
-    request = PermutationImportance(target="ill", **options)
-    return forecasts.resolve(request, DOMAIN, PublicRange(0, 1), neighbours, rows, cost, uses=USES)
+    setting = Setting(DOMAIN, PublicRange(0, 1), neighbours, rows or 1_000, rows, features=USES)
+    return resolve(PermutationImportance(target="ill", **options), setting, cost)
 
 
 def frame(rows=4_000):
@@ -200,7 +200,7 @@ def test_where_other_values_came_from_and_what_the_intervals_contain_is_said():
         assert found.source == source
         assert found.caveat.startswith(f"Replacements came from {source}.")
         assert f"came from {source}" in " ".join(str(found).split())
-        limited = found.limit is not None and found.spec["top"] * found._step > found.limit
+        limited = found.limit is not None and found.spec.top * found._step > found.limit
         assert ("Large changes are limited" in found.caveat) == limited
         assert ("can have cut off" in found.caveat) == limited
         assert ("leave out that values inside a cell are blurred" in found.caveat) == ("histograms" in source)

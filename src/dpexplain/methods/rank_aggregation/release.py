@@ -385,7 +385,7 @@ def _black_box(
         truth = target_of(target, domain, model.label)
         levels = Levels(table.predictor(model), model.output, model.thread_safe)
         columns = list(dict.fromkeys([*levels.predictor.features, *items, target]))
-        return columns, shared.pulsing(request.label, lambda dealt: importance(dealt, levels, items, truth(dealt.rows)))
+        return columns, shared.pulsing(request.label, lambda dealt: importance(dealt, levels, items, truth(dealt.rows[target])))
     function, given = request.ranker, shared.original(model)
     assert callable(function)
     columns = list(domain) if request.columns is None else list(request.columns)

@@ -111,9 +111,6 @@ class Votes(Ranking):
         half = noise.halfwidth(checked_level(level))
         return cut_to((sums - half) * unit, (sums + half) * unit, self.possible)
 
-    def view(self) -> JsonObject:
-        return {}
-
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
         if view:
