@@ -4,7 +4,7 @@ from dpexplain.methods.accumulated_effects.release import AccumulatedEffects
 from dpexplain.methods.clusters.release import ClustersRequest as Clusters
 from dpexplain.methods.generic_plot.release import GenericPlot
 from dpexplain.methods.influence.release import InfluenceRequest as Influence
-from dpexplain.methods.interaction_ranking.release import InteractionRanking
+from dpexplain.methods.interaction_ranking.request import InteractionRanking
 from dpexplain.methods.kmeans.release import KMeansRequest as KMeans
 from dpexplain.methods.local_explanation.release import LocalExplanation
 from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSketch
@@ -12,7 +12,7 @@ from dpexplain.methods.marginals.release import MarginalsRequest as Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.quantiles.release import QuantilesRequest as Quantiles
-from dpexplain.methods.rank_aggregation.release import RankAggregation
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.transparency.release import TransparencyRequest as TransparencyReport
 
 __all__ = [

@@ -154,7 +154,7 @@ class PrivateTable:
         *,
         public: Sequence[str],
         outside: Sequence[str] | None = None,
-        **about: JsonObject | list[JsonObject],
+        **about: JsonObject | list[JsonObject] | None,
     ) -> tuple[Receipt, JsonObject]:
         """What `body` sends through the gate, with its receipt; or the same request's earlier release, free.
 

@@ -13,6 +13,7 @@ import math
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.engines import track
 from dpexplain.errors import InputError
+from dpexplain.maths.coded import Coded
 from dpexplain.methods.plain import Dealt
 from dpexplain.methods.plain.grouped import Floats
 from dpexplain.models import Model, frame_of
@@ -39,6 +41,19 @@ UNKNOWN_ROWS_PARTS = 200  # the published number, where nothing is known about t
 MOST_CALLS = 1_000  # of a user's function, unless asked for more
 MOST_PARTS = 2**15
 MOST_SYNTHETIC_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Dealing(Coded):
+    """How rows are dealt: to how many parts, by which rule, and how many of them one unit changes."""
+
+    number: int
+    assignment: Assignment
+    changed: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.number < 2**31:
+            raise ValueError("no number of parts")
 
 
 def collect(table: PrivateTable, gate: Gate, columns: Sequence[str], parts: int) -> Dealt:

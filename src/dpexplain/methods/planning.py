@@ -23,7 +23,7 @@ from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.clusters import release as clusters
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.influence import release as influence
-from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.interaction_ranking.request import InteractionRanking
 from dpexplain.methods.kmeans import release as kmeans
 from dpexplain.methods.local_explanation import release as local_explanation
 from dpexplain.methods.local_sketch import release as local_sketch
@@ -32,7 +32,7 @@ from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.quantiles import release as quantiles
-from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.registry import method_of
 from dpexplain.methods.request import Request as AnyRequest
 from dpexplain.methods.setting import Outlook, Setting
@@ -49,8 +49,8 @@ Request = (
     | quantiles.QuantilesRequest
     | PermutationImportance
     | generic_plot.GenericPlot
-    | rank_aggregation.RankAggregation
-    | interaction_ranking.InteractionRanking
+    | RankAggregation
+    | InteractionRanking
     | local_explanation.LocalExplanation
     | local_sketch.LocalSketchRequest
     | influence.InfluenceRequest
@@ -65,8 +65,6 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     marginals.MarginalsRequest: marginals.outlook,
     quantiles.QuantilesRequest: quantiles.outlook,
     generic_plot.GenericPlot: generic_plot.outlook,
-    rank_aggregation.RankAggregation: rank_aggregation.outlook,
-    interaction_ranking.InteractionRanking: interaction_ranking.outlook,
     local_explanation.LocalExplanation: local_explanation.outlook,
     local_sketch.LocalSketchRequest: local_sketch.outlook,
     influence.InfluenceRequest: influence.outlook,

@@ -11,15 +11,17 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure
-from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
+from dpexplain.core.domain import PublicRange
+from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.data.assignment import assignment_for
 from dpexplain.methods import parts
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.release import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
-from dpexplain.methods.rank_aggregation.release import RankAggregation
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.rank_aggregation.result import Votes
+from dpexplain.methods.setting import Setting
 from examples import DOMAIN
 from stubs import REPLACE_ONE
 
@@ -308,8 +310,8 @@ def test_an_unknown_number_of_rows_means_the_published_number_of_parts():
 def test_ballots_by_forecast():
     def number(rows, epsilon):
         request = RankAggregation(ranker=fine, items=list("abcdefgh"))
-        spec = rank_aggregation.resolve(request, DOMAIN, REPLACE_ONE, Assignment.POSITION, rows, pure(epsilon))
-        return spec.parts
+        setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE_ONE, rows, rows)
+        return rank_aggregation.resolve(request, setting, pure(epsilon)).parts.number
 
     assert 300 < number(30_000, 1) < 900
     assert number(10**7, 1) == parts.MOST_CALLS
@@ -319,23 +321,22 @@ def test_ballots_by_forecast():
 def test_a_part_has_the_rows_it_needs_for_interactions_and_the_predictions_are_limited():
     def number(rows, points):
         request = interaction_ranking.InteractionRanking(points=points)
-        rule, features = Assignment.POSITION, ["age", "sex", "income"]
-        spec = interaction_ranking.resolve(request, DOMAIN, REPLACE_ONE, rule, rows, pure(0.01), features)
-        return spec.parts
+        setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE_ONE, rows, rows, features=["age", "sex", "income"])
+        return interaction_ranking.resolve(request, setting, pure(0.01)).parts.number
 
     assert number(1_000, 50) == 20
-    assert number(10**8, 100) == interaction_ranking.MOST_PREDICTIONS // (6 * 100**2)
+    assert number(10**8, 100) == interaction_ranking.MAX_PREDICTIONS // (6 * 100**2)
 
 
 @pytest.mark.parametrize("neighbours", [REPLACE_ONE, Neighbours(Relation.ADD_REMOVE)], ids=lambda n: n.relation.value)
 def test_the_parts_and_predictions_that_the_page_on_interactions_names(neighbours):
     request = interaction_ranking.InteractionRanking()
     domain = dpx.Domain({name: dpx.Numeric(0, 1) for name in "abcdefgh"})
-    rule = assignment_for(neighbours, None)
-    spec = interaction_ranking.resolve(request, domain, neighbours, rule, 20_000, pure(1), list(domain))
-    views = interaction_ranking.views_of(request, list(domain), domain)
-    assert spec.parts == 289
-    assert spec.parts * interaction_ranking.predictions(views, "pairwise", 24) == 5_992_704
+    setting = Setting(domain, PublicRange(0, 1), neighbours, 20_000, 20_000)
+    spec = interaction_ranking.resolve(request, setting, pure(1))
+    views = interaction_ranking.views_of(request, setting)
+    assert spec.parts.number == 289
+    assert spec.parts.number * interaction_ranking.predictions(views, "pairwise", 24) == 5_992_704
 
 
 @pytest.mark.parametrize("most", [2, 3, 10, 997, 2**15])

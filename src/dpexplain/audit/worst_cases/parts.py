@@ -16,7 +16,9 @@ from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.interaction_ranking.request import InteractionRanking
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def of_generic_plot() -> list[Case]:
 
 def of_rank_aggregation() -> list[Case]:
     def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
-        request = rank_aggregation.RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)
+        request = RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)
         return rank_aggregation.explain(table, None, request, cost=cost)
 
     found = _dealt_cases("rank_aggregation", "all", partial(run, k=None), {"votes": 0.99})
@@ -97,7 +99,7 @@ def of_interaction_ranking() -> list[Case]:
     settings: dict[str, Any] = {"pairs": [("a", "b"), ("a", "c")], "points": 3, "parts": 1}
 
     def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
-        request = interaction_ranking.InteractionRanking(k=k, **settings)
+        request = InteractionRanking(k=k, **settings)
         return interaction_ranking.explain(table, products, request, cost=cost)
 
     idle, weak, strong = (0, 0, 0, 2), (1, 1, 1, 0), (1, 1, 1, 1)
