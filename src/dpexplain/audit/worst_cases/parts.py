@@ -107,15 +107,7 @@ def of_interaction_ranking() -> list[Case]:
         "replace-one": ([idle, weak], [idle, strong]),
         "add-remove": ([idle, weak], [idle, weak, strong]),
     }
-    found = cases_of(
-        "interaction_ranking", "all", partial(run, k=None), FOUR, pairs, {"votes": 0.99}, units={"votes": 0.24}
-    )
-    return found + cases_of(
-        "interaction_ranking",
-        "best",
-        partial(run, k=1),
-        FOUR,
-        pairs,
-        {"top": 0.2, "votes": 0.99},
-        units={"votes": 0.24},
-    )
+    found = list[Case]()
+    for form, k, parts in (("all", None, {"votes": 0.99}), ("best", 1, {"top": 0.2, "votes": 0.99})):
+        found += cases_of("interaction_ranking", form, partial(run, k=k), FOUR, pairs, parts, units={"votes": 0.24})
+    return found

@@ -231,7 +231,9 @@ def explain(
 
     def body(gate: Gate) -> None:
         if spec.paper:  # errors under fixed permutations, and the base
-            errors = over_batches(paper_statistic, by_permutation(gather(table, gate, columns), spec.features, spec.seed))
+            errors = over_batches(
+                paper_statistic, by_permutation(gather(table, gate, columns), spec.features, spec.seed)
+            )
             bound = paper_sensitivity(spec, gate.neighbours)
             gate.noisy_sum("errors", errors, bound, prices["errors"], mechanism=spec.mechanism)
             return

@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from dpexplain.errors import InputError
 from dpexplain.methods.request import Mechanism, Must, Names, Request, Seed
 
-MOST_DRAWS = 100
-# infinity is no number of JSON
+# inf means no limit; JSON has no such number
 Clip = Annotated[
     float | None,
     Field(gt=0),
@@ -24,35 +23,30 @@ class PermutationImportance(Request):
     """How much worse the model predicts when the values of one column are replaced by other ones."""
 
     target: Annotated[str, Field(description="The declared column that the model predicts.")]
-    features: Annotated[Names, Field(description="Whose importance is asked for. Default: all that the model uses.")] = (
-        None
-    )
+    features: Annotated[Names, Field(description="Whose importance is asked for. Default: all of the model.")] = None
     loss: Annotated[
         Literal["squared", "absolute", "log", "accuracy"], Field(description="How wrong a prediction is.")
     ] = "squared"
     positive: Annotated[
         str | int | float | bool | None,
-        Field(description="The value of the target that counts as one, all others as zero. Default: the model's label."),
+        Field(description="The value of the target that counts as one, others as zero. Default: the model's label."),
         Must("a value of the target"),
     ] = None
     clip: Annotated[
         Clip,
         Field(
-            description="The most by which the losses of one row (or group of rows) may change in all, in units of the "
-            "loss; inf for no limit. By default it is chosen from the data, with noise."
+            description="The most by which the losses of a row, or a group of rows, may change in all; inf for no limit. "
+            "By default it is chosen from the data, with noise."
         ),
         Must("a positive number"),
     ] = None
     limit: Annotated[
         Literal["order", "interval"],
-        Field(
-            description='What large changes are limited for. "order": the order of the features, so low that many groups '
-            'are limited; "interval": narrower intervals and a less certain order.'
-        ),
+        Field(description="What large changes are limited for: a more certain order, or narrower intervals."),
     ] = "order"
     repeats: Annotated[
         int | None,
-        Field(ge=1, le=MOST_DRAWS, description="How many other values each row takes in turn. Default: by forecast."),
+        Field(ge=1, le=100, description="How many other values each row takes. Default: by forecast."),
     ] = None
     floor: Annotated[
         float,
@@ -62,9 +56,8 @@ class PermutationImportance(Request):
     method: Annotated[
         Literal["default", "marginals", "groups", "paper"],
         Field(
-            description='Where other values come from. "groups": other rows of small groups; "marginals": marginals that '
-            'are handed over; "default": marginals if some are handed over, else groups. "paper": the published design, '
-            "fixed permutations, Laplace noise, replace-one only."
+            description="Where other values come from: other rows of small groups, or marginals that are handed over. "
+            "By default marginals if there are some. paper: the published design, replace-one only."
         ),
     ] = "default"
     mechanism: Mechanism = None

@@ -27,9 +27,8 @@ class RankAggregation(Vote):
     ranker: Annotated[
         Callable[..., Any] | Literal["importance"],
         Field(
-            description="A function (rows, model) that returns all items, the best first, or a number for each of them, "
-            "or {item: number} (higher is better, equal ones share their points); or importance, our own plain "
-            "permutation importance, which needs a target."
+            description="A function (rows, model) that returns all items, the best first, or a number for each (higher "
+            "is better), or {item: number}; or importance, our own plain permutation importance."
         ),
         Must('a function (rows, model), or "importance"'),
     ]
