@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from contextlib import contextmanager
 
 import numpy as np
@@ -21,6 +22,7 @@ from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.rank_aggregation.result import Votes
+from dpexplain.methods.registry import request_from_json
 from dpexplain.methods.setting import Setting
 from examples import DOMAIN
 from stubs import REPLACE_ONE
@@ -265,6 +267,24 @@ def test_results_come_back_from_files_and_draw_themselves(make_table, frame, tmp
     assert curve.title == f"fine, mean over {curve.parts} parts, of age"
     ends = ["low", "high", "determined", "above_next", "in_top_1"]
     assert list(votes.to_frame().columns) == ["item", "mean points on a ballot", *ends]
+
+
+def test_requests_and_specs_of_rankings_come_back_from_json(make_table, frame, model):
+    for request in (
+        dpx.requests.RankAggregation(ranker="importance", target="income", k=2, parts=7),
+        dpx.requests.InteractionRanking(pairs=[("age", "sex"), ("age", "income")], points=5),
+        dpx.requests.InteractionRanking(kind="total", features=["age", "sex"]),
+    ):
+        assert request_from_json(json.loads(json.dumps(request.to_json()))) == request
+    with pytest.raises(dpx.InputError, match="cannot be written down"):
+        RankAggregation(ranker=fine, items=["a", "b"]).to_json()
+    table = make_table(frame)
+    for votes in (
+        rank(table, ranks([1, 2, 3]), list("abc"), epsilon=1, parts=20, k=2, version="1"),
+        interactions(table, model, kind="total", epsilon=1, parts=7, points=5),
+    ):
+        assert votes.spec.to_json() == votes.receipt.request["spec"]
+        assert dpx.from_json(votes.to_json()) == votes
 
 
 def test_forged_results_are_refused(make_table, frame):

@@ -19,6 +19,8 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.methods.permutation_importance.outlook import outlook
 from dpexplain.methods.permutation_importance.release import resolve
 from dpexplain.methods.permutation_importance.request import PermutationImportance
+from dpexplain.methods.permutation_importance.spec import Spec
+from dpexplain.methods.registry import request_from_json
 from dpexplain.methods.setting import Setting
 from stubs import ZeroNoise
 
@@ -146,6 +148,20 @@ def test_marginals_are_refused_where_they_have_no_use(method):
     with pytest.raises(dpx.InputError, match=f'method="{method}" has no use for marginals'):
         dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=known, method=method)
     assert spent(data) == 1
+
+
+def test_requests_and_specs_come_back_from_json():
+    for options in ({}, {"clip": float("inf"), "features": ["age", "sex"]}, {"positive": 1, "loss": "log", "seed": 3}):
+        request = PermutationImportance(target="ill", **options)
+        written = json.loads(json.dumps(request.to_json(), allow_nan=False))
+        assert request_from_json(written) == request
+    for options in ({}, {"clip": 0.5}, {"method": "paper"}, {"loss": "log"}, {"limit": "interval"}):
+        spec = resolved(1_000, pure(1), **options)
+        written = json.loads(json.dumps(spec.to_json()))
+        assert Spec.from_json(written).to_json() == written
+    data = table()
+    found = dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=dpx.marginals(data, USES, epsilon=1))
+    assert found.spec.to_json() == found.receipt.request["spec"]
 
 
 # What is said ---------------------------------------------------------------------------------------------------------

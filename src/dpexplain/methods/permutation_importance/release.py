@@ -24,7 +24,7 @@ References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -36,7 +36,7 @@ from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation
 from dpexplain.data.assignment import assignment_for
-from dpexplain.data.donors import Replaced, by_feature, by_group, by_permutation, gather
+from dpexplain.data.donors import by_feature, by_group, by_permutation, gather
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
@@ -220,38 +220,32 @@ def explain(
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     predictor, prices = table.predictor(model), spec.shares(cost)
     columns = list(dict.fromkeys([*predictor.features, *spec.features, spec.target]))
-    options = {"label": request.label, "parallel": model.thread_safe}
-
-    def over_rows(gate: Gate, kernel: Callable[[Rows], Integers], size: int) -> Integers:
-        return table.map_sum(gate, kernel, columns, size=size, **options)
-
-    def over_batches(kernel: Callable[..., Integers], batches: Iterator[Replaced]) -> Integers:
-        kernel = partial(kernel, predictor=predictor, spec=spec)
-        return map_sum(kernel, batches, size=spec.size, total=table.size, **options)
+    over_rows = partial(table.map_sum, columns=columns, label=request.label, parallel=model.thread_safe)
+    over_batches = partial(map_sum, size=spec.size, label=request.label, total=table.size, parallel=model.thread_safe)
 
     def body(gate: Gate) -> None:
         if spec.paper:  # errors under fixed permutations, and the base
-            errors = over_batches(
-                paper_statistic, by_permutation(gather(table, gate, columns), spec.features, spec.seed)
-            )
+            batches = by_permutation(gather(table, gate, columns), spec.features, spec.seed)
+            errors = over_batches(partial(paper_statistic, predictor=predictor, spec=spec), batches)
             bound = paper_sensitivity(spec, gate.neighbours)
             gate.noisy_sum("errors", errors, bound, prices["errors"], mechanism=spec.mechanism)
             return
-        losses = over_rows(gate, partial(base_statistic, predictor=predictor, spec=spec), 2 if spec.count_weight else 1)
+        base = partial(base_statistic, predictor=predictor, spec=spec)
+        losses = over_rows(gate, base, size=2 if spec.count_weight else 1)
         noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), prices["base"])
         # groups are made, and limits wanted, by the *released* number of rows
         groups = spec.groups(max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else table.size or 1)
         if marginals is None:
             gathered = gather(table, gate, columns, spec.assignment)
             batches = by_group(gathered, groups, spec.features, spec.draws, spec.most, table.uniform)
-            exact = over_batches(statistic, batches)
+            exact = over_batches(partial(statistic, predictor=predictor, spec=spec), batches)
         else:
             others = histograms.references(spec.features, marginals, table.domain)
-            exact = over_rows(
-                gate,
-                lambda rows: statistic(by_feature(rows, others, spec.draws, table.uniform), predictor, spec),
-                spec.size,
-            )
+
+            def drawn(rows: Rows) -> Integers:
+                return statistic(by_feature(rows, others, spec.draws, table.uniform), predictor, spec)
+
+            exact = over_rows(gate, drawn, size=spec.size)
         send_changes(gate, spec, cost, exact, groups)
 
     about = {"model": model.identity, **histograms.builds_on(marginals)}

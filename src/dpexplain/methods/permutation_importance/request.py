@@ -35,7 +35,7 @@ class PermutationImportance(Request):
     clip: Annotated[
         Clip,
         Field(
-            description="The most by which the losses of a row, or a group of rows, may change in all; inf for no limit. "
+            description="The most by which the losses of a row, or a group of rows, may change in all; inf: no limit. "
             "By default it is chosen from the data, with noise."
         ),
         Must("a positive number"),
