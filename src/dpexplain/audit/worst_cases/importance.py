@@ -37,7 +37,7 @@ def of_permutation_importance() -> list[Case]:
     model = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        form = {} if "method" in options else {"method": "groups", "repeats": 1}
+        form: dict[str, Any] = {} if "method" in options else {"method": "groups", "repeats": 1}
         request = PermutationImportance(target="y", features=["b"], **form, **options)
         return permutation_importance.explain(table, model, request, cost=cost)
 
