@@ -40,11 +40,11 @@ from dpexplain.data.sources import open_source
 from dpexplain.engines import map_sum
 from dpexplain.maths.reference import Reference
 from dpexplain.methods.permutation_importance import spec as pfi
-from dpexplain.methods.permutation_importance.forecast import resolve
-from dpexplain.methods.permutation_importance.release import send_changes
+from dpexplain.methods.permutation_importance.release import resolve, send_changes
 from dpexplain.methods.permutation_importance.request import PermutationImportance
-from dpexplain.methods.permutation_importance.result import Importance, groups_for
+from dpexplain.methods.permutation_importance.result import Importance
 from dpexplain.methods.permutation_importance.spec import Spec
+from dpexplain.methods.setting import Setting
 from dpexplain.receipts import receipt_for
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -95,8 +95,9 @@ class Exact:
         limit = "interval" if form == "interval" else "order"
         method = "paper" if form == "paper" else "default"
         request = PermutationImportance(target=TARGET, method=method, limit=limit, seed=seed)
-        settings = {"label": self.model.label, "uses": self.features}
-        return resolve(request, self.domain, self.model.output, NEIGHBOURS, self.size, cost, **settings)
+        about = {"label": self.model.label, "features": self.features}
+        setting = Setting(self.domain, self.model.output, NEIGHBOURS, self.size, self.size, **about)
+        return resolve(request, setting, cost)
 
     def found(self, spec: Spec) -> np.ndarray:
         """The exact integers of the statistic: the same for all prices."""
@@ -105,7 +106,7 @@ class Exact:
             if spec.paper:
                 batches = by_permutation(self.gathered, spec.features, spec.seed)
             else:
-                parts = groups_for(self.size, spec.group)
+                parts = spec.groups(self.size)
                 shuffled = PublicRandom(spec.seed).generator.permutation(self.size)
                 gathered, uniform = Gathered(self.gathered.rows, shuffled), PublicRandom(spec.seed).generator.random
                 batches = by_group(gathered, parts, spec.features, spec.draws, spec.most, uniform)
@@ -125,7 +126,7 @@ class Exact:
                 gate.noisy_sum("errors", found, bound, prices["errors"], mechanism=spec.mechanism)
             else:
                 gate.noisy_sum("base", [0], pfi.base_sensitivity(spec, NEIGHBOURS), prices["base"])
-                send_changes(gate, spec, cost, found, groups_for(self.size, spec.group))
+                send_changes(gate, spec, cost, found, spec.groups(self.size))
 
         identity = {"table": {"rows": self.size}, "spec": spec.to_json(), "public": []}
         released = self.door.release("importance", identity, cost, body)

@@ -24,8 +24,10 @@ from bench.tables import CASES
 from dpexplain.core.release import Door, Gate
 from dpexplain.methods import parts as shared
 from dpexplain.methods.rank_aggregation import release as voting
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.rank_aggregation.result import Votes
-from dpexplain.receipts import receipt_for
+from dpexplain.methods.rank_aggregation.spec import sensitivity, statistic
+from dpexplain.methods.setting import Setting
 
 REPETITIONS, PERMUTATIONS, PARTS = 20, 20, 200
 
@@ -50,20 +52,17 @@ class Ballots:
     def release(self, parts: int | None, epsilon: float) -> Votes:
         """One private ranking through the door."""
         exact, cost = self.exact, self.table.cost(epsilon=epsilon)
-        request = voting.RankAggregation(ranker="importance", items=exact.features, target=TARGET, parts=parts)
-        rule = self.table.assignment
-        spec = voting.resolve(request, exact.domain, NEIGHBOURS, rule, exact.size, cost, exact.features)
-        columns, scores = voting._black_box(request, spec, exact.domain, exact.model, exact.size)
+        request = RankAggregation(ranker="importance", items=exact.features, target=TARGET, parts=parts)
+        spec = voting.resolve(request, Setting.of(self.table, exact.model), cost)
+        columns, scores = voting._black_box(self.table, exact.model, request, spec)
 
         def body(gate: Gate) -> None:
-            if spec.parts not in self._sums:
-                dealt = shared.collect(self.table, gate, columns, spec.parts)
-                self._sums[spec.parts] = voting.statistic(voting.ballots_of(scores(dealt)))
-            gate.noisy_sum("votes", self._sums[spec.parts], voting.sensitivity(spec, NEIGHBOURS), cost)
+            number = spec.parts.number
+            if number not in self._sums:
+                self._sums[number] = statistic(scores(shared.collect(self.table, gate, columns, number)))
+            gate.noisy_sum("votes", self._sums[number], sensitivity(spec, NEIGHBOURS), cost)
 
-        identity = {"table": self.table.identity, "spec": spec.to_json(NEIGHBOURS), "public": []}
-        released = self.table.door.release("votes", identity, cost, body)
-        return Votes(receipt_for(self.table.budget, NEIGHBOURS, released, self.table.domain), released.payload)
+        return Votes(*self.table.release("rank-aggregation", "votes", spec.to_json(), cost, body, public=[]))
 
 
 def run(options: Namespace) -> None:

@@ -25,7 +25,8 @@ from dpexplain.methods import parts
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
-from dpexplain.methods.rank_aggregation.release import RankAggregation
+from dpexplain.methods.rank_aggregation import spec as voting
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from stubs import FreeAccount, ZeroNoise
 
 pytestmark = pytest.mark.drawn(1e-6)
@@ -181,7 +182,7 @@ def test_a_box_that_is_not_enforced_is_caught(tables, monkeypatch):
 @pytest.mark.long
 def test_half_the_bound_of_a_ballot_is_caught(tables, monkeypatch):
     """M^2 / 4 is how far a ballot is from the failed one, not from its reverse."""
-    monkeypatch.setattr(rank_aggregation, "ballot_bounds", lambda items, released: (2, 2, 1))  # of (4, 8, 2)
+    monkeypatch.setattr(voting, "ballot_bounds", lambda items, released: (2, 2, 1))  # of (4, 8, 2)
     bound = audit("replace-one", "votes", tables, ExactSampler())
     assert bound.violates, bound
 

@@ -23,7 +23,8 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.donors import Gathered, by_group, by_permutation, gather
 from dpexplain.methods.permutation_importance import release as pfi
-from dpexplain.methods.permutation_importance.release import PermutationImportance
+from dpexplain.methods.permutation_importance.request import PermutationImportance
+from dpexplain.methods.setting import Setting
 from stubs import FreeAccount, ZeroNoise
 
 pytestmark = pytest.mark.drawn(1e-6)
@@ -57,7 +58,7 @@ def exact(case, rows, clip=0.5):
     options = {"method": "paper", "seed": SWAP} if case == "paper" else {"method": "groups", "clip": clip, "repeats": 1}
     request = PermutationImportance(target="y", features=["b"], **options)
     model = dpx.Model(by_column, output=(0, 3), features=["b", "c"])
-    spec = pfi.resolve(request, DOMAIN, model.output, table.neighbours, table.size, COST, uses=["b", "c"])
+    spec = pfi.resolve(request, Setting.of(table, model), COST)
     table.shuffle = np.arange  # the same secret order for both neighbours
     rows = gather(table, Gate(table.door, COST), list(DOMAIN)).rows
     gathered = Gathered(rows, np.arange(rows.size))  # secret numbers would order the rows at random

@@ -23,7 +23,8 @@ from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
-from dpexplain.methods.rank_aggregation.release import UNIT, ballot_bounds, ballots_of
+from dpexplain.methods.rank_aggregation.request import RankAggregation
+from dpexplain.methods.rank_aggregation.spec import UNIT, ballot_bounds, ballots_of
 from dpexplain.methods.setting import Setting
 from neighbouring import DOMAIN, ROW, VALUES, frame, wild
 from stubs import FreeAccount, ZeroNoise
@@ -64,7 +65,7 @@ def ask_plot(table, explainer):
 def ask_votes(table, ranker):
     options = {"items": "bc", "target": "a"} if ranker == "importance" else {"items": "pqrs"}
     model = WITHOUT_A if ranker == "importance" else MODEL
-    request = rank_aggregation.RankAggregation(ranker=ranker, items=list(options.pop("items")), parts=PARTS, **options)
+    request = RankAggregation(ranker=ranker, items=list(options.pop("items")), parts=PARTS, **options)
     return rank_aggregation.explain(table, model, request, cost=table.cost(epsilon=1)).part("votes")[0]
 
 

@@ -19,8 +19,9 @@ from dpexplain.core.release import Gate
 from dpexplain.data import assignment, donors
 from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, gather
 from dpexplain.methods.permutation_importance import spec as pfi
-from dpexplain.methods.permutation_importance.forecast import resolve
-from dpexplain.methods.permutation_importance.release import PermutationImportance
+from dpexplain.methods.permutation_importance.release import resolve
+from dpexplain.methods.permutation_importance.request import PermutationImportance
+from dpexplain.methods.setting import Setting
 from dpexplain.models import Predictor
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, norms, private, within
 
@@ -40,9 +41,8 @@ def prepared(rows, protection, *, mechanism="discrete-laplace", marginals=None, 
     table = private(rows, protection)
     cost = zcdp(1) if mechanism == "discrete-gaussian" else pure(1)
     request = PermutationImportance(target="a", mechanism=mechanism, **options)
-    output = dpx.Model(wild, output=(0, 3)).output
-    settings_ = {"uses": ["b", "c"], "assignment": table.assignment, "marginals": marginals}
-    spec = resolve(request, DOMAIN, output, table.neighbours, table.rows_hint, cost, **settings_)
+    model = dpx.Model(wild, output=(0, 3), features=["b", "c"])
+    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     table.shuffle = np.arange  # the same secret order for both neighbours
     return table, Gate(table.door, cost), spec
 

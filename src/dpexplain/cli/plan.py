@@ -141,8 +141,8 @@ def _unported(explainer: str, named: list[str], target: str | None, method: str,
             raise InputError("name what to explain.", hint="--feature age")
         return requests.AccumulatedEffects(feature=named, method=method, mechanism=mechanism)
     if explainer == "importance":
-        aim = needed_target(target)
-        return requests.PermutationImportance(target=aim, features=named or None, method=method, mechanism=mechanism)
+        options = {"target": needed_target(target), "features": named or None, "method": method, "mechanism": mechanism}
+        return requests.PermutationImportance.of_json(options)
     if explainer == "interactions":
         return requests.InteractionRanking(features=named or None, mechanism=mechanism)
     return requests.LocalSketch(features=named or None)

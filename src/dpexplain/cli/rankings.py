@@ -77,7 +77,8 @@ def interactions(
     from dpexplain.methods.interaction_ranking import release as interaction_ranking
 
     def ask(_domain: Domain, _model: Model) -> Task:
-        request = interaction_ranking.InteractionRanking(features=once(feature) or None, kind=kind, parts=parts, k=top)
+        options = {"features": once(feature) or None, "kind": kind, "parts": parts, "k": top}
+        request = interaction_ranking.InteractionRanking.of_json(options)
         lead = "which columns act together, so that their joint effect is not the sum of their own ones"
         return Task(request, interaction_ranking.explain, "Interactions", lead)
 

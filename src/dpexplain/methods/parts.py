@@ -28,10 +28,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.engines import track
 from dpexplain.errors import InputError
 from dpexplain.maths.coded import Coded
-from dpexplain.methods.black_box import BUILT_IN as BUILT_IN  # rankings ask here, until they are ported
-from dpexplain.methods.black_box import MOST_PARTS as MOST_PARTS
-from dpexplain.methods.black_box import identity_of as identity_of
-from dpexplain.methods.black_box import unversioned
+from dpexplain.methods.black_box import MOST_PARTS, unversioned
 from dpexplain.methods.plain import Dealt
 from dpexplain.methods.plain.grouped import Floats
 from dpexplain.models import Model, frame_of

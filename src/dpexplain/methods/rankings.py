@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtr
@@ -14,6 +14,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise
 from dpexplain.errors import InputError
 from dpexplain.methods.result import Floats, Result
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,11 +42,6 @@ class Ranking(Result):
     """
 
     quantity: ClassVar[str] = "score"  # what the values are, for axes and tables
-
-    @property
-    def spec(self) -> JsonObject:
-        spec: JsonObject = self.receipt.request["spec"]
-        return spec
 
     @property
     @abstractmethod
@@ -176,6 +172,17 @@ class Ranking(Result):
             few = sum(others[..., j] * rest[..., top - 1 - j] for j in range(top))  # P(fewer than `top` above)
             found.append(float(weights @ (here[..., i] * few).sum(axis=1)))
         return np.clip(found, 0.0, 1.0)
+
+    def view(self) -> JsonObject:
+        return {}
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
+        if view:
+            raise ValueError("a ranking has no view")
+        ranking = cls(receipt, released)
+        ranking.check()
+        return ranking
 
     def check(self) -> None:
         """What can be read can be shown: an error here, and not later, for a file that was tampered with."""

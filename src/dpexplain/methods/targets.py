@@ -8,22 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Domain, Numeric
-from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
+from dpexplain.maths.coded import Coded
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(Coded):
     """How the target column becomes numbers: as it is, or 1 for one value and 0 for all others."""
 
-    column: str
     numbers: tuple[float, ...] | None  # what each category stands for; None for a numeric column
     one: float | None  # the value of a numeric column that counts as one; None: the number itself
 
-    def __call__(self, rows: Rows) -> NDArray[np.float64]:
-        values = rows[self.column]
+    def __call__(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """The numbers of the (clean) values of the column."""
         if self.numbers is not None:
             return np.asarray(self.numbers, dtype=np.float64).take(values)
         return np.asarray(values if self.one is None else values == self.one, dtype=np.float64)
@@ -32,9 +30,6 @@ class Target:
     def binary(self) -> bool:
         """Whether it is about something that happened or did not."""
         return self.one is not None or (self.numbers is not None and set(self.numbers) <= {0.0, 1.0})
-
-    def to_json(self) -> JsonObject:
-        return {"numbers": None if self.numbers is None else list(self.numbers), "one": self.one}
 
 
 def target_of(name: str, domain: Domain, label: Any) -> Target:
@@ -48,13 +43,13 @@ def target_of(name: str, domain: Domain, label: Any) -> Target:
                 hint="declared are: " + ", ".join(map(repr, column.categories)),
             )
         if label is not None:
-            return Target(name, tuple(float(c == label) for c in column.categories), None)
+            return Target(tuple(float(c == label) for c in column.categories), None)
         if any(isinstance(c, str) for c in column.categories):
             raise InputError(
                 f"the target {name!r} is categorical: say which of its values counts as one.",
                 hint=f"Model(..., label={column.categories[-1]!r}), or positive=... for permutation importance",
             )
-        return Target(name, tuple(float(c) for c in column.categories), None)
+        return Target(tuple(float(c) for c in column.categories), None)
     assert isinstance(column, Numeric)
     if column.keeps_missing:
         raise InputError(
@@ -62,10 +57,10 @@ def target_of(name: str, domain: Domain, label: Any) -> Target:
             hint="declare the number that a missing one becomes: missing=0",
         )
     if label is None:
-        return Target(name, None, None)
+        return Target(None, None)
     if not isinstance(label, int | float) or not column.low <= label <= column.high:
         raise InputError(
             f"the target {name!r} is a number from {column.low:g} to {column.high:g}, and never {label!r}.",
             hint="declare it as dpx.Categorical with the classes of the model",
         )
-    return Target(name, None, float(label))
+    return Target(None, float(label))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from contextlib import contextmanager
 
 import numpy as np
@@ -20,8 +21,9 @@ from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.plain import Dealt
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
-from dpexplain.methods.rank_aggregation.release import RankAggregation
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.rank_aggregation.result import Votes
+from dpexplain.methods.registry import request_from_json
 from dpexplain.methods.setting import Setting
 from examples import DOMAIN
 from stubs import REPLACE_ONE
@@ -268,6 +270,24 @@ def test_results_come_back_from_files_and_draw_themselves(make_table, frame, tmp
     assert list(votes.to_frame().columns) == ["item", "mean points on a ballot", *ends]
 
 
+def test_requests_and_specs_of_rankings_come_back_from_json(make_table, frame, model):
+    for request in (
+        dpx.requests.RankAggregation(ranker="importance", target="income", k=2, parts=7),
+        dpx.requests.InteractionRanking(pairs=[("age", "sex"), ("age", "income")], points=5),
+        dpx.requests.InteractionRanking(kind="total", features=["age", "sex"]),
+    ):
+        assert request_from_json(json.loads(json.dumps(request.to_json()))) == request
+    with pytest.raises(dpx.InputError, match="cannot be written down"):
+        RankAggregation(ranker=fine, items=["a", "b"]).to_json()
+    table = make_table(frame)
+    for votes in (
+        rank(table, ranks([1, 2, 3]), list("abc"), epsilon=1, parts=20, k=2, version="1"),
+        interactions(table, model, kind="total", epsilon=1, parts=7, points=5),
+    ):
+        assert votes.spec.to_json() == votes.receipt.request["spec"]
+        assert dpx.from_json(votes.to_json()) == votes
+
+
 def test_forged_results_are_refused(make_table, frame):
     votes = rank(make_table(frame), ranks([1, 2, 3]), list("abc"), epsilon=1, parts=20, k=2)
     released = {"parts": {**votes.released["parts"], "top": {"values": [0, 7]}}}
@@ -311,8 +331,8 @@ def test_an_unknown_number_of_rows_means_the_published_number_of_parts():
 def test_ballots_by_forecast():
     def number(rows, epsilon):
         request = RankAggregation(ranker=fine, items=list("abcdefgh"))
-        spec = rank_aggregation.resolve(request, DOMAIN, REPLACE_ONE, Assignment.POSITION, rows, pure(epsilon))
-        return spec.parts
+        setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE_ONE, rows, rows)
+        return rank_aggregation.resolve(request, setting, pure(epsilon)).parts.number
 
     assert 300 < number(30_000, 1) < 900
     assert number(10**7, 1) == parts.MOST_CALLS
@@ -322,23 +342,22 @@ def test_ballots_by_forecast():
 def test_a_part_has_the_rows_it_needs_for_interactions_and_the_predictions_are_limited():
     def number(rows, points):
         request = interaction_ranking.InteractionRanking(points=points)
-        rule, features = Assignment.POSITION, ["age", "sex", "income"]
-        spec = interaction_ranking.resolve(request, DOMAIN, REPLACE_ONE, rule, rows, pure(0.01), features)
-        return spec.parts
+        setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE_ONE, rows, rows, features=["age", "sex", "income"])
+        return interaction_ranking.resolve(request, setting, pure(0.01)).parts.number
 
     assert number(1_000, 50) == 20
-    assert number(10**8, 100) == interaction_ranking.MOST_PREDICTIONS // (6 * 100**2)
+    assert number(10**8, 100) == interaction_ranking.MAX_PREDICTIONS // (6 * 100**2)
 
 
 @pytest.mark.parametrize("neighbours", [REPLACE_ONE, Neighbours(Relation.ADD_REMOVE)], ids=lambda n: n.relation.value)
 def test_the_parts_and_predictions_that_the_page_on_interactions_names(neighbours):
     request = interaction_ranking.InteractionRanking()
     domain = dpx.Domain({name: dpx.Numeric(0, 1) for name in "abcdefgh"})
-    rule = assignment_for(neighbours, None)
-    spec = interaction_ranking.resolve(request, domain, neighbours, rule, 20_000, pure(1), list(domain))
-    views = interaction_ranking.views_of(request, list(domain), domain)
-    assert spec.parts == 289
-    assert spec.parts * interaction_ranking.predictions(views, "pairwise", 24) == 5_992_704
+    setting = Setting(domain, PublicRange(0, 1), neighbours, 20_000, 20_000)
+    spec = interaction_ranking.resolve(request, setting, pure(1))
+    views = interaction_ranking.views_of(request, setting)
+    assert spec.parts.number == 289
+    assert spec.parts.number * interaction_ranking.predictions(views, "pairwise", 24) == 5_992_704
 
 
 @pytest.mark.parametrize("most", [2, 3, 10, 997, 2**15])

@@ -16,9 +16,11 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.methods.permutation_importance import forecast as forecasts
-from dpexplain.methods.permutation_importance.release import outlook
+from dpexplain.methods.permutation_importance.outlook import outlook
+from dpexplain.methods.permutation_importance.release import resolve
 from dpexplain.methods.permutation_importance.request import PermutationImportance
+from dpexplain.methods.permutation_importance.spec import Spec
+from dpexplain.methods.registry import request_from_json
 from dpexplain.methods.setting import Setting
 from stubs import ZeroNoise
 
@@ -36,8 +38,8 @@ REPLACE, ADD = Neighbours(Relation.REPLACE_ONE, None), Neighbours(Relation.ADD_R
 
 
 def resolved(rows, cost, neighbours=REPLACE, **options):
-    request = PermutationImportance(target="ill", **options)
-    return forecasts.resolve(request, DOMAIN, PublicRange(0, 1), neighbours, rows, cost, uses=USES)
+    setting = Setting(DOMAIN, PublicRange(0, 1), neighbours, rows or 1_000, rows, features=USES)
+    return resolve(PermutationImportance(target="ill", **options), setting, cost)
 
 
 def frame(rows=4_000):
@@ -148,6 +150,20 @@ def test_marginals_are_refused_where_they_have_no_use(method):
     assert spent(data) == 1
 
 
+def test_requests_and_specs_come_back_from_json():
+    for options in ({}, {"clip": float("inf"), "features": ["age", "sex"]}, {"positive": 1, "loss": "log", "seed": 3}):
+        request = PermutationImportance(target="ill", **options)
+        written = json.loads(json.dumps(request.to_json(), allow_nan=False))
+        assert request_from_json(written) == request
+    for options in ({}, {"clip": 0.5}, {"method": "paper"}, {"loss": "log"}, {"limit": "interval"}):
+        spec = resolved(1_000, pure(1), **options)
+        written = json.loads(json.dumps(spec.to_json()))
+        assert Spec.from_json(written).to_json() == written
+    data = table()
+    found = dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=dpx.marginals(data, USES, epsilon=1))
+    assert found.spec.to_json() == found.receipt.request["spec"]
+
+
 # What is said ---------------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +216,7 @@ def test_where_other_values_came_from_and_what_the_intervals_contain_is_said():
         assert found.source == source
         assert found.caveat.startswith(f"Replacements came from {source}.")
         assert f"came from {source}" in " ".join(str(found).split())
-        limited = found.limit is not None and found.spec["top"] * found._step > found.limit
+        limited = found.limit is not None and found.spec.top * found._step > found.limit
         assert ("Large changes are limited" in found.caveat) == limited
         assert ("can have cut off" in found.caveat) == limited
         assert ("leave out that values inside a cell are blurred" in found.caveat) == ("histograms" in source)

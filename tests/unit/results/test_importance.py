@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
+from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Law, Noise
+from dpexplain.core.sensitivity import Assignment
+from dpexplain.maths.losses import Loss
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.marginals.result import nearest_with_total
 from dpexplain.methods.permutation_importance.result import (
     allowance,
-    company,
-    fewest_counted,
     halfwidths,
-    histogram_errors,
-    square_unit,
-    sum_halfwidth,
 )
+from dpexplain.methods.permutation_importance.spec import Histograms, Spec, sum_halfwidth
+from dpexplain.methods.targets import Target
 
 EVEN = np.sort(np.concatenate([10.0 ** np.arange(-8, -2, 0.05), np.linspace(0.011, 0.989, 2_000)]))
 EVEN = np.concatenate([EVEN, 1 - EVEN[EVEN < 0.5][::-1]])
@@ -62,6 +63,17 @@ def test_halfwidths_on_chords_are_never_too_small():
     np.testing.assert_allclose(halfwidths(terms, chance[:5][::-1], 0.95), exact[:5][::-1])
 
 
+def spec_of(**options) -> Spec:
+    """A spec in which nothing else matters."""
+    settings = {"features": ("a",), "target": "y", "target_values": Target(None, None), "method": "default"}
+    settings |= {"loss": Loss.of("squared", PublicRange(0, 1)), "assignment": Assignment.RANDOM, "seed": 0}
+    return Spec(mechanism="discrete-laplace", **{**settings, **options})
+
+
+def unit(norm: str, features: int, limit: int, cap: int) -> int:
+    return Spec.square_unit(SimpleNamespace(norm=norm, features="a" * features, cap=cap), limit)
+
+
 @pytest.mark.parametrize("norm", ["sum", "euclidean", "largest"])
 def test_squares_stay_below_their_unit(norm):
     draw = np.random.default_rng(0)
@@ -75,28 +87,28 @@ def test_squares_stay_below_their_unit(norm):
         }[norm]
         inside = vectors[size <= limit] ** 2
         squares = inside.max(axis=1, initial=0) if norm == "largest" else inside.sum(axis=1)
-        assert squares.max(initial=0) <= square_unit(norm, M, limit, cap)
-    assert square_unit("sum", 3, 50, 20) == 20 * 50
-    assert square_unit("sum", 3, 500, 20) == 3 * 20**2
-    assert square_unit("euclidean", 3, 25, 20) == 25**2
+        assert squares.max(initial=0) <= unit(norm, M, limit, cap)
+    assert unit("sum", 3, 50, 20) == 20 * 50
+    assert unit("sum", 3, 500, 20) == 3 * 20**2
+    assert unit("euclidean", 3, 25, 20) == 25**2
 
 
 @pytest.mark.parametrize("draws", [1, 3])
 def test_the_share_of_rows_that_count_is_the_expected_one(draws):
     """2,000 rows dealt 300 times: the standard error is below 0.0003."""
     draw, n, group = np.random.default_rng(0), 2_000, draws + 2
-    spec = {"loners": True, "group": group, "most": 2 * group, "marginals": None}
+    spec = spec_of(loners=True, group=group, most=2 * group)
     groups, counted = n // group, 0
     for _ in range(300):
         sizes = np.bincount(draw.integers(groups, size=n), minlength=groups)
         counted += np.minimum(sizes, 2 * group)[sizes > 1].sum()
-    assert company(spec, n) == pytest.approx(counted / (300 * n), abs=0.002)
+    assert spec.company(n) == pytest.approx(counted / (300 * n), abs=0.002)
 
 
 def test_rows_of_units_hardly_ever_fail_to_count():
-    spec = {"group": 3 * 4, "most": 2 * 3 * 4, "marginals": None}
-    assert 0.95 < fewest_counted(spec, 3) < 1
-    assert fewest_counted(spec, 1) == 1
+    spec = spec_of(group=3 * 4, most=2 * 3 * 4)
+    assert 0.95 < spec.fewest_counted(3) < 1
+    assert spec.fewest_counted(1) == 1
 
 
 @pytest.mark.parametrize("law", list(Law))
@@ -104,7 +116,7 @@ def test_the_distance_of_noisy_histograms(law):
     """400 histograms each: at level 0.9 fewer than 320 within the bound has a probability below 1e-6."""
     draw, cells, n = np.random.default_rng(0), 12, 5_000
     noise = Noise(law, 2 * cells, 3 if law is Law.CUBE else 30)
-    known = {"noise": noise.to_json(), "cells": [cells, cells], "features": 2, "total": n}
+    known = Histograms(noise, (cells, cells), 2, n)
     true = draw.multinomial(n, draw.dirichlet(np.full(cells, 0.3)))
     inside = 0
     for _ in range(400):
@@ -115,9 +127,9 @@ def test_the_distance_of_noisy_histograms(law):
         else:
             z = draw.gamma(2 * cells + 1) * 3 * draw.uniform(-1, 1, size=cells)
         far = np.abs(nearest_with_total(true + z, n) - true).sum() / (2 * n)
-        inside += far <= histogram_errors(known, unsure=False, level=0.9)[0]
+        inside += far <= known.errors(0.9, unsure=False)[0]
     assert inside >= 320
-    assert histogram_errors(known, unsure=True, level=0.9)[0] > histogram_errors(known, unsure=False, level=0.9)[0]
+    assert known.errors(0.9, unsure=True)[0] > known.errors(0.9, unsure=False)[0]
     assert sum_halfwidth(noise, 1, 0.95) >= noise.halfwidth(0.95) - 1
 
 

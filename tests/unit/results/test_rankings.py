@@ -22,7 +22,14 @@ UNIT, PARTS = 2**11, 100
 def votes(means, noise, *, k=None, chosen=None):
     """Votes with these released mean points; nothing else about the release matters here."""
     items = [f"item {i}" for i in range(len(means) if chosen is None else k[1])]
-    spec = {"items": items, "parts": {"number": PARTS}, "k": k and k[0], "unit": UNIT, "ranker": {"title": "t"}}
+    spec = {
+        "items": items,
+        "parts": {"number": PARTS, "assignment": "position", "changed": 1},
+        "k": k and k[0],
+        "unit": UNIT,
+        "mechanism": None,
+        "ranker": {"title": "t"},
+    }
     sums = np.rint(np.asarray(means) * UNIT * PARTS).astype(int).tolist()
     parts = {"votes": {"values": sums, "noise": noise.to_json()}}
     if chosen is not None:

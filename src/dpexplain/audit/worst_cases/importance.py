@@ -15,6 +15,7 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.permutation_importance import release as permutation_importance
+from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ def of_permutation_importance() -> list[Case]:
     model = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        form = {} if "method" in options else {"method": "groups", "repeats": 1}
-        settings = {"target": "y", "features": ["b"], **form, **options}
-        request = permutation_importance.PermutationImportance(**settings)
+        form: dict[str, Any] = {} if "method" in options else {"method": "groups", "repeats": 1}
+        request = PermutationImportance(target="y", features=["b"], **form, **options)
         return permutation_importance.explain(table, model, request, cost=cost)
 
     first, agree, disagree = (1, 0.0, "x"), (3, 1.0, "x"), (3, -1.0, "x")
@@ -46,11 +46,9 @@ def of_permutation_importance() -> list[Case]:
         "replace-one": ([first, agree], [first, disagree]),
         "add-remove": ([first, agree], [first, agree, (0, 1.0, "x")]),
     }
-    name = "permutation_importance"
-    clip, parts = partial(run, clip=0.5), {"base": 0.99, "changes": 0.99}
-    found = cases_of(
-        name, "groups", clip, TARGET, pairs, parts, units={"base": 0.49, "changes": 0.24}, dealt=([0, 1], [0, 1, 2])
-    )
+    cases, paper = (partial(cases_of, "permutation_importance", form) for form in ("groups", "paper"))
+    parts, units, three = {"base": 0.99, "changes": 0.99}, {"base": 0.49, "changes": 0.24}, ([0, 1], [0, 1, 2])
+    found = cases(partial(run, clip=0.5), TARGET, pairs, parts, units=units, dealt=three)
     # Nothing changes in a group; then each row is as wrong as can be with the other's value, and that is cut off.
     still, far = (0, -1.0, "x"), (3, 1.0, "x")
     wide: dict[str, Pair] = {
@@ -58,24 +56,21 @@ def of_permutation_importance() -> list[Case]:
         "add-remove": ([still, still], [still, still, far]),
     }
     tight, cut = partial(run, clip=0.05), {"squares": 0.99, "lost": 0.98}
-    rows = cases_of(name, "groups", tight, TARGET, wide, cut, protections=PROTECTIONS[:1], dealt=([0, 1], [0, 1]))
-    found += rows  # under add-remove a group may have six rows, of which two change here
-    rows = cases_of(
-        name, "groups", tight, TARGET, wide, {**cut, "lost": 0.11}, protections=ADD_REMOVE, dealt=([0, 1], [0, 1, 2])
-    )
-    found += rows
+    found += cases(tight, TARGET, wide, cut, protections=PROTECTIONS[:1], dealt=([0, 1], [0, 1]))
+    few = {**cut, "lost": 0.11}  # under add-remove a group may have six rows, of which two change here
+    found += cases(tight, TARGET, wide, few, protections=ADD_REMOVE, dealt=three)
     # One group of two becomes large. The other one, in between, makes a limit above it better and one below it worse.
     near = (1, -0.9955, "x")
     moved: dict[str, Pair] = {"replace-one": ([still, still, still, near], [still, far, still, near])}
     places = ([0, 2, 1, 3], [0, 2, 1, 3])
-    found += cases_of(name, "groups", run, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=places)
+    found += cases(run, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=places)
     rest = [still, near, still]
     moved = {"add-remove": ([still, still, still, *rest], [still, still, still, *rest, far])}
     numbers = ([0, 2, 4, 1, 3, 5], [0, 2, 4, 1, 3, 5, 6])
-    found += cases_of(name, "groups", run, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
+    found += cases(run, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
     wrong: dict[str, Pair] = {"replace-one": ([still, still], [still, (0, 1.0, "z")])}
-    paper = partial(run, method="paper", seed=SWAP)
-    found += cases_of(name, "paper", paper, TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
+    swapped = partial(run, method="paper", seed=SWAP)
+    found += paper(swapped, TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
     return found + _importance_by_marginals(model)
 
 
@@ -83,9 +78,8 @@ def _importance_by_marginals(model: Model) -> list[Case]:
     """Each row by itself, and all released rows have c = x: what `c` is replaced by is no matter of chance."""
 
     def run(table: PrivateTable, cost: Cost, clip: float | None) -> Any:
-        options: dict[str, Any] = {"target": "y", "features": ["c"], "clip": clip, "repeats": 1}
         known = marginals.explain(table, marginals.MarginalsRequest(features=["c"]), cost=cost)
-        request = permutation_importance.PermutationImportance(method="marginals", **options)
+        request = PermutationImportance(target="y", features=["c"], method="marginals", clip=clip, repeats=1)
         return permutation_importance.explain(table, model, request, cost=cost, marginals=known)
 
     still, worse, better, near = (0, -1.0, "x"), (3, -1.0, "z"), (0, -1.0, "z"), (3, 0.96, "z")

@@ -17,7 +17,9 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
+from dpexplain.methods.interaction_ranking.request import InteractionRanking
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
+from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def of_generic_plot() -> list[Case]:
 
 def of_rank_aggregation() -> list[Case]:
     def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
-        request = rank_aggregation.RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)
+        request = RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)
         return rank_aggregation.explain(table, None, request, cost=cost)
 
     found = _dealt_cases("rank_aggregation", "all", partial(run, k=None), {"votes": 0.99})
@@ -98,7 +100,7 @@ def of_interaction_ranking() -> list[Case]:
     settings: dict[str, Any] = {"pairs": [("a", "b"), ("a", "c")], "points": 3, "parts": 1}
 
     def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
-        request = interaction_ranking.InteractionRanking(k=k, **settings)
+        request = InteractionRanking(k=k, **settings)
         return interaction_ranking.explain(table, products, request, cost=cost)
 
     idle, weak, strong = (0, 0, 0, 2), (1, 1, 1, 0), (1, 1, 1, 1)
@@ -106,15 +108,7 @@ def of_interaction_ranking() -> list[Case]:
         "replace-one": ([idle, weak], [idle, strong]),
         "add-remove": ([idle, weak], [idle, weak, strong]),
     }
-    found = cases_of(
-        "interaction_ranking", "all", partial(run, k=None), FOUR, pairs, {"votes": 0.99}, units={"votes": 0.24}
-    )
-    return found + cases_of(
-        "interaction_ranking",
-        "best",
-        partial(run, k=1),
-        FOUR,
-        pairs,
-        {"top": 0.2, "votes": 0.99},
-        units={"votes": 0.24},
-    )
+    found = list[Case]()
+    for form, k, parts in (("all", None, {"votes": 0.99}), ("best", 1, {"top": 0.2, "votes": 0.99})):
+        found += cases_of("interaction_ranking", form, partial(run, k=k), FOUR, pairs, parts, units={"votes": 0.24})
+    return found

@@ -11,18 +11,14 @@ Told is the middle of these tables. With marginals that are handed over, rows ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Numeric
-from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.donors import TAGS, Gathered, by_feature, by_group, drawn
@@ -30,26 +26,29 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.tails import Term, combined_halfwidth
 from dpexplain.methods.marginals import release as histograms
-from dpexplain.methods.permutation_importance.forecast import forecast, likely_limit, limit_selection, resolve
+from dpexplain.methods.permutation_importance.release import resolve
 from dpexplain.methods.permutation_importance.request import PermutationImportance
-from dpexplain.methods.permutation_importance.result import (
+from dpexplain.methods.permutation_importance.result import allowance, gap_halfwidth
+from dpexplain.methods.permutation_importance.spec import (
     SQUARE_LEVELS,
-    allowance,
-    company,
-    gap_halfwidth,
-    groups_for,
-    histogram_errors,
-    square_unit,
+    Floats,
+    Integers,
+    Norms,
+    Spec,
+    changes,
+    forecast,
+    likely_limit,
+    limit_selection,
+    noise_at,
+    norms_of,
+    shrunk,
 )
-from dpexplain.methods.permutation_importance.spec import Integers, Spec, changes, norms_of, sensitivity, shrunk
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Predictor
 
-Floats = NDArray[np.float64]
-
 TYPICAL = 0.1  # of the largest possible change of a group: what a shrunk one is taken to lose, and all to change by
 TABLES, ROWS, DEALINGS = 7, 512, 2  # likely tables, their rows at most, and how often these are dealt to groups
-MOST_PREDICTIONS, MOST_DRAWS = 2**17, 4  # in all, and for each row
+MAX_PREDICTIONS, MAX_DRAWS = 2**17, 4  # in all, and for each row
 NODES = np.array([-1.8, -0.9, 0.0, 0.9, 1.8])  # of a normal number, with these weights
 WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 WIDER = "it has to hold for every table, and includes what the limit may have cut off"
@@ -63,38 +62,31 @@ def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Out
     it is chosen for intervals), or `clip`; that shrunk groups lose 10 % of the largest possible change, and that all
     change by that much. What a noisy number of rows adds is a share of the importance itself, and left out.
     """
-    neighbours = setting.neighbours
-    spec = resolve(
-        request, setting.domain, setting.output, neighbours, setting.hint, cost,
-        label=setting.label, uses=setting.features, marginals=setting.marginals,
-    )  # fmt: skip
-    parts = forecast(spec, neighbours, cost)
+    spec = resolve(request, setting, cost)
+    parts, losses = forecast(spec, setting.neighbours, cost), spec.loss.range
     noise = parts["errors" if spec.paper else "changes"]
-    unit, law, points = spec.loss.range.width / (spec.loss.range.levels * setting.rows), noise.law.value, noise.size
+    unit, law, points = losses.width / (losses.levels * setting.rows), noise.law.value, noise.size
     if spec.paper:  # differences from the base, which is as noisy as an error
         error, band = gap_halfwidth(noise, LEVEL), 2 * noise.band(LEVEL)
         return Outlook(law, points - 1, math.sqrt(2) * noise.std * unit, error * unit, band * unit)
-    groups = setting.rows if spec.drawn else groups_for(setting.rows, spec.group)
+    groups = spec.groups(setting.rows)
     cut = min(spec.shrunk, groups // 2) * TYPICAL * spec.cap
     shown: list[Term] = [(noise, [1.0])]
     if spec.limited:
         shown.append((parts["lost"], [1.0]))
         cut += parts["lost"].std / 2  # what noise shows of nothing, on average
-    hidden = allowance(LEVEL) * parts["squares"].std / SQUARE_LEVELS
-    square = square_unit(spec.norm or "", points, likely_limit(spec), spec.cap)
-    chance = math.sqrt(groups * (TYPICAL * spec.cap) ** 2 + hidden * square) + math.sqrt(spec.cap * cut)
-    known = 0.0 if spec.histograms is None else max(histogram_errors(spec.histograms, bool(spec.count_weight), LEVEL))
+    hidden = allowance(LEVEL) * parts["squares"].std / SQUARE_LEVELS * spec.square_unit(likely_limit(spec))
+    chance = math.sqrt(groups * (TYPICAL * spec.cap) ** 2 + hidden) + math.sqrt(spec.cap * cut)
+    known = 0.0 if spec.histograms is None else max(spec.histograms.errors(LEVEL, unsure=bool(spec.count_weight)))
     each = (1 + LEVEL) / 2 if spec.count_weight or known else LEVEL
     wide = [combined_halfwidth(shown, chance, level) + cut for level in (each, 1 - (1 - each) / points)]
-    known *= spec.loss.range.width
-    interval, band = (min(half * unit + known, spec.loss.range.width) for half in wide)
+    interval, band = (min(half * unit + known * losses.width, losses.width) for half in wide)
     error = noise.halfwidth(LEVEL) if setting.model is None else expected_error(spec, setting, cost)
-    error = min(error * unit, interval)
     return Outlook(
         law=law,
         points=points,
         std=noise.std * unit,
-        error=error,
+        error=min(error * unit, interval),
         band=band,
         note=NO_MODEL if setting.model is None and spec.limited else "",
         interval=interval,
@@ -106,8 +98,8 @@ def expected_error(spec: Spec, setting: Setting, cost: Cost) -> float:
     """What 95 % of released sums will be within, of those without limit, noise and chance: of likely tables, the middle
     one. In steps of a quantised loss.
     """
-    tried = replace(spec, draws=min(spec.draws, MOST_DRAWS))
-    size = min(ROWS, MOST_PREDICTIONS // (TABLES * DEALINGS * tried.draws * len(spec.features)))
+    tried = replace(spec, draws=min(spec.draws, MAX_DRAWS))
+    size = min(ROWS, MAX_PREDICTIONS // (TABLES * DEALINGS * tried.draws * len(spec.features)))
     size = max(size, 2 * spec.group)
     key = ("importance", size, tried.group, tried.most, tried.draws)
     if key not in setting.tried:  # a plan asks at many prices
@@ -129,17 +121,17 @@ def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
     for _ in range(DEALINGS):
         if setting.marginals is not None:
             others = histograms.references(spec.features, setting.marginals, setting.domain)
-            found, owner = changes(by_feature(rows, others, spec.draws, draw.random), predictor, spec), table
+            moved, owner = changes(by_feature(rows, others, spec.draws, draw.random), predictor, spec), table
         else:
-            groups = groups_for(size, spec.group)
+            groups = spec.groups(size)
             by_place = spec.assignment is Assignment.POSITION
             places = [draw.permutation(size) if by_place else draw.integers(TAGS // 2**8, size=size) for _ in tables]
             place = np.concatenate(places)
             tags = table * groups + place % groups + place // groups * (TABLES * groups)  # no group has rows of two
             owner = np.unique(tags % (TABLES * groups)) // groups
             batches = by_group(Gathered(rows, tags), TABLES * groups, spec.features, spec.draws, spec.most, draw.random)
-            found = np.concatenate([changes(batch, predictor, spec) for batch in batches])
-        dealt.append([found[owner == t] for t in tables])
+            moved = np.concatenate([changes(batch, predictor, spec) for batch in batches])
+        dealt.append([moved[owner == t] for t in tables])
     return [list(lines) for lines in zip(*dealt, strict=True)]
 
 
@@ -155,7 +147,7 @@ def _likely(spec: Spec, setting: Setting, size: int, public: PublicRandom) -> Ro
 
 def _with_target(rows: Rows, predictor: Predictor, spec: Spec, setting: Setting, public: PublicRandom) -> Rows:
     """The rows with the target that the model expects: a number that it says, or a class by its probability."""
-    target, column = spec.target, setting.domain[spec.target.column]
+    target, column = spec.target_values, setting.domain[spec.target]
     said = np.nan_to_num(predictor.predict_at(predictor.inputs(rows), {}), nan=setting.output.middle)
     if target.binary:
         likely = (said - setting.output.low) / setting.output.width
@@ -167,7 +159,7 @@ def _with_target(rows: Rows, predictor: Predictor, spec: Spec, setting: Setting,
     else:
         numbers = np.asarray(target.numbers, dtype=np.float64)
         values = np.abs(said[:, None] - numbers).argmin(axis=1).astype(np.int32)
-    return Rows(setting.domain, {**rows.columns, target.column: values}, rows.size)
+    return Rows(setting.domain, {**rows.columns, spec.target: values}, rows.size)
 
 
 @dataclass(frozen=True)
@@ -181,13 +173,10 @@ class _Outcome:
 
     def within(self, half: float) -> float:
         """The probability that an error is at most so large, over features."""
-        chance, noise = self.chance, self.noise
-        if noise.law is not Law.LAPLACE:
-            chance = np.hypot(chance, noise.std)
-        places = self.cut + NODES[:, None] * self.chance
-        if noise.law is Law.LAPLACE:
-            inside = _laplace((half - places) / float(noise.scale)) - _laplace((-half - places) / float(noise.scale))
-            return float((WEIGHTS @ inside).mean())
+        if self.noise.law is Law.LAPLACE:
+            places, scale = self.cut + NODES[:, None] * self.chance, float(self.noise.scale)
+            return float((WEIGHTS @ (_laplace((half - places) / scale) - _laplace((-half - places) / scale))).mean())
+        chance = np.hypot(self.chance, self.noise.std)
         return float((ndtr((half - self.cut) / chance) - ndtr((-half - self.cut) / chance)).mean())
 
 
@@ -198,16 +187,15 @@ def _laplace(x: Floats) -> Floats:
 
 def _error(spec: Spec, setting: Setting, cost: Cost, dealt: list[Integers], size: int) -> float:
     """The 95 % error in a table of `setting.rows` rows of which the dealt ones are a likely part."""
-    neighbours, times = setting.neighbours, setting.rows / size
+    times = setting.rows / size
     norms = [norms_of(groups, spec.norm) for groups in dealt]
     whole = np.mean([groups.sum(axis=0) for groups in dealt], axis=0)
-    price, probabilities = spec.shares(cost)["changes"], _choices(spec, setting, cost, norms, times)
     outcomes = []
-    for limit, probability in zip(spec.limits, probabilities, strict=True):
+    for limit, probability in zip(spec.limits, _choices(spec, setting, cost, norms, times), strict=True):
         if probability < 1e-4:
             continue
         sums = np.array([shrunk(g, n, limit, spec.norm).sum(axis=0) for g, n in zip(dealt, norms, strict=True)])
-        noise = best(sensitivity(spec, neighbours, limit), len(spec.features), price, spec.mechanism)
+        noise = noise_at(spec, setting.neighbours, cost, limit)
         chance = sums.std(axis=0, ddof=1) * math.sqrt(times) + 1e-9
         outcomes.append(_Outcome(float(probability), (sums.mean(axis=0) - whole) * times, noise, chance))
     total = sum(outcome.probability for outcome in outcomes)
@@ -216,18 +204,16 @@ def _error(spec: Spec, setting: Setting, cost: Cost, dealt: list[Integers], size
         return sum(o.probability * o.within(half) for o in outcomes) / total - LEVEL
 
     most = 10.0 * len(spec.features) * spec.cap * max(setting.rows, 1)
-    counted = company(spec.to_json(), setting.rows)
-    return float(brentq(missing, 0.0, most, rtol=1e-4)) / counted if missing(most) > 0 else most / counted
+    error = float(brentq(missing, 0.0, most, rtol=1e-4)) if missing(most) > 0 else most
+    return error / spec.company(setting.rows)
 
 
-def _choices(spec: Spec, setting: Setting, cost: Cost, norms: Sequence[Any], times: float) -> Floats:
+def _choices(spec: Spec, setting: Setting, cost: Cost, norms: list[Norms], times: float) -> Floats:
     """The probability of each limit to be chosen."""
     if len(spec.limits) == 1:
         return np.ones(1)
-    groups = setting.rows if spec.drawn else groups_for(setting.rows, spec.group)
-    wanted, many = min(spec.shrunk, groups // 2), len(spec.limits)
-    above = [times * np.mean([(n > limit).sum() for n in norms]) for limit in spec.limits]
-    scores = np.array([-abs(a - wanted) - spec.pull * (many - i) for i, a in enumerate(above)])
+    above = np.array([times * np.mean([(n > limit).sum() for n in norms]) for limit in spec.limits])
+    scores = spec.scores(above, spec.groups(setting.rows))
     odds = np.exp((scores - scores.max()) / float(limit_selection(spec, setting.neighbours, cost).scale))
     chosen: Floats = odds / odds.sum()
     return chosen

@@ -16,41 +16,49 @@ Sensitivity  groups: a unit changes c of them, and each moves inside a ball of r
              themselves: k C (add-remove) or 2 k C. Squares and what was cut off have bounds of the same kind.
              docs/methods/permutation-importance.md has the proofs.
 Release      base, limit, changes, squares and what was cut off share one price. Means, intervals and the order are
-             post-processing. `methods/permutation_importance/spec.py` has `statistic` and `sensitivity`, and the spec that
-             they take; `methods/permutation_importance/forecast.py` has all that is chosen by forecast before any row is
-             touched; `methods/permutation_importance/result.py` what intervals contain.
+             post-processing. `spec.py` has `statistic` and `sensitivity`, `result.py` what intervals contain.
 References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private Global Explanations", Lemma V.3
              (method="paper": one fixed permutation for each feature, sensitivity 2 K of each error, Laplace noise).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Literal
 
-from dpexplain.core.budget import Cost
+import numpy as np
+
+from dpexplain.core.budget import Cost, Definition
+from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Assignment, Neighbours, Relation
 from dpexplain.data.assignment import assignment_for
-from dpexplain.data.donors import Replaced, by_feature, by_group, by_permutation, gather
+from dpexplain.data.donors import by_feature, by_group, by_permutation, gather
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engines import map_sum
+from dpexplain.errors import InputError
+from dpexplain.maths.losses import Loss
 from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.permutation_importance.forecast import forecast, resolve
-from dpexplain.methods.permutation_importance.outlook import outlook as outlook
 from dpexplain.methods.permutation_importance.request import PermutationImportance as PermutationImportance
-from dpexplain.methods.permutation_importance.result import Importance, groups_for
+from dpexplain.methods.permutation_importance.result import Importance
 from dpexplain.methods.permutation_importance.spec import (
+    MAX_FEATURES,
+    Histograms,
     Integers,
     Spec,
     Sums,
     base_sensitivity,
     base_statistic,
+    forecast,
+    limit_selection,
     lost_sensitivity,
+    noise_at,
     paper_sensitivity,
     paper_statistic,
     score_range,
@@ -58,9 +66,123 @@ from dpexplain.methods.permutation_importance.spec import (
     squares_sensitivity,
     statistic,
 )
-from dpexplain.models import Model, Predictor
+from dpexplain.methods.setting import Setting
+from dpexplain.methods.targets import target_of
+from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
-from dpexplain.receipts import receipt_for
+
+NORMS = {Law.LAPLACE: "sum", Law.GAUSSIAN: "euclidean", Law.CUBE: "largest"}  # what a group's changes are limited in
+UNKNOWN_ROWS = 10_000  # what all this is chosen by where the number of rows is private and no hint was given
+LIMITS = 25  # each sqrt(2) times smaller than the one before
+# times the noise, in groups: so many groups are shrunk; and enough of them that the selection can tell
+SHRUNK, SEEN = {"order": 10, "interval": 2}, 4
+# from so many times as many rows as noise on, so many draws are worth their predictions: from other rows, or histograms
+OTHER_ROWS, HISTOGRAMS = ((400, 3), (0, 1)), ((400, 10), (0, 3))
+WHERE_GROUPS_WIDEN = 4  # times as many for narrow intervals: larger groups can lose more
+
+
+def resolve(request: PermutationImportance, setting: Setting, cost: Cost) -> Spec:
+    """The concrete spec of a request: groups, limits, draws. Reads nothing but public things."""
+    neighbours, marginals, paper = setting.neighbours, setting.marginals, request.method == "paper"
+    features = _features(request, setting)
+    target = target_of(request.target, setting.domain, setting.label if request.positive is None else request.positive)
+    loss = Loss.of(request.loss, setting.output, floor=request.floor, binary=target.binary)
+    if paper and not neighbours.rows_public:
+        raise InputError(
+            'method="paper" permutes the rows of a table whose number of rows is public.',
+            hint='use relation="replace-one" without units, or the default method',
+        )
+    if marginals is None and request.method == "marginals":
+        raise InputError(
+            'method="marginals" takes other values from marginals that were released before.',
+            hint="hand them over: marginals=dpx.marginals(table, epsilon=...)",
+        )
+    if marginals is not None and request.method in ("paper", "groups"):
+        raise InputError(f'method="{request.method}" has no use for marginals.', hint="leave them out")
+    pure, K = paper or cost.definition is Definition.PURE, loss.range.levels
+    law = Law(request.mechanism or (Law.LAPLACE if pure else Law.GAUSSIAN))
+    spec = Spec(
+        features=features,
+        target=request.target,
+        target_values=target,
+        loss=loss,
+        method="paper" if paper else "default",
+        assignment=assignment_for(neighbours, None),  # rows with one id may give each other their values
+        seed=request.seed if marginals is None else 0,
+        mechanism=law.value,
+        marginals=None if marginals is None else marginals.receipt.entry.payload_hash,
+        histograms=None if marginals is None else _known(marginals, features),
+        most=1,
+        norm=None if paper else NORMS[law],
+        aim=request.limit,
+        # one row counts as much as its largest move of the base, so the count fits under the same bound
+        count_weight=0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K,
+    )
+    if paper:
+        return spec
+    rows = UNKNOWN_ROWS if setting.hint is None else setting.hint
+    noisy = _noise_norm(_with_draws(spec, 1, request, neighbours, rows), neighbours, cost)
+    draws = request.repeats
+    if draws is None:
+        few = WHERE_GROUPS_WIDEN if spec.aim == "interval" else 1
+        draws = next(d for enough, d in (HISTOGRAMS if spec.drawn else OTHER_ROWS) if rows >= few * enough * noisy)
+    spec = _with_draws(spec, draws, request, neighbours, rows)
+    if len(spec.limits) == 1:
+        return spec
+    chance = float(limit_selection(spec, neighbours, cost).scale)
+    return replace(spec, shrunk=math.ceil(max(SHRUNK[spec.aim] * noisy, SEEN * chance)), pull=math.ceil(chance / 2))
+
+
+def _features(request: PermutationImportance, setting: Setting) -> tuple[str, ...]:
+    domain, target = setting.domain, request.target
+    domain.column(target)
+    if setting.features is not None and target in setting.features:
+        raise InputError(
+            f"the model uses {target!r}, which is the target it is measured by.",
+            hint="say which columns the model uses with Model(features=[...])",
+        )
+    used = [name for name in domain if name != target] if setting.features is None else setting.features
+    features = tuple(used if request.features is None else request.features)
+    if not features:
+        raise InputError("the model uses no column.", hint="say which ones with Model(features=[...])")
+    for feature in features:
+        domain.column(feature)
+    if target in features:
+        raise InputError(f"{target!r} is the target; its importance has no meaning.")
+    if len(features) > MAX_FEATURES:
+        raise InputError(f"{len(features)} features are too many; {MAX_FEATURES} is the most.", hint="name some")
+    return features
+
+
+def _known(marginals: Marginals, features: Sequence[str]) -> Histograms:
+    """What is known of marginals that are handed over. A feature that they do not have is refused here."""
+    cells = tuple(marginals.rug(feature).partition.size for feature in features)
+    return Histograms(marginals.part("counts")[1], cells, len(marginals.features), marginals.total)
+
+
+def _with_draws(spec: Spec, draws: int, request: PermutationImportance, neighbours: Neighbours, rows: int) -> Spec:
+    """The spec with so many other values for each row, the groups that have them, and the limits of such groups."""
+    spec = replace(spec, draws=draws)
+    if not spec.drawn and spec.assignment is Assignment.POSITION:  # groups differ by one row at most
+        spec = replace(spec, group=draws + 1)
+        spec = replace(spec, most=max(1, math.ceil(rows / spec.groups(rows))))
+    elif not spec.drawn:  # by secret numbers, a row may have less company than wanted, and few groups twice the size
+        group = draws + 2 if neighbours.unit is None else neighbours.rows * (draws + 3)
+        spec = replace(spec, group=group, most=2 * group, loners=neighbours.unit is None)
+    M = len(spec.features)
+    top = spec.cap * {"sum": M, "largest": 1, "euclidean": math.isqrt(M - 1) + 1}[spec.norm or ""]
+    limits = tuple(math.ceil(top / math.sqrt(2) ** step) for step in range(LIMITS))
+    if request.clip is not None:
+        steps = request.clip / spec.loss.range.width * spec.loss.range.levels
+        limits = (top if steps >= top else max(1, math.ceil(steps)),)
+    return replace(spec, top=top, limits=limits)
+
+
+def _noise_norm(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
+    """The expected norm of the noise, in units of the limit."""
+    limit, M = spec.limits[0], len(spec.features)
+    noise = noise_at(spec, neighbours, cost, limit)
+    return float(noise.scale) / limit * (math.sqrt(M) if spec.norm == "euclidean" else M)
 
 
 def diagram() -> DataFlow:
@@ -89,49 +211,48 @@ def diagram() -> DataFlow:
 
 
 def explain(
-    table: PrivateTable,
-    model: Model,
-    request: PermutationImportance,
-    *,
-    cost: Cost,
-    marginals: Marginals | None = None,
+    table: PrivateTable, model: Model, request: PermutationImportance, *, cost: Cost, marginals: Marginals | None = None
 ) -> Importance:
     """Release the importances of `request` for `cost`."""
     if marginals is not None:
         histograms.known_marginals(table, marginals)
-    spec = resolve(
-        request,
-        table.domain,
-        model.output,
-        table.neighbours,
-        table.rows_hint,
-        cost,
-        label=model.label,
-        uses=model.features(table.domain),
-        assignment=assignment_for(table.neighbours, None),  # rows with one id may give each other their values
-        marginals=marginals,
-    )
+    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    predictor = table.predictor(model)
-    job = _Job(table, predictor, spec, request.label, model.thread_safe)
+    predictor, prices = table.predictor(model), spec.shares(cost)
+    columns = list(dict.fromkeys([*predictor.features, *spec.features, spec.target]))
+    over_rows = partial(table.map_sum, columns=columns, label=request.label, parallel=model.thread_safe)
+    over_batches = partial(map_sum, size=spec.size, label=request.label, total=table.size, parallel=model.thread_safe)
 
     def body(gate: Gate) -> None:
-        if spec.paper:
-            job.release_errors(gate, cost)
+        if spec.paper:  # errors under fixed permutations, and the base
+            batches = by_permutation(gather(table, gate, columns), spec.features, spec.seed)
+            errors = over_batches(partial(paper_statistic, predictor=predictor, spec=spec), batches)
+            bound = paper_sensitivity(spec, gate.neighbours)
+            gate.noisy_sum("errors", errors, bound, prices["errors"], mechanism=spec.mechanism)
+            return
+        base = partial(base_statistic, predictor=predictor, spec=spec)
+        losses = over_rows(gate, base, size=2 if spec.count_weight else 1)
+        noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), prices["base"])
+        # groups are made, and limits wanted, by the *released* number of rows
+        groups = spec.groups(max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else table.size or 1)
+        if marginals is None:
+            gathered = gather(table, gate, columns, spec.assignment)
+            batches = by_group(gathered, groups, spec.features, spec.draws, spec.most, table.uniform)
+            exact = over_batches(partial(statistic, predictor=predictor, spec=spec), batches)
         else:
-            job.release_changes(gate, cost, marginals)
+            others = histograms.references(spec.features, marginals, table.domain)
 
-    said = ["the loss", "the output range", "the model"]
-    identity = {
-        "explainer": "permutation-importance",
-        "table": table.identity,
-        "model": model.identity,
-        "spec": spec.to_json(),
-        "public": [*said, table.domain.describe(), *table.neighbours.public],
-        **histograms.builds_on(marginals),
-    }
-    released = table.door.release(request.label, identity, cost, body)
-    return Importance(receipt_for(table.budget, table.neighbours, released, table.domain), released.payload)
+            def drawn(rows: Rows) -> Integers:
+                return statistic(by_feature(rows, others, spec.draws, table.uniform), predictor, spec)
+
+            exact = over_rows(gate, drawn, size=spec.size)
+        send_changes(gate, spec, cost, exact, groups)
+
+    about = {"model": model.identity, **histograms.builds_on(marginals)}
+    public = ["the loss", "the output range", "the model"]
+    return Importance(
+        *table.release("permutation-importance", request.label, spec.to_json(), cost, body, public=public, **about)
+    )
 
 
 def send_changes(gate: Gate, spec: Spec, cost: Cost, exact: Integers, groups: int) -> None:
@@ -139,8 +260,7 @@ def send_changes(gate: Gate, spec: Spec, cost: Cost, exact: Integers, groups: in
     prices, neighbours = spec.shares(cost), gate.neighbours
     lines, chosen = [Sums.read(line) for line in exact.reshape(len(spec.limits), -1)], 0
     if "limit" in prices:
-        wanted, many = min(spec.shrunk, groups // 2), len(lines)
-        scores = [-abs(sums.above - wanted) - spec.pull * (many - i) for i, sums in enumerate(lines)]
+        scores = spec.scores(np.array([sums.above for sums in lines]), groups)
         chosen = gate.select("limit", scores, score_range(spec, neighbours), prices["limit"])[0]
     sums, bound = lines[chosen], sensitivity(spec, neighbours, spec.limits[chosen])
     gate.noisy_sum("changes", sums.changes, bound, prices["changes"], mechanism=spec.mechanism)
@@ -149,78 +269,33 @@ def send_changes(gate: Gate, spec: Spec, cost: Cost, exact: Integers, groups: in
     gate.noisy_sum("squares", sums.squares, squares_sensitivity(spec, neighbours), prices["squares"])
 
 
-@dataclass(frozen=True)
-class _Job:
-    """One release under way: what its passes over the rows share."""
-
-    table: PrivateTable
-    predictor: Predictor
-    spec: Spec
-    label: str
-    parallel: bool
-
-    @property
-    def columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.predictor.features, *self.spec.features, self.spec.target.column]))
-
-    def release_errors(self, gate: Gate, cost: Cost) -> None:
-        """The published design: errors under fixed permutations, and the base, with Laplace noise."""
-        spec = self.spec
-        batches = by_permutation(gather(self.table, gate, self.columns), spec.features, spec.seed)
-        sums = self._sum(partial(paper_statistic, predictor=self.predictor, spec=spec), batches)
-        bound = paper_sensitivity(spec, gate.neighbours)
-        gate.noisy_sum("errors", sums, bound, spec.shares(cost)["errors"], mechanism=spec.mechanism)
-
-    def release_changes(self, gate: Gate, cost: Cost, marginals: Marginals | None) -> None:
-        """Base, limit, changes. Groups are made and limits wanted by the *released* number of rows."""
-        spec, table = self.spec, self.table
-        kernel = partial(base_statistic, predictor=self.predictor, spec=spec)
-        size = 2 if spec.count_weight else 1
-        losses = table.map_sum(gate, kernel, self.columns, size=size, label=self.label, parallel=self.parallel)
-        noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), spec.shares(cost)["base"])
-        count = max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else float(table.size or 1)
-        groups = groups_for(count, spec.group)
-        exact = self._group_sums(gate, groups) if marginals is None else self._row_sums(gate, marginals)
-        send_changes(gate, spec, cost, exact, groups)
-
-    def _group_sums(self, gate: Gate, groups: int) -> Integers:
-        """Rows take their values from other rows of their group."""
-        spec, gathered = self.spec, gather(self.table, gate, self.columns, self.spec.assignment)
-        batches = by_group(gathered, groups, spec.features, spec.draws, spec.most, self.table.uniform)
-        return self._sum(partial(statistic, predictor=self.predictor, spec=spec), batches)
-
-    def _row_sums(self, gate: Gate, marginals: Marginals) -> Integers:
-        """Rows take their values from released histograms."""
-        spec = self.spec
-        others = histograms.references(spec.features, marginals, self.table.domain)
-
-        def kernel(rows: Rows) -> Integers:
-            return statistic(by_feature(rows, others, spec.draws, self.table.uniform), self.predictor, spec)
-
-        return self.table.map_sum(gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel)
-
-    def _sum(self, kernel: Callable[[Replaced], Integers], batches: Iterator[Replaced]) -> Integers:
-        return map_sum(
-            kernel, batches, size=self.spec.size, label=self.label, total=self.table.size, parallel=self.parallel
-        )
-
-
 @of_wrapped
 def permutation_importance(
     table: PrivateTable,
     model: Model,
     target: str,
     *,
+    epsilon: float | None = None,
+    rho: float | None = None,
     features: Sequence[str] | None = None,
-    epsilon: Any = None,
-    rho: Any = None,
     marginals: Marginals | None = None,
-    **options: Any,
+    loss: Literal["squared", "absolute", "log", "accuracy"] = "squared",
+    positive: str | int | float | bool | None = None,
+    clip: float | None = None,
+    limit: Literal["order", "interval"] = "order",
+    repeats: int | None = None,
+    floor: float = 0.01,
+    method: Literal["default", "marginals", "groups", "paper"] = "default",
+    mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
+    seed: int = 0,
 ) -> Importance:
     """Differentially private permutation importance of `features` (all that the model uses by default).
 
     `epsilon` (or `rho`) is the whole price. Other values come from other rows, or from `marginals` that were released
-    before. Options: see `requests.PermutationImportance`.
+    before. `requests.PermutationImportance` describes the options.
     """
-    request = PermutationImportance(target=target, features=features, **options)
+    request = PermutationImportance(
+        target=target, features=features, loss=loss, positive=positive, clip=clip, limit=limit, repeats=repeats,
+        floor=floor, method=method, mechanism=mechanism, seed=seed,
+    )  # fmt: skip
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)

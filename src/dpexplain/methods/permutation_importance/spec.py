@@ -1,12 +1,12 @@
 """What one has to believe about permutation importance: what a row adds to which sums, and how far a unit moves them.
 
-The docstring of `methods/permutation_importance/release.py` says it in words; `methods/permutation_importance/forecast.py` chooses
-the numbers.
+The docstring of `release.py` says it in words; `resolve` there chooses the numbers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,17 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.mechanisms import Selection, best, selection
+from dpexplain.core.noise import Law, Noise
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, ScoreRange, Sensitivity
 from dpexplain.data.donors import Replaced
 from dpexplain.data.rows import Rows
+from dpexplain.maths.coded import Coded
 from dpexplain.maths.losses import Loss
-from dpexplain.methods.permutation_importance.result import SQUARE_LEVELS, square_unit
+from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.targets import Target
 from dpexplain.models import Predictor
 
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Norms = NDArray[np.int64] | NDArray[np.float64]
+Norms = Integers | Floats
 
 # of the price, for each aim that a limit can have; what is left pays for the changes
 SHARES = {
@@ -35,25 +38,66 @@ SHARES = {
         "interval": {"base": 5, "limit": 10, "lost": 27, "squares": 3},
     }.items()
 }
-MOST_FEATURES = 2_000
-INEXACT = 2.0**-40  # more than the rounding of floats can add to a norm of MOST_FEATURES numbers
+MAX_FEATURES = 2_000
+INEXACT = 2.0**-40  # more than the rounding of floats can add to a norm of MAX_FEATURES numbers
+SQUARE_LEVELS = 2**20  # steps of the largest possible square
+
+
+@dataclass(frozen=True)
+class Histograms(Coded):
+    """What intervals have to know about histograms that were released before."""
+
+    noise: Noise
+    cells: tuple[int, ...]  # of the histogram of each feature
+    features: int  # how many histograms that release has
+    total: float
+
+    def errors(self, level: float, *, unsure: bool) -> Floats:
+        """For each feature, how far its importance can move because of this noise, as a share of the largest loss: the
+        total variation distance between the drawn and the true distribution. `unsure`: the total is noisy too.
+        """
+        each, off = (1 + level) / 2, 0.0
+        if unsure:  # the total is the mean of those of all histograms
+            off = combined_halfwidth([(self.noise, np.full(self.noise.size, 1 / self.features))], 0.0, each)
+        moved = np.array([sum_halfwidth(self.noise, cells, each) for cells in self.cells])
+        return np.minimum((moved + off) / max(self.total, 1.0), 1.0)
+
+
+def sum_halfwidth(noise: Noise, size: int, level: float) -> float:
+    """h with P(|z_1| + ... + |z_size| <= h) >= level for so many coordinates of one noise vector, rounded outwards.
+
+    Laplace: a sum of exponential numbers. Gaussian: at most sqrt(size) times the Euclidean norm. Cube: each is at most
+    the radius.
+    """
+    from scipy.special import gammainccinv
+
+    tail, b = 1 - level, float(noise.scale)
+    if noise.law is Law.LAPLACE:
+        return b * float(gammainccinv(size, tail)) + size
+    if noise.law is Law.GAUSSIAN:
+        return b * float(np.sqrt(size * 2 * gammainccinv(size / 2, tail))) + size
+    return size * noise.band(level)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
-    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+class Spec(Coded):
+    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger.
+
+    Fields with a default may be missing in files of earlier versions.
+    """
 
     features: tuple[str, ...]
-    target: Target
+    target: str
+    target_values: Target
     loss: Loss
     method: str  # "default" or "paper"; where other values come from is said by `marginals`
     assignment: Assignment  # how rows are dealt to groups
     seed: int
     mechanism: str
     marginals: str | None = None  # the payload hash of marginals that were released before
-    histograms: JsonObject | None = None  # their noise and the number of their cells
+    histograms: Histograms | None = None  # what these are
     group: int = 1  # rows in a group, or about so many where their number is private
-    most: int = 1  # rows of a group whose changes count; where there are more, the others only give values
+    most: int = 0  # rows of a group whose changes count; the others only give values. 0: all, in earlier versions
     loners: bool = False  # whether a row may have no other one in its group, often enough to be allowed for
     draws: int = 1
     norm: str | None = None  # what groups are limited in; the published form limits nothing
@@ -91,6 +135,52 @@ class Spec:
         """
         return self.most * self.loss.range.levels
 
+    def square_unit(self, limit: int) -> int:
+        """The most that the squares of a shrunk group's changes add up to; for the cube, each of them.
+
+        No change is above `cap`, whatever the limit. With b = min(limit, cap) and M features: sum norm, sum v^2 <=
+        b sum |v| <= b min(limit, M b). Euclidean, min(limit^2, M b^2). Largest, b^2.
+        """
+        M, b = len(self.features), min(limit, self.cap)
+        if self.norm == "sum":
+            return b * min(limit, M * b)
+        return b * b if self.norm == "largest" else min(limit * limit, M * b * b)
+
+    def groups(self, rows: float) -> int:
+        """How many groups about so many rows are dealt to."""
+        return max(1, int(rows / self.group))
+
+    def company(self, rows: float, groups: int | None = None) -> float:
+        """The expected share of the rows whose changes count: those with another row in their group, to be replaced by,
+        and among the first `most` of it.
+
+        Rows dealt by secret numbers can be alone or too many; by position they never are. Where a unit has several
+        rows, groups are so large that it hardly happens: intervals allow for it (`fewest_counted`).
+        """
+        from scipy.stats import binom
+
+        if not self.loners or rows < 2:
+            return 1.0
+        groups = self.groups(rows) if groups is None else groups
+        if not self.most:
+            return float(1 - (1 - 1 / groups) ** (rows - 1)) or 1.0
+        return _counted(lambda others: binom.pmf(others, round(rows) - 1, 1 / groups), rows / groups, self.most)
+
+    def fewest_counted(self, unit_rows: int) -> float:
+        """The smallest expected share of rows that count where units have up to so many rows: all of them that many."""
+        from scipy.stats import poisson
+
+        if unit_rows == 1 or self.drawn:
+            return 1.0
+        units = self.group / unit_rows
+        return _counted(lambda others: poisson.pmf(others, units), units, self.most / unit_rows)
+
+    def scores(self, above: NDArray[Any], groups: int) -> NDArray[Any]:
+        """How well each limit, with so many of the groups above it, shrinks the wanted number of them."""
+        wanted, larger = min(self.shrunk, groups // 2), np.arange(len(self.limits), 0, -1)
+        scores: NDArray[Any] = -np.abs(above - wanted) - self.pull * larger
+        return scores
+
     def shares(self, cost: Cost) -> dict[str, Cost]:
         """The price of each part; together they cost `cost`."""
         if self.paper:
@@ -99,30 +189,10 @@ class Spec:
         shares = {part: share for part, share in SHARES[self.aim].items() if not unused.get(part)}
         return {**{part: cost * share for part, share in shares.items()}, "changes": cost * (1 - sum(shares.values()))}
 
-    def to_json(self) -> JsonObject:
-        return {
-            "features": list(self.features),
-            "target": self.target.column,
-            "target_values": self.target.to_json(),
-            "loss": self.loss.to_json(),
-            "method": self.method,
-            "marginals": self.marginals,
-            "histograms": self.histograms,
-            "assignment": self.assignment.value,
-            "group": self.group,
-            "most": self.most,
-            "loners": self.loners,
-            "draws": self.draws,
-            "seed": self.seed,
-            "norm": self.norm,
-            "limits": list(self.limits),
-            "top": self.top,
-            "aim": self.aim,
-            "shrunk": self.shrunk,
-            "pull": self.pull,
-            "count_weight": self.count_weight,
-            "mechanism": self.mechanism,
-        }
+
+def _counted(law: Callable[[Floats], Floats], mean: float, most: float) -> float:
+    others = np.arange(1, 50 + int(4 * mean), dtype=np.float64)
+    return float((law(others) * np.minimum(1, most / (others + 1))).sum()) or 1.0
 
 
 def base_statistic(rows: Rows, predictor: Predictor, spec: Spec) -> Integers:
@@ -160,8 +230,7 @@ def statistic(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
 
 def _sums(groups: Integers, norms: Norms, limit: int, spec: Spec) -> Integers:
     small = shrunk(groups, norms, limit, spec.norm)
-    unit = square_unit(spec.norm or "", len(spec.features), limit, spec.cap)
-    squares = np.floor(small.astype(np.float64) ** 2 * (SQUARE_LEVELS / unit * (1 - INEXACT)))
+    squares = np.floor(small.astype(np.float64) ** 2 * (SQUARE_LEVELS / spec.square_unit(limit) * (1 - INEXACT)))
     cut = groups - small
     lost = np.minimum(cut.max(axis=1, initial=0) - cut.min(axis=1, initial=0), spec.cap)
     totals: Integers = np.array([lost.sum(), (norms > limit).sum()], dtype=np.int64)
@@ -172,14 +241,14 @@ def changes(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
     """One line for each group: the sum over its rows of the mean change of the loss, for each feature."""
     rows, inputs = batch.rows, predictor.inputs(batch.rows)
     before = _losses(rows, predictor, spec, inputs, {})
-    found = np.zeros((rows.size, len(spec.features)), dtype=np.int64)
+    moved = np.zeros((rows.size, len(spec.features)), dtype=np.int64)
     number = np.maximum(sum(valid.astype(np.int64) for valid in batch.valid), 1)
     for j, feature in enumerate(spec.features):
         if feature in predictor.features:
             for values, valid in zip(batch.values[feature], batch.valid, strict=True):
-                found[:, j] += np.where(valid, _losses(rows, predictor, spec, inputs, {feature: values}) - before, 0)
-    found = np.sign(found) * (np.abs(found) // number[:, None])
-    return np.add.reduceat(found, batch.starts, axis=0) if rows.size else found
+                moved[:, j] += np.where(valid, _losses(rows, predictor, spec, inputs, {feature: values}) - before, 0)
+    moved = np.sign(moved) * (np.abs(moved) // number[:, None])
+    return np.add.reduceat(moved, batch.starts, axis=0) if rows.size else moved
 
 
 def shrunk(groups: Integers, norms: Norms, limit: int, norm: str | None) -> Integers:
@@ -196,6 +265,7 @@ def shrunk(groups: Integers, norms: Norms, limit: int, norm: str | None) -> Inte
 
 
 def norms_of(groups: Integers, norm: str | None) -> Norms:
+    """The norm of each group's vector."""
     if norm == "euclidean":
         return np.asarray(np.sqrt((groups.astype(np.float64) ** 2).sum(axis=1)))
     size = np.abs(groups)
@@ -212,7 +282,8 @@ def paper_statistic(batch: Replaced, predictor: Predictor, spec: Spec) -> Intege
 
 def _losses(rows: Rows, predictor: Predictor, spec: Spec, inputs: Any, fixed: dict[str, Any]) -> Integers:
     """The quantised loss of each row; the middle of its range where the model fails."""
-    return spec.loss.range.quantize(spec.loss(spec.target(rows), predictor.predict_at(inputs, fixed)))
+    truth = spec.target_values(rows[spec.target])
+    return spec.loss.range.quantize(spec.loss(truth, predictor.predict_at(inputs, fixed)))
 
 
 def base_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
@@ -233,7 +304,7 @@ def _single(spec: Spec, neighbours: Neighbours) -> bool:
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours, limit: int) -> Sensitivity:
-    """Of the sum of groups shrunk to `limit`: from public things alone.
+    """The sensitivity of the sum of groups shrunk to `limit`: from public things alone.
 
     A changed group moves from one point of the ball to another: 2 limit in the norm of the ball. Rows by themselves
     come or go under add-remove: limit each. The other norms follow: |v|_inf <= |v|_2 <= |v|_1 <= M |v|_inf and
@@ -249,7 +320,7 @@ def sensitivity(spec: Spec, neighbours: Neighbours, limit: int) -> Sensitivity:
 
 
 def squares_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the sum of squares, whatever the limit is, because it is their unit.
+    """The sensitivity of the sum of squares, whatever the limit is, because it is their unit.
 
     A group adds a >= 0 with |a|_1 <= L = SQUARE_LEVELS. It changes to b of the same kind: |a - b|_1 <= 2 L,
     |a - b|_2^2 <= |a|_2^2 + |b|_2^2 <= 2 L^2, |a - b|_inf <= L. Rows that come or go: L in each norm. c groups, or
@@ -263,13 +334,13 @@ def squares_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def lost_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of what was cut off: one number in {0..cap} for each group, which stays there, comes or goes."""
+    """What was cut off is one number in {0..cap} for each group, which stays there, comes or goes."""
     return Sensitivity.of_parts(neighbours, 1, spec.cap, groups_changed(spec, neighbours))
 
 
 def paper_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the errors and the base, under replace-one: a row is predicted once with another row's value, and gives its
-    own value to one other row, so two losses of each error change by at most K each; of the base, one.
+    """The sensitivity of the errors and the base, under replace-one: a row is predicted once with another row's value,
+    and gives its own value to one other row, so two losses of each error change by at most K each; of the base, one.
     """
     K, M = spec.loss.range.levels, len(spec.features)
     return Sensitivity(neighbours, (2 * M + 1) * K, (4 * M + 1) * K * K, 2 * K)
@@ -281,3 +352,37 @@ def score_range(spec: Spec, neighbours: Neighbours) -> ScoreRange:
     """
     changed = groups_changed(spec, neighbours)
     return ScoreRange(neighbours, -changed, changed)
+
+
+def limit_selection(spec: Spec, neighbours: Neighbours, cost: Cost) -> Selection:
+    """How the limit is chosen; a price that is too small for it is refused here."""
+    return selection(score_range(spec, neighbours), len(spec.limits), spec.shares(cost)["limit"], 1)
+
+
+def noise_at(spec: Spec, neighbours: Neighbours, cost: Cost, limit: int) -> Noise:
+    """The noise of the changes under this limit."""
+    bound = sensitivity(spec, neighbours, limit)
+    return best(bound, len(spec.features), spec.shares(cost)["changes"], spec.mechanism)
+
+
+def likely_limit(spec: Spec) -> int:
+    """The limit that noise is forecast for: nearest to one whole loss; for intervals, to one of each row of a group."""
+    aim = spec.loss.range.levels if spec.aim == "order" else spec.cap
+    return min(spec.limits, key=lambda limit: abs(math.log(limit / aim)))
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of each part at this price; that of the changes for `likely_limit`. Costs nothing, touches no data."""
+    prices, M = spec.shares(cost), len(spec.features)
+    if spec.paper:
+        return {"errors": best(paper_sensitivity(spec, neighbours), M + 1, prices["errors"], spec.mechanism)}
+    if "limit" in prices:
+        limit_selection(spec, neighbours, cost)
+    laws = {limit: noise_at(spec, neighbours, cost, limit) for limit in spec.limits}  # each of them must be available
+    lost = {"lost": best(lost_sensitivity(spec, neighbours), 1, prices["lost"])} if spec.limited else {}
+    return {
+        "base": best(base_sensitivity(spec, neighbours), 2 if spec.count_weight else 1, prices["base"]),
+        "changes": laws[likely_limit(spec)],
+        **lost,
+        "squares": best(squares_sensitivity(spec, neighbours), M, prices["squares"]),
+    }

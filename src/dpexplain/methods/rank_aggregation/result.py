@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
-from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise, checked_level
+from dpexplain.methods.rank_aggregation.spec import Spec
 from dpexplain.methods.rankings import IN_THE_TAILS, Ranking
 from dpexplain.methods.result import Floats, cut_to
-from dpexplain.receipts import Receipt
 
 
 @dataclass(frozen=True)
@@ -25,42 +24,44 @@ class Votes(Ranking):
 
     kind: ClassVar[str] = "rank-aggregation"
     quantity: ClassVar[str] = "mean points on a ballot"
+    spec_type: ClassVar[type[Spec]] = Spec
 
     @property
     def title(self) -> str:
-        best = "" if self.spec["k"] is None else f"the best {self.spec['k']} of {len(self.spec['items'])} "
-        return f"{self.spec['ranker']['title']}: {best}by {self.parts} ballots"
+        best = "" if self.spec.k is None else f"the best {self.spec.k} of {len(self.spec.items)} "
+        return f"{self.spec.ranker['title']}: {best}by {self.parts} ballots"
 
     @property
     def parts(self) -> int:
         """How many ballots there are."""
-        return int(self.spec["parts"]["number"])
+        return int(self.spec.parts.number)
 
     @cached_property
     def chosen(self) -> tuple[int, ...]:
         """Positions, in public order, of the items that points were released of."""
-        count = len(self.spec["items"])
-        if self.spec["k"] is None:
+        count = len(self.spec.items)
+        if self.spec.k is None:
             return tuple(range(count))
-        found = tuple(sorted(int(i) for i in self.released["parts"]["top"]["values"]))
-        if len(set(found)) != len(found) or not found or not 0 <= found[0] <= found[-1] < count:
+        chosen = tuple(sorted(int(i) for i in self.released["parts"]["top"]["values"]))
+        if len(set(chosen)) != len(chosen) or not chosen or not 0 <= chosen[0] <= chosen[-1] < count:
             raise ValueError("no choice among the items")
-        return found
+        return chosen
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        return tuple(str(self.spec["items"][i]) for i in self.chosen)
+        return tuple(self.spec.items[i] for i in self.chosen)
 
     @cached_property
-    def _votes(self) -> tuple[Floats, Noise, float]:
-        """Released sums, their noise, and how many points of a mean ballot one unit of them is."""
-        sums, noise = self.part("votes")
-        return sums.astype(np.float64), noise, 1 / (int(self.spec["unit"]) * self.parts)
+    def _sums(self) -> Floats:
+        return self.part("votes")[0].astype(np.float64)
+
+    @cached_property
+    def gap_noise(self) -> tuple[Noise, float]:
+        return self.part("votes")[1], 1 / (self.spec.unit * self.parts)
 
     @property
     def scores(self) -> Floats:
-        sums, _, unit = self._votes
-        return sums * unit
+        return self._sums * self.gap_noise[1]
 
     @property
     def caveat(self) -> str:
@@ -72,54 +73,41 @@ class Votes(Ranking):
 
     @property
     def possible(self) -> tuple[float, float]:
-        return 0.0, float(len(self.spec["items"]) - 1)
+        return 0.0, float(self.spec.most)
 
     @property
     def _centre(self) -> float:
         """Every ballot gives the same number of points in all."""
-        return (len(self.spec["items"]) - 1) / 2
+        return self.possible[1] / 2
 
     @property
     def widest(self) -> float:
-        """That of 0, 1, ..., M - 1: all ballots agree."""
-        return float(np.sqrt((len(self.spec["items"]) ** 2 - 1) / 12))
+        """The standard deviation of 0, 1, ..., M - 1: all ballots agree."""
+        return float(np.sqrt((len(self.spec.items) ** 2 - 1) / 12))
 
     @property
     def unreleased(self) -> int:
-        return len(self.spec["items"]) - len(self.chosen)
+        return len(self.spec.items) - len(self.chosen)
 
     @property
     def score_std(self) -> Floats:
         """Noise, and how ballots vary: points from 0 to M - 1 with mean s have at most the variance s (M - 1 - s)."""
-        _, noise, unit = self._votes
+        noise, unit = self.gap_noise
         highest = self.possible[1]
         width = 2 * noise.std * unit  # so far the mean is known; the variance is largest in the middle
         nearest = np.clip(highest / 2, self.scores - width, self.scores + width)
         mean = np.clip(nearest, 0.0, highest)
         share, deviations = IN_THE_TAILS
         noisy = max(noise.std, noise.halfwidth(share) / deviations) * unit
-        found: Floats = np.sqrt(noisy**2 + mean * (highest - mean) / self.parts)
-        return found
-
-    @property
-    def gap_noise(self) -> tuple[Noise, float]:
-        _, noise, unit = self._votes
-        return noise, unit
+        std: Floats = np.sqrt(noisy**2 + mean * (highest - mean) / self.parts)
+        return std
 
     def score_interval(self, level: float) -> tuple[Floats, Floats]:
-        sums, noise, unit = self._votes
+        noise, unit = self.gap_noise
         half = noise.halfwidth(checked_level(level))
-        return cut_to((sums - half) * unit, (sums + half) * unit, self.possible)
+        return cut_to((self._sums - half) * unit, (self._sums + half) * unit, self.possible)
 
-    def view(self) -> JsonObject:
-        return {}
-
-    @classmethod
-    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
-        if view:
-            raise ValueError("votes have no view")
-        votes = cls(receipt, released)
-        if len(votes.chosen) != len(votes.scores) or not 1 <= votes.parts < 2**32:
+    def check(self) -> None:
+        if len(self.chosen) != len(self.scores):
             raise ValueError("the items do not fit the released values")
-        votes.check()
-        return votes
+        super().check()
