@@ -8,7 +8,7 @@ from dpexplain.methods.interaction_ranking.release import InteractionRanking
 from dpexplain.methods.kmeans.release import KMeansRequest as KMeans
 from dpexplain.methods.local_explanation.release import LocalExplanation
 from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSketch
-from dpexplain.methods.marginals.release import MarginalsRequest as Marginals
+from dpexplain.methods.marginals.request import MarginalsRequest as Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance.release import PermutationImportance
 from dpexplain.methods.quantiles.release import QuantilesRequest as Quantiles

@@ -22,7 +22,9 @@ from dpexplain.methods.accumulated_effects import release as ale
 from dpexplain.methods.accumulated_effects.result import bins_of
 from dpexplain.methods.clusters import counts as clusters
 from dpexplain.methods.marginals import release as marginals
+from dpexplain.methods.marginals.spec import sensitivity, statistic
 from dpexplain.methods.partial_dependence import release as pdp
+from dpexplain.methods.setting import Setting
 from dpexplain.requests import Marginals, PartialDependence
 from neighbouring import neighbours, norms, private, within
 
@@ -69,7 +71,7 @@ def curves(rows, protection):
         protection,
         lambda spec: partial(pdp.statistic, predictor=predictor(), spec=spec),
         lambda spec: spec.size,
-        lambda relation: pdp.resolve(VIEWS, KEPT, OUTPUT, relation, 10, PRICE),
+        lambda relation: pdp.resolve(VIEWS, Setting(KEPT, OUTPUT, relation, 10, 10), PRICE),
     )
 
 
@@ -89,9 +91,9 @@ def histograms(rows, protection):
     return summed(
         rows,
         protection,
-        lambda spec: partial(marginals.statistic, spec=spec),
+        lambda spec: partial(statistic, spec=spec),
         lambda spec: spec.size,
-        lambda _: marginals.resolve(Marginals(cells=4), KEPT),
+        lambda relation: marginals.resolve(Marginals(cells=4), Setting(KEPT, OUTPUT, relation, 10, 10), PRICE),
     )
 
 
@@ -101,7 +103,7 @@ def test_marginals(pair):
     protection, rows, other = pair
     left, spec, relation = histograms(rows, protection)
     right, _, _ = histograms(other, protection)
-    assert within(norms(left - right), marginals.sensitivity(spec, relation))
+    assert within(norms(left - right), sensitivity(spec, relation))
 
 
 def test_going_missing_attains_the_bound_of_counts():
@@ -109,7 +111,7 @@ def test_going_missing_attains_the_bound_of_counts():
     here, gone = [((0, 0.5, "x"), 0), ((1, 0.5, "x"), 1)], [((0, 0.5, "x"), 0), ((None, np.nan, "x"), 1)]
     left, spec, relation = histograms(here, {"relation": "replace-one"})
     right, _, _ = histograms(gone, {"relation": "replace-one"})
-    assert norms(left - right)[0] == 4 == marginals.sensitivity(spec, relation).l1 - 2  # c stays what it is
+    assert norms(left - right)[0] == 4 == sensitivity(spec, relation).l1 - 2  # c stays what it is
     assert left.sum() == right.sum() == 3 * 2
 
 

@@ -14,6 +14,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.grids import axis_of, is_complete, partition_of
 from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.partial_dependence import release as pdp
+from dpexplain.methods.setting import Setting
 from dpexplain.requests import Marginals, PartialDependence
 
 DOMAIN = dpx.Domain(
@@ -83,14 +84,14 @@ def test_cells_hold_every_value_once(feature, cells):
 
 def test_more_budget_buys_a_finer_grid_and_a_cheaper_rug():
     request = PartialDependence(feature="hum")
-    specs = [pdp.resolve(request, DOMAIN, ONE, RO, 4000, pure(e)) for e in (0.1, 1, 3, 100)]
+    specs = [pdp.resolve(request, Setting(DOMAIN, ONE, RO, 4000, 4000), pure(e)) for e in (0.1, 1, 3, 100)]
     points = [len(spec.views[0][0].points) for spec in specs]
     assert points == sorted(points)
     assert (points[0], points[-1]) == (20, 101)
     shares = [spec.rug_share for spec in specs]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > shares[-1]
-    unknown = pdp.resolve(request, DOMAIN, ONE, Neighbours(Relation.ADD_REMOVE), None, pure(1))
+    unknown = pdp.resolve(request, Setting(DOMAIN, ONE, Neighbours(Relation.ADD_REMOVE), 1000, None), pure(1))
     assert len(unknown.views[0][0].points) == 50
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from dpexplain.cli.options import Call, Features, Guess, Mechanism, Price, once, option
 from dpexplain.cli.release import Task, release
 from dpexplain.errors import InputError
 
 if TYPE_CHECKING:
-    from dpexplain.core.budget import Cost
     from dpexplain.core.domain import Domain
-    from dpexplain.data.table import PrivateTable
     from dpexplain.methods.marginals.result import Marginals
     from dpexplain.models import Model
 
@@ -41,15 +39,9 @@ def marginals(
 
     def ask(_domain: Domain, _model: Model) -> Task:
         request = histograms.MarginalsRequest(features=once(feature) or None, cells=cells, mechanism=mechanism)
-        return Task(request, _explain, "Marginals", "how many rows have each value of each column")
+        return Task(request, histograms.explain, "Marginals", "how many rows have each value of each column")
 
     release(call, price, ask, n=n)
-
-
-def _explain(table: PrivateTable, _model: Model, request: Any, *, cost: Cost) -> Marginals:
-    from dpexplain.methods.marginals import release as histograms
-
-    return histograms.explain(table, request, cost=cost)
 
 
 def marginals_of(path: Path | None) -> Marginals | None:

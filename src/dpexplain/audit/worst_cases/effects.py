@@ -46,7 +46,7 @@ def of_marginals() -> list[Case]:
     """The row changes its cell of every feature."""
 
     def run(table: PrivateTable, cost: Cost, features: Sequence[str] | None) -> Any:
-        return marginals.explain(table, marginals.MarginalsRequest(features=features), cost=cost)
+        return marginals.explain(table, None, marginals.MarginalsRequest(features=features), cost=cost)
 
     found = cases_of("marginals", "one feature", partial(run, features=["g"]), FLAGS, FLIPPED, {"counts": 0.99})
     found += cases_of("marginals", "missing values", partial(run, features=None), KEPT, WENT_MISSING, {"counts": 0.99})

@@ -84,7 +84,7 @@ def _importance_by_marginals(model: Model) -> list[Case]:
 
     def run(table: PrivateTable, cost: Cost, clip: float | None) -> Any:
         options: dict[str, Any] = {"target": "y", "features": ["c"], "clip": clip, "repeats": 1}
-        known = marginals.explain(table, marginals.MarginalsRequest(features=["c"]), cost=cost)
+        known = marginals.explain(table, None, marginals.MarginalsRequest(features=["c"]), cost=cost)
         request = permutation_importance.PermutationImportance(method="marginals", **options)
         return permutation_importance.explain(table, model, request, cost=cost, marginals=known)
 
