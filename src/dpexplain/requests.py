@@ -11,7 +11,7 @@ from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSk
 from dpexplain.methods.marginals.request import MarginalsRequest as Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance.release import PermutationImportance
-from dpexplain.methods.quantiles.release import QuantilesRequest as Quantiles
+from dpexplain.methods.quantiles.request import QuantilesRequest as Quantiles
 from dpexplain.methods.rank_aggregation.release import RankAggregation
 from dpexplain.methods.transparency.release import TransparencyRequest as TransparencyReport
 

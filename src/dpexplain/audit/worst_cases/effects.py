@@ -110,7 +110,7 @@ def of_quantiles() -> list[Case]:
     """A row more on one side of the median makes positions on that side better, and those on the other side worse."""
 
     def run(table: PrivateTable, cost: Cost) -> Any:
-        return quantiles.explain(table, quantiles.QuantilesRequest(feature="x", probs=[0.5]), cost=cost)
+        return quantiles.explain(table, None, quantiles.QuantilesRequest(feature="x", probs=[0.5]), cost=cost)
 
     def rows(counts: Sequence[int]) -> list[Row]:
         return [(x,) for x, many in enumerate(counts) for _ in range(many)]
