@@ -18,11 +18,11 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.maths.grids import partition_of
+from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects import release as ale
 from dpexplain.methods.accumulated_effects.result import bins_of
 from dpexplain.methods.clusters import counts as clusters
 from dpexplain.methods.marginals import release as marginals
-from dpexplain.methods.marginals.spec import sensitivity, statistic
 from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.methods.setting import Setting
 from dpexplain.requests import Marginals, PartialDependence
@@ -91,8 +91,8 @@ def histograms(rows, protection):
     return summed(
         rows,
         protection,
-        lambda spec: partial(statistic, spec=spec),
-        lambda spec: spec.size,
+        lambda spec: partial(histogram.statistic, partitions=spec.partitions),
+        lambda spec: histogram.size_of(spec.partitions),
         lambda relation: marginals.resolve(Marginals(cells=4), Setting(KEPT, OUTPUT, relation, 10, 10), PRICE),
     )
 
@@ -103,7 +103,7 @@ def test_marginals(pair):
     protection, rows, other = pair
     left, spec, relation = histograms(rows, protection)
     right, _, _ = histograms(other, protection)
-    assert within(norms(left - right), sensitivity(spec, relation))
+    assert within(norms(left - right), histogram.sensitivity(spec.partitions, relation))
 
 
 def test_going_missing_attains_the_bound_of_counts():
@@ -111,7 +111,7 @@ def test_going_missing_attains_the_bound_of_counts():
     here, gone = [((0, 0.5, "x"), 0), ((1, 0.5, "x"), 1)], [((0, 0.5, "x"), 0), ((None, np.nan, "x"), 1)]
     left, spec, relation = histograms(here, {"relation": "replace-one"})
     right, _, _ = histograms(gone, {"relation": "replace-one"})
-    assert norms(left - right)[0] == 4 == sensitivity(spec, relation).l1 - 2  # c stays what it is
+    assert norms(left - right)[0] == 4 == histogram.sensitivity(spec.partitions, relation).l1 - 2  # c stays what it is
     assert left.sum() == right.sum() == 3 * 2
 
 

@@ -125,11 +125,9 @@ class Ladder(Coded):
     def from_json(cls, value: JsonObject) -> Self:
         feature, probs = value["feature"], decoded(tuple[Fraction, ...], value["probs"])
         column, cells, parts = column_from_json(feature, value["column"]), int(value["cells"]), int(value["parts"])
-        if not isinstance(column, Numeric) or not 0 < cells * parts <= MAX_POSITIONS:
-            raise ValueError("no ladder of ours")
-        if not 0 < len(probs) <= MAX_PROBS or any(p.denominator > FINEST for p in probs):
-            raise ValueError("no ladder of ours")
-        if not all(a < b for a, b in itertools.pairwise((Fraction(0), *probs, Fraction(1)))):
+        rising = all(a < b for a, b in itertools.pairwise((Fraction(0), *probs, Fraction(1))))
+        short = 0 < len(probs) <= MAX_PROBS and all(p.denominator <= FINEST for p in probs)
+        if not isinstance(column, Numeric) or not 0 < cells * parts <= MAX_POSITIONS or not (rising and short):
             raise ValueError("no ladder of ours")
         return cls(feature, column, cells, parts, probs)
 

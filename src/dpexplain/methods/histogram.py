@@ -77,11 +77,16 @@ def statistic(rows: Rows, partitions: Sequence[Partition]) -> Integers:
     return np.concatenate([np.empty(0, dtype=np.int64), *(p.counts(rows[p.feature]) for p in partitions)])
 
 
+def sensitivity(partitions: Sequence[Partition], neighbours: Neighbours) -> Sensitivity:
+    """How far one unit moves the counts: a row is in one cell of each feature."""
+    return Sensitivity.of_counts(neighbours, len(partitions))
+
+
 def forecast(
     partitions: Sequence[Partition], neighbours: Neighbours, cost: Cost, mechanism: str | None = None
 ) -> Noise:
     """The noise of the counts at this price. Costs nothing, touches no data."""
-    return best(Sensitivity.of_counts(neighbours, len(partitions)), size_of(partitions), cost, mechanism)
+    return best(sensitivity(partitions, neighbours), size_of(partitions), cost, mechanism)
 
 
 def send_counts(

@@ -13,8 +13,7 @@ from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.reference import Reference
-from dpexplain.methods.histogram import Histogram, read, total_of
-from dpexplain.methods.histogram import Histogram as Rug  # noqa: F401 - (moved) until all ask there
+from dpexplain.methods.histogram import Histogram, read, size_of, total_of
 from dpexplain.methods.histogram import nearest_with_total as nearest_with_total  # (moved)
 from dpexplain.methods.marginals.spec import Spec
 from dpexplain.methods.result import Floats, Result
@@ -23,6 +22,8 @@ from dpexplain.receipts import Receipt
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+Rug = Histogram  # (moved) its name until all methods ask methods/histogram.py
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,6 @@ class Marginals(Result):
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Marginals:  # noqa: ARG003 - no settings
         marginals = cls(receipt, released)
-        if not len(marginals.interval()[0]) == len(marginals.values) == marginals.spec.size:
+        if not len(marginals.interval()[0]) == len(marginals.values) == size_of(marginals.partitions):
             raise ValueError("the cells do not fit the released values")
         return marginals
