@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.options import Call, Features, Guess, Mechanism, Price, once, option
 from dpexplain.cli.release import Task, release
@@ -38,7 +38,8 @@ def marginals(
     from dpexplain.methods.marginals import release as histograms
 
     def ask(_domain: Domain, _model: Model) -> Task:
-        request = histograms.MarginalsRequest(features=once(feature) or None, cells=cells, mechanism=mechanism)
+        options: dict[str, Any] = {"features": once(feature) or None, "cells": cells, "mechanism": mechanism}
+        request = histograms.MarginalsRequest(**options)
         return Task(request, histograms.explain, "Marginals", "how many rows have each value of each column")
 
     release(call, price, ask, n=n)
