@@ -76,6 +76,12 @@ class Receipt:
         return f"{words}; counted against the account: {self.budget.describe(self.charged)}"
 
     @property
+    def rows(self) -> int | None:
+        """The number of rows, where it is public."""
+        rows: int | None = self.request["table"]["rows"]
+        return rows
+
+    @property
     def public(self) -> list[str]:
         """What the guarantee takes as known to everybody; part of the request, so the ledger vouches for it."""
         return [str(fact) for fact in self.request["public"]]

@@ -12,19 +12,12 @@ from scipy.stats import binom
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
-from dpexplain.methods.quantiles.release import (
-    QuantilesRequest,
-    diagram,
-    expected_error,
-    ladder_of,
-    quantiles,
-    resolve,
-    select_quantiles,
-    spread,
-)
-from dpexplain.methods.quantiles.result import Ladder, rank_errors
+from dpexplain.maths.ladder import Ladder, rank_errors
+from dpexplain.methods.quantiles.release import diagram, quantiles, resolve
+from dpexplain.methods.quantiles.request import QuantilesRequest
+from dpexplain.methods.quantiles.spec import expected_error, ladder_of, select_quantiles, spread
 from dpexplain.methods.result import from_json
-from examples import DOMAIN
+from dpexplain.methods.setting import Setting
 from stubs import PURE, ZCDP, free_door, release
 
 TWENTIETHS = [i / 20 for i in range(1, 20)]
@@ -277,10 +270,12 @@ def test_accuracy(make_table, relation):
     draw = np.random.default_rng(6)
     values = np.minimum(np.exp(draw.normal(2, 0.8, 20_000)), 100)
     frame = pd.DataFrame({"age": 20, "sex": "Male", "income": values})
-    result = quantiles(make_table(frame, relation=relation), "income", TWENTIETHS, epsilon=1)
+    table = make_table(frame, relation=relation)
+    result = quantiles(table, "income", TWENTIETHS, epsilon=1)
     shares = (values[:, None] <= result.values).mean(axis=0)
     assert abs(shares - result.probs).max() < 0.02
     assert result.rank_error(0.95).max() < 0.04
-    spec = resolve(QuantilesRequest(feature="income", probs=TWENTIETHS), DOMAIN, result.receipt.neighbours)
+    spec = resolve(QuantilesRequest(feature="income", probs=TWENTIETHS), Setting.of(table), pure(1))
+    assert spec == result.spec
     forecast = expected_error(spec, result.receipt.neighbours, pure(1), 20_000)
     assert 0.6 < result.rank_error(0.95).max() / forecast < 1.6

@@ -44,7 +44,7 @@ def mechanism(rows, *, relation, budget, cost, part, sampler, run):
     table = run[relation, budget.definition, rows[-1], len(rows)]
     table.door = Door(FreeAccount(budget, table.neighbours, keep=False), sampler=sampler)
     if part == "counts":
-        result = marginals.explain(table, Marginals(features=["g"]), cost=cost)
+        result = marginals.explain(table, None, Marginals(features=["g"]), cost=cost)
     else:
         result = partial_dependence.explain(table, MODEL, PartialDependence(feature="g", rug=part == "rug"), cost=cost)[
             0

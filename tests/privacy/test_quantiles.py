@@ -21,8 +21,10 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation, ScoreRange
-from dpexplain.methods.quantiles import release as quantiles
-from dpexplain.methods.quantiles.result import Ladder
+from dpexplain.maths.ladder import Ladder
+from dpexplain.methods.quantiles import spec as quantiles
+from dpexplain.methods.quantiles.release import explain
+from dpexplain.methods.quantiles.request import QuantilesRequest
 from stubs import FreeAccount, free_door
 
 pytestmark = pytest.mark.drawn(1e-6)
@@ -182,8 +184,8 @@ def test_the_product_from_rows_to_payload(monkeypatch):
         tables[counts] = table
 
     def explained(counts):
-        request = quantiles.QuantilesRequest(feature="a", probs=MEDIAN.probs)
-        return tuple(quantiles.explain(tables[counts], request, cost=pure(1)).positions[1:-1])
+        request = QuantilesRequest(feature="a", probs=MEDIAN.probs)
+        return tuple(explain(tables[counts], None, request, cost=pure(1)).positions[1:-1])
 
     bound = audit(MEDIAN, None, trials=2_000, mechanism=explained)
     assert bound.failures == 0

@@ -18,6 +18,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.maths.grids import partition_of
+from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects import release as ale
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.clusters import counts as clusters
@@ -70,7 +71,7 @@ def curves(rows, protection):
         protection,
         lambda spec: partial(pdp.statistic, predictor=predictor(), spec=spec),
         lambda spec: spec.size,
-        lambda relation: pdp.resolve(VIEWS, KEPT, OUTPUT, relation, 10, PRICE),
+        lambda relation: pdp.resolve(VIEWS, Setting(KEPT, OUTPUT, relation, 10, 10), PRICE),
     )
 
 
@@ -90,9 +91,9 @@ def histograms(rows, protection):
     return summed(
         rows,
         protection,
-        lambda spec: partial(marginals.statistic, spec=spec),
-        lambda spec: spec.size,
-        lambda _: marginals.resolve(Marginals(cells=4), KEPT),
+        lambda spec: partial(histogram.statistic, partitions=spec.partitions),
+        lambda spec: histogram.size_of(spec.partitions),
+        lambda relation: marginals.resolve(Marginals(cells=4), Setting(KEPT, OUTPUT, relation, 10, 10), PRICE),
     )
 
 
@@ -102,7 +103,7 @@ def test_marginals(pair):
     protection, rows, other = pair
     left, spec, relation = histograms(rows, protection)
     right, _, _ = histograms(other, protection)
-    assert within(norms(left - right), marginals.sensitivity(spec, relation))
+    assert within(norms(left - right), histogram.sensitivity(spec.partitions, relation))
 
 
 def test_going_missing_attains_the_bound_of_counts():
@@ -110,7 +111,7 @@ def test_going_missing_attains_the_bound_of_counts():
     here, gone = [((0, 0.5, "x"), 0), ((1, 0.5, "x"), 1)], [((0, 0.5, "x"), 0), ((None, np.nan, "x"), 1)]
     left, spec, relation = histograms(here, {"relation": "replace-one"})
     right, _, _ = histograms(gone, {"relation": "replace-one"})
-    assert norms(left - right)[0] == 4 == marginals.sensitivity(spec, relation).l1 - 2  # c stays what it is
+    assert norms(left - right)[0] == 4 == histogram.sensitivity(spec.partitions, relation).l1 - 2  # c stays what it is
     assert left.sum() == right.sum() == 3 * 2
 
 

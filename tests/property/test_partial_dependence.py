@@ -18,6 +18,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.methods.partial_dependence import release as pdp
+from dpexplain.methods.setting import Setting
 from dpexplain.requests import PartialDependence
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 
@@ -29,9 +30,9 @@ def sums(rows, protection: dict, model=wild, request=REQUEST):
     """The exact integers of the statistic, with the spec and the gate they belong to."""
     table = private(rows, protection)
     cost = pure(1)
-    rows_public = table.neighbours.rows_public
-    output = dpx.Model(model, output=(-1, 1)).output
-    spec = pdp.resolve(request, DOMAIN, output, table.neighbours, len(rows) if rows_public else 10, cost)
+    hint = len(rows) if table.neighbours.rows_public else 10
+    setting = Setting(DOMAIN, dpx.Model(model, output=(-1, 1)).output, table.neighbours, hint, hint)
+    spec = pdp.resolve(request, setting, cost)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
     kernel = partial(pdp.statistic, predictor=predictor, spec=spec)
     values = table.map_sum(Gate(table.door, cost), kernel, list("abc"), size=spec.size, label="", parallel=False)

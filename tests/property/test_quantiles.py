@@ -20,8 +20,9 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.methods.quantiles import release as quantiles
-from dpexplain.methods.quantiles.result import Ladder
+from dpexplain.maths.ladder import Ladder
+from dpexplain.methods import histogram
+from dpexplain.methods.quantiles import spec as quantiles
 
 COLUMN = dpx.Numeric(0, 3, integer=True)
 DOMAIN = dpx.Domain({"a": COLUMN})
@@ -56,7 +57,7 @@ def counts(rows, protection, ladder):
     table = dpx.PrivateTable(
         frame, domain=DOMAIN, budget=dpx.Budget(1), ledger="sqlite:///:memory:", name="t", **protection
     )
-    kernel = partial(quantiles.histogram, ladder=ladder)
+    kernel = partial(histogram.statistic, partitions=[ladder.partition])
     values = table.map_sum(Gate(table.door, pure(1)), kernel, ["a"], size=4, label="", parallel=False)
     table.ledger.close()
     return values, table.neighbours

@@ -77,7 +77,7 @@ def _influence(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
 
 
 def _marginals(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    return marginals.explain(table, marginals.MarginalsRequest(features=_columns(subject)), cost=cost)
+    return marginals.explain(table, None, marginals.MarginalsRequest(features=_columns(subject)), cost=cost)
 
 
 def _local(subject: Subject, table: PrivateTable, cost: Cost) -> Any:

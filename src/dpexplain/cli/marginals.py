@@ -11,9 +11,7 @@ from dpexplain.errors import InputError
 from dpexplain.project.run import Task
 
 if TYPE_CHECKING:
-    from dpexplain.core.budget import Cost
     from dpexplain.core.domain import Domain
-    from dpexplain.data.table import PrivateTable
     from dpexplain.methods.marginals.result import Marginals
     from dpexplain.models import Model
 
@@ -41,16 +39,11 @@ def marginals(
     from dpexplain.methods.marginals import release as histograms
 
     def ask(_domain: Domain, _model: Model) -> Task:
-        request = histograms.MarginalsRequest(features=once(feature) or None, cells=cells, mechanism=mechanism)
-        return Task(request, _explain, "Marginals", "how many rows have each value of each column")
+        options: dict[str, Any] = {"features": once(feature) or None, "cells": cells, "mechanism": mechanism}
+        request = histograms.MarginalsRequest(**options)
+        return Task(request, histograms.explain, "Marginals", "how many rows have each value of each column")
 
     release(call, price, ask, n=n)
-
-
-def _explain(table: PrivateTable, _model: Model, request: Any, *, cost: Cost) -> Marginals:
-    from dpexplain.methods.marginals import release as histograms
-
-    return histograms.explain(table, request, cost=cost)
 
 
 def marginals_of(path: Path | None) -> Marginals | None:

@@ -23,7 +23,8 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.maths.grids import Axis
 from dpexplain.maths.means import Means
 from dpexplain.maths.smoothing import smooth
-from dpexplain.methods.marginals.result import Marginals, Rug
+from dpexplain.methods.histogram import Histogram, read
+from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, from_json
 from dpexplain.receipts import Receipt
 
@@ -93,19 +94,15 @@ class Curve(Result):
         return tuple(len(axis.points) for axis in self.axes)
 
     @cached_property
-    def rug(self) -> tuple[Rug, ...]:
+    def rug(self) -> tuple[Histogram, ...]:
         """The noisy histogram of each axis, of this release or of earlier marginals; empty if there is none."""
         if self.marginals is not None:
-            return tuple(self.marginals.rug(axis.feature) for axis in self.axes)
-        partitions = self.spec.rug
-        found = []
-        for axis in self.axes if partitions else ():
-            position = [p.feature for p in partitions].index(axis.feature)
-            counts, noise = self.part("rug")
-            start = sum(p.size for p in partitions[:position])
-            mine = counts[start : start + partitions[position].size]
-            found.append(Rug(partitions[position], np.maximum(mine, 0).astype(np.float64), noise.std))
-        return tuple(found)
+            return tuple(self.marginals.histogram(axis.feature) for axis in self.axes)
+        if not self.spec.rug:
+            return ()
+        counts, noise = self.part("rug")
+        histograms = read(counts, noise.std, self.spec.rug)
+        return tuple(histograms[axis.feature] for axis in self.axes)
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -181,8 +178,7 @@ class MeanCurve(Curve):
     @property
     def _number(self) -> int | None:
         """Of what the mean is taken over, where that is public."""
-        rows: int | None = self.receipt.request["table"]["rows"]
-        return rows
+        return self.receipt.rows
 
     @cached_property
     def raw(self) -> Floats:

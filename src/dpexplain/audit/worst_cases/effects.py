@@ -47,7 +47,7 @@ def of_marginals() -> list[Case]:
     """The row changes its cell of every feature."""
 
     def run(table: PrivateTable, cost: Cost, features: Sequence[str] | None) -> Any:
-        return marginals.explain(table, marginals.MarginalsRequest(features=features), cost=cost)
+        return marginals.explain(table, None, marginals.MarginalsRequest(features=features), cost=cost)
 
     found = cases_of("marginals", "one feature", partial(run, features=["g"]), FLAGS, FLIPPED, {"counts": 0.99})
     found += cases_of("marginals", "missing values", partial(run, features=None), KEPT, WENT_MISSING, {"counts": 0.99})
@@ -111,7 +111,7 @@ def of_quantiles() -> list[Case]:
     """A row more on one side of the median makes positions on that side better, and those on the other side worse."""
 
     def run(table: PrivateTable, cost: Cost) -> Any:
-        return quantiles.explain(table, quantiles.QuantilesRequest(feature="x", probs=[0.5]), cost=cost)
+        return quantiles.explain(table, None, quantiles.QuantilesRequest(feature="x", probs=[0.5]), cost=cost)
 
     def rows(counts: Sequence[int]) -> list[Row]:
         return [(x,) for x, many in enumerate(counts) for _ in range(many)]

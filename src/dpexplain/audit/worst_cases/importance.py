@@ -78,7 +78,7 @@ def _importance_by_marginals(model: Model) -> list[Case]:
     """Each row by itself, and all released rows have c = x: what `c` is replaced by is no matter of chance."""
 
     def run(table: PrivateTable, cost: Cost, clip: float | None) -> Any:
-        known = marginals.explain(table, marginals.MarginalsRequest(features=["c"]), cost=cost)
+        known = marginals.explain(table, None, marginals.MarginalsRequest(features=["c"]), cost=cost)
         request = PermutationImportance(target="y", features=["c"], method="marginals", clip=clip, repeats=1)
         return permutation_importance.explain(table, model, request, cost=cost, marginals=known)
 

@@ -24,32 +24,29 @@ import numpy as np
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain, Numeric
-from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate, split
-from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
-from dpexplain.maths.grids import Axis, Partition, axis_of, is_complete, partition_of, with_missing
+from dpexplain.maths.grids import Axis, axis_of, is_complete, with_missing
 from dpexplain.maths.means import Means
+from dpexplain.methods import histogram
 from dpexplain.methods.curves import MOST_POINTS, Curve, Curves
-from dpexplain.methods.marginals.release import known_marginals
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
 from dpexplain.methods.partial_dependence.result import DependenceCurve
 from dpexplain.methods.partial_dependence.spec import Spec, forecast, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
+from dpexplain.methods.sums import RowSums
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 
-RUG_CELLS = 30
-RUG_SHARES = (Fraction(1, 50), Fraction(1, 20), Fraction(1, 10))  # of the price: the smallest that serves
-RUG_ERROR = 0.01  # which is one whose counts are right to 1 % of the rows
 USUAL_PLACE = 0.5  # of a curve between the middle of the output range (0) and its edge (1): for forecasts
 RESOLUTIONS = (20, 25, 32, 40, 50, 64, 80, 101)
 UNKNOWN_ROWS_RESOLUTION, PAIR_RESOLUTION = 50, 12
 PAPER_RUG_SHARE, PAPER_RESOLUTION = Fraction(1, 9), 20
+RUG_CELLS, _rug_share = histogram.SHOWN_CELLS, histogram.share_to_show  # (moved) until generic plots ask there
 
 
 def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:
@@ -58,10 +55,9 @@ def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:
     for feature in request.features:
         domain.column(feature)
     K, paper = output.levels, request.method == "paper"
-    # One row counts as much as its largest move of a sum, so the count fits under the same L-inf bound.
-    weight = 0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K
-    rug = tuple(partition_of(f, domain[f], RUG_CELLS) for f in request.features) if request.rug else ()
-    share = Fraction(0) if not rug else PAPER_RUG_SHARE if paper else _rug_share(rug, neighbours, rows, cost)
+    weight = RowSums.of(output, neighbours).weight
+    rug = histogram.cells_to_show(request.features, domain) if request.rug else ()
+    share = PAPER_RUG_SHARE if paper and rug else histogram.share_to_show(rug, neighbours, rows, cost)
     mechanism = Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism
 
     def spec(resolution: int) -> Spec:
@@ -93,15 +89,6 @@ def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:
     return min(candidates.values(), key=expected_loss)
 
 
-def _rug_share(rug: tuple[Partition, ...], neighbours: Neighbours, rows: int | None, cost: Cost) -> Fraction:
-    """The part of the price for the rug: the smallest one that makes its counts good enough to read."""
-    bound, cells = Sensitivity.of_counts(neighbours, len(rug)), sum(p.size for p in rug)
-    for share in RUG_SHARES:
-        if rows is not None and best(bound, cells, cost * share).halfwidth(0.95) <= RUG_ERROR * rows:
-            return share
-    return RUG_SHARES[-1]
-
-
 def _axis(request: PartialDependence, domain: Domain, feature: str, view: tuple[str, ...], resolution: int) -> Axis:
     grid = request.grid.get(feature) if isinstance(request.grid, Mapping) else request.grid
     column = domain[feature]
@@ -120,7 +107,7 @@ def outlook(request: PartialDependence, setting: Setting, cost: Cost) -> Outlook
     output, neighbours = setting.output, setting.neighbours
     spec = resolve(request, setting, cost)
     parts = forecast(spec, neighbours, cost)
-    noise, weight, points = parts["curve"], spec.count_weight, spec.curve_size - bool(spec.count_weight)
+    noise, weight, points = parts["curve"], spec.count_weight, spec.points
     released = np.array([0, weight * setting.rows], dtype=np.int64)
     means = Means(released, noise, output, weight, setting.rows, slice(0, 1))
     unit = output.width / (output.levels * setting.rows)
@@ -196,7 +183,7 @@ def partial_dependence(
     own = False if isinstance(rug, Marginals) else rug
     request = PartialDependence(feature=feature, grid=grid, rug=own, method=method, smooth=smooth, mechanism=mechanism)
     if marginals is not None:
-        known_marginals(table, marginals, request.features)
+        histogram.known_marginals(table, marginals, request.features)
     curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
     if marginals is not None:
         curves = Curves([replace(curve, marginals=marginals) for curve in curves])

@@ -19,6 +19,8 @@ from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Axis, Partition
+from dpexplain.methods import histogram
+from dpexplain.methods.sums import RowSums
 from dpexplain.models import Predictor
 
 
@@ -39,35 +41,37 @@ class Spec(Coded):
         return [math.prod(len(axis.points) for axis in view) for view in self.views]
 
     @property
+    def points(self) -> int:
+        """How many points there are in all."""
+        return sum(self.sizes)
+
+    @property
+    def sums(self) -> RowSums:
+        """How rows are added up."""
+        return RowSums(self.output, self.count_weight)
+
+    @property
     def curve_size(self) -> int:
-        return sum(self.sizes) + (1 if self.count_weight else 0)
+        return self.sums.size(self.points)
 
     @property
     def size(self) -> int:
-        return self.curve_size + sum(p.size for p in self.rug)
+        return self.curve_size + histogram.size_of(self.rug)
 
 
 def statistic(rows: Rows, predictor: Predictor, spec: Spec) -> NDArray[np.int64]:
     """Exact integer sums of one batch: no noise, no budget, no randomness."""
-    inputs = predictor.inputs(rows)
-    shift = spec.output.levels // 2 if spec.count_weight else 0
-    sums = []
+    inputs, curve = predictor.inputs(rows), []
     for view in spec.views:
         for point in itertools.product(*(axis.settings for axis in view)):
             fixed = dict(zip((axis.feature for axis in view), point, strict=True))
-            sums.append(int((spec.output.quantize(predictor.predict_at(inputs, fixed)) - shift).sum()))
-    if spec.count_weight:
-        sums.append(spec.count_weight * rows.size)
-    counts = [p.counts(rows[p.feature]) for p in spec.rug]
-    return np.concatenate([np.array(sums, dtype=np.int64), *counts])
+            curve.append(spec.sums.add(spec.output.quantize(predictor.predict_at(inputs, fixed))))
+    return np.concatenate([spec.sums.counted(curve, rows.size), histogram.statistic(rows, spec.rug)])
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the curve part: from the public request alone, so it cannot depend on the data."""
-    K, points = spec.output.levels, spec.curve_size - (1 if spec.count_weight else 0)
-    if not spec.count_weight:
-        return Sensitivity.of_boxes([(0, K)] * points, neighbours)
-    return Sensitivity.of_boxes([(-K // 2, K // 2)] * points + [(spec.count_weight,) * 2], neighbours)
+    """How far one unit moves the curve: from the public request alone, so it cannot depend on the data."""
+    return spec.sums.sensitivity(spec.points, neighbours)
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
@@ -75,6 +79,5 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     rug_cost, curve_cost = split(cost, spec.rug_share)
     parts = {"curve": best(sensitivity(spec, neighbours), spec.curve_size, curve_cost, spec.mechanism)}
     if spec.rug:
-        cells = spec.size - spec.curve_size
-        parts["rug"] = best(Sensitivity.of_counts(neighbours, len(spec.rug)), cells, rug_cost)
+        parts["rug"] = histogram.forecast(spec.rug, neighbours, rug_cost)
     return parts
