@@ -6,8 +6,8 @@ from dpexplain.methods.generic_plot.release import GenericPlot
 from dpexplain.methods.influence.release import InfluenceRequest as Influence
 from dpexplain.methods.interaction_ranking.release import InteractionRanking
 from dpexplain.methods.kmeans.release import KMeansRequest as KMeans
-from dpexplain.methods.local_explanation.release import LocalExplanation
-from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSketch
+from dpexplain.methods.local_explanation.request import LocalExplanation
+from dpexplain.methods.local_sketch.request import LocalSketchRequest as LocalSketch
 from dpexplain.methods.marginals.release import MarginalsRequest as Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance.release import PermutationImportance

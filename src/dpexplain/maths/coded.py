@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.canonical import JsonObject, parse_fraction
 
 
 class Coded:
@@ -65,6 +65,8 @@ def decoded(hint: Any, value: Any) -> Any:
         if type(value) not in kinds:
             raise TypeError(f"not of type {hint.__name__}")
         return value
-    if hint is Fraction or (isinstance(hint, type) and issubclass(hint, Enum)):
+    if hint is Fraction:  # never Fraction(value): "1e999999999" from a file would not end
+        return parse_fraction(value if "/" in value else f"{value}/1")
+    if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(value)
     return hint.from_json(value) if hasattr(hint, "from_json") else value

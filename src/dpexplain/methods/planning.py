@@ -25,8 +25,8 @@ from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans import release as kmeans
-from dpexplain.methods.local_explanation import release as local_explanation
-from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.local_explanation.request import LocalExplanation
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.request import PartialDependence
@@ -51,15 +51,15 @@ Request = (
     | generic_plot.GenericPlot
     | rank_aggregation.RankAggregation
     | interaction_ranking.InteractionRanking
-    | local_explanation.LocalExplanation
-    | local_sketch.LocalSketchRequest
+    | LocalExplanation
+    | LocalSketchRequest
     | influence.InfluenceRequest
     | transparency.TransparencyRequest
     | clusters.ClustersRequest
     | kmeans.KMeansRequest
 )
 # only Gaussian noise can answer these
-NEEDS_DELTA = {local_explanation.LocalExplanation, local_sketch.LocalSketchRequest}
+NEEDS_DELTA = {LocalExplanation, LocalSketchRequest}
 OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     accumulated_effects.AccumulatedEffects: accumulated_effects.outlook,
     marginals.MarginalsRequest: marginals.outlook,
@@ -68,8 +68,6 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     generic_plot.GenericPlot: generic_plot.outlook,
     rank_aggregation.RankAggregation: rank_aggregation.outlook,
     interaction_ranking.InteractionRanking: interaction_ranking.outlook,
-    local_explanation.LocalExplanation: local_explanation.outlook,
-    local_sketch.LocalSketchRequest: local_sketch.outlook,
     influence.InfluenceRequest: influence.outlook,
     transparency.TransparencyRequest: transparency.outlook,
     clusters.ClustersRequest: clusters.outlook,

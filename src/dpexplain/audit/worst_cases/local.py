@@ -14,9 +14,9 @@ from dpexplain.audit.cases import ZCDP_ONLY, Case, Pair, Row, cases_of
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.data.table import PrivateTable
-from dpexplain.methods.adaptive import release as adaptive
-from dpexplain.methods.local_explanation import release as local_explanation
-from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.adaptive.release import AdaptiveExplainer
+from dpexplain.methods.local_explanation.release import local_explanation
+from dpexplain.methods.local_sketch.release import local_sketch
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SQUARE = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)})
+
+
+def _price(cost: Cost) -> dict[str, Any]:
+    return {"rho": cost.amount}
 
 
 def _jump(rows: pd.DataFrame) -> Floats:
@@ -38,10 +42,9 @@ def of_local_explanation() -> list[Case]:
 def _moments() -> list[Case]:
     """A row of the largest moments comes; or a row keeps its place, nearly, and its score is turned over."""
     model = Model(_jump, output=(-1, 1), name="jump", version="1")
-    request = local_explanation.LocalExplanation(record=[0, 0], method="moments", anchor="middle")
 
     def run(table: PrivateTable, cost: Cost) -> Any:
-        return local_explanation.explain(table, model, request, cost=cost)
+        return local_explanation(table, model, [0, 0], **_price(cost), method="moments", anchor="middle")
 
     far, above, below = (1.0, 1.0), (0.0, 0.3655), (0.0, 0.3645)
     pairs: dict[str, Pair] = {
@@ -80,10 +83,9 @@ def _to(point: Sequence[float]) -> list[int]:
 
 def _gradients() -> list[Case]:
     """The second step of a path, at the point where a row's gradient is longest."""
-    request = local_explanation.LocalExplanation(record=RECORD, method="gradient", anchor=0.0, iterations=STEPS)
 
     def run(table: PrivateTable, cost: Cost) -> Any:
-        return local_explanation.explain(table, SIDES, request, cost=cost)
+        return local_explanation(table, SIDES, RECORD, **_price(cost), method="gradient", anchor=0.0, iterations=STEPS)
 
     name, form, options = "local_explanation", "gradient", {"rows_hint": 2}
     joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
@@ -99,8 +101,8 @@ def of_adaptive() -> list[Case]:
     """The next question after a path, or two, that were led to the edge of the ball."""
 
     def run(table: PrivateTable, cost: Cost, asked: int) -> Any:
-        price: dict[str, Any] = {"rho": cost.amount * asked, "per_query": cost.amount}
-        explainer = adaptive.AdaptiveExplainer(
+        price = _price(cost * asked) | {"per_query": cost.amount}
+        explainer = AdaptiveExplainer(
             table, SIDES, **price, iterations=STEPS, anchor=0.0, reuse_distance=0, enhanced=asked == 3
         )
         for number in range(1, asked):
@@ -138,8 +140,7 @@ def of_local_sketch() -> list[Case]:
     model = Model(lambda rows: rows["f"].to_numpy(), output=(-1, 1), name="f", version="1")
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        request = local_sketch.LocalSketchRequest(features=["a", "b"], **options)
-        return local_sketch.explain(table, model, request, cost=cost)
+        return local_sketch(table, model, **_price(cost), features=["a", "b"], **options)
 
     def at(angle: float, f: float) -> Row:
         return 0.5 + 0.2999 * math.cos(angle), 0.5 + 0.2999 * math.sin(angle), f

@@ -51,7 +51,7 @@ NAMED: dict[str, Callable[[Floats, float], Floats]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepWeight:
     """A weight as used: one public number for each of `STEPS` steps of distance up to the diameter."""
 
@@ -74,6 +74,12 @@ class StepWeight:
             raise InputError("a weight is a name or a function of a distance.", hint=f"one of {', '.join(NAMED)}")
         name = f"the function {getattr(weight, '__name__', 'of the caller')}"  # never that of a named one
         return cls(name, 1.0, diameter, _tabulate(weight, middles))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepWeight) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.width, self.diameter))
 
     def __call__(self, distance: Floats) -> Floats:
         step = np.minimum((distance * (STEPS / self.diameter)).astype(np.int64), STEPS - 1)

@@ -24,7 +24,7 @@ from dpexplain.maths.surrogate import Fit, Space
 from dpexplain.maths.surrogate.average import PART
 from dpexplain.maths.surrogate.fit import contributions, counted_from, halfwidths
 from dpexplain.methods import averages
-from dpexplain.methods.setting import LEVEL, Setting
+from dpexplain.methods.setting import LEVEL, Outlook, Setting
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -60,9 +60,15 @@ Solve = Callable[[LikelyTable, PublicRandom | None], Callable[[Floats], Fit]]
 
 
 def told(
-    setting: Setting, space: Space, cost: Cost, solve: Solve, record: Mapping[str, Any] | None = None
-) -> tuple[float, float, float]:
-    """(error, interval, band) of contributions to the prediction for a record, or for some rows of a table."""
+    setting: Setting,
+    space: Space,
+    cost: Cost,
+    solve: Solve,
+    law: str,
+    points: int,
+    record: Mapping[str, Any] | None = None,
+) -> Outlook:
+    """The error, interval and band of contributions to the prediction for a record, or for some rows of a table."""
     errors = []
     for seed, table in enumerate(_tables(setting, space, record)):
         draw = PublicRandom(seed)
@@ -79,8 +85,8 @@ def told(
                 half.append(halfwidths(fit, space, lines, own, LEVEL))
                 band.append(halfwidths(fit, space, lines, own, 1 - (1 - LEVEL) / len(lines)))
         errors.append([np.quantile(off, LEVEL), np.mean(half), np.max(np.mean(band, axis=0))])
-    error, interval, band_of_all = np.median(errors, axis=0)
-    return float(error), float(interval), float(band_of_all)
+    error, interval, widest = np.median(errors, axis=0).tolist()
+    return Outlook(law, points, error / 2, error, widest, interval=interval, wider=WIDER)
 
 
 def _answers(
