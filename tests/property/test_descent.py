@@ -8,6 +8,7 @@ slack is a tenth.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.maths.surrogate.descent import FINE, Slope, Sums, length
 from dpexplain.methods.adaptive import release as adaptive
 from dpexplain.methods.adaptive.request import AdaptiveExplanation
-from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.local_explanation.spec import average_of, statistic
 from neighbouring import DOMAIN, neighbours, private, wild
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 
@@ -38,9 +39,12 @@ PREDICTOR = dpx.models.Predictor(wild, list("abc"), DOMAIN, as_array=False)
 
 def sums(rows, protection, local):
     table = private(rows, protection)
-    gram, count = descent.sums_of(table, Gate(table.door, pure(1)), PREDICTOR, local, label="", parallel=False)[1:]
+    average = average_of(local, table.neighbours)
+    kernel, first = partial(statistic, predictor=PREDICTOR, local=local, average=average), average.size
+    size, gate = first + 1 + local.size * (local.size + 1), Gate(table.door, pure(1))
+    total = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
-    return Sums(gram, local.size), count, table.neighbours
+    return Sums(total[first + 1 :], local.size), int(total[first]), table.neighbours
 
 
 def inside(direction, radius, fraction):

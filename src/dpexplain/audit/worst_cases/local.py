@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_cases = partial(cases_of, definitions=ZCDP_ONLY)
 SQUARE = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)})
 
 
@@ -51,11 +52,9 @@ def _moments() -> list[Case]:
         "add-remove": ([far, far], [far, far, far]),
         "replace-one": ([far, far, above], [far, far, below]),
     }
-    found = cases_of("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95}, definitions=ZCDP_ONLY)
+    found = _cases("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95})
     corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
-    return found + cases_of(
-        "local_explanation", "moments", run, SQUARE, corners, {"average": 0.99}, definitions=ZCDP_ONLY
-    )
+    return found + _cases("local_explanation", "moments", run, SQUARE, corners, {"average": 0.99})
 
 
 PLANE = Domain({"x": Numeric(0, 1), "y": Numeric(0, 1)})
@@ -90,10 +89,10 @@ def _gradients() -> list[Case]:
     name, form, options = "local_explanation", "gradient", {"rows_hint": 2}
     joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
     turns: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
-    found = cases_of(name, form, run, PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY)
+    found = _cases(name, form, run, PLANE, joins, {"count": 0.99})
     for pairs, point, least in ((joins, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
-        settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options, "definitions": ZCDP_ONLY}
-        found += cases_of(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
+        settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options}
+        found += _cases(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
     return found
 
 
@@ -121,16 +120,16 @@ def of_adaptive() -> list[Case]:
     there = {number: _to(TO_FAR) for number in steps}
     between = {number: _to(BETWEEN) for number in steps} | {beta: [0]}  # and a beta of 0: full steps
     both = there | {beta: [0]} | {number: _to([-x for x in TO_FAR]) for number in range(beta + 1, beta + 3)}
-    settings: dict[str, Any] = {"definitions": ZCDP_ONLY, "options": {"rows_hint": 2}}
+    settings: dict[str, Any] = {"options": {"rows_hint": 2}}
     name, two, three = "adaptive", partial(run, asked=2), partial(run, asked=3)
     one = partial(run, asked=1)
     return [
-        *cases_of(name, "first", one, PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY),
-        *cases_of(name, "first", one, PLANE, corners, {"average": 0.99}, definitions=ZCDP_ONLY),
-        *cases_of(name, "second", two, PLANE, joins | turns, {"2:beta": 0.7}, answers=there, **settings),
-        *cases_of(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {beta: [0]}, **settings),
-        *cases_of(name, "second", two, PLANE, parts, {"2:gradient-1": 0.79}, answers=between, **settings),
-        *cases_of(name, "third", three, PLANE, first, {"3:choice": 0.49}, answers=both, **settings),
+        *_cases(name, "first", one, PLANE, joins, {"count": 0.99}),
+        *_cases(name, "first", one, PLANE, corners, {"average": 0.99}),
+        *_cases(name, "second", two, PLANE, joins | turns, {"2:beta": 0.7}, answers=there, **settings),
+        *_cases(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {beta: [0]}, **settings),
+        *_cases(name, "second", two, PLANE, parts, {"2:gradient-1": 0.79}, answers=between, **settings),
+        *_cases(name, "third", three, PLANE, first, {"3:choice": 0.49}, answers=both, **settings),
     ]
 
 
@@ -152,11 +151,11 @@ def of_local_sketch() -> list[Case]:
         "replace-one": ([middle, at(0.3, 1)], [middle, at(0.3 + turn, -1)]),
     }
     given = partial(run, centres=[(0.5, 0.5)], radius=0.3)
-    found = cases_of("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9}, definitions=ZCDP_ONLY)
+    found = _cases("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9})
     ends: dict[str, Pair] = {
         "add-remove": ([(1.0, 1.0, 1.0)], [(1.0, 1.0, 1.0)] * 2),
         "replace-one": ([(1.0, 1.0, 1.0)] * 2, [(1.0, 1.0, 1.0), (0.0, 0.0, -1.0)]),
     }
-    found += cases_of("local_sketch", "given centres", given, domain, ends, {"average": 0.99}, definitions=ZCDP_ONLY)
+    found += _cases("local_sketch", "given centres", given, domain, ends, {"average": 0.99})
     drawn = partial(run, cells=2)
-    return found + cases_of("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99}, definitions=ZCDP_ONLY)
+    return found + _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})

@@ -109,8 +109,7 @@ class AveragePerson:
         if not self.known:
             return sizes / 2
         along = 2 * (lines @ (self.point - self.middle)) if self.counted else np.zeros(len(lines))
-        spread: Floats = np.minimum(self.noise * np.hypot(sizes, along), sizes / 2)
-        return spread
+        return np.asarray(np.minimum(self.noise * np.hypot(sizes, along), sizes / 2))
 
     @property
     def prediction_spread(self) -> float:

@@ -68,8 +68,7 @@ class History(Coded):
 
         def spread(lines: Floats) -> Floats:
             """How far the noise of the earlier explanations moves the answer."""
-            lengths: Floats = np.linalg.norm((problem.solve(lines.T).T @ lead) * noise, axis=-1)
-            return lengths
+            return np.asarray(np.linalg.norm((problem.solve(lines.T).T @ lead) * noise, axis=-1))
 
         found = Fit(
             coefficients=problem.solution * local.unit,

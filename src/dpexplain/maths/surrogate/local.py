@@ -95,8 +95,7 @@ class Local(Coded):
     @property
     def _edges(self) -> Floats:
         """The largest |d| of each step."""
-        edges: Floats = np.hypot(self.weight.edges, CONSTANT * SLACK) if self.fitted else self.weight.edges
-        return edges
+        return np.asarray(np.hypot(self.weight.edges, CONSTANT * SLACK) if self.fitted else self.weight.edges)
 
     @cached_property
     def longest(self) -> tuple[Floats, Floats]:

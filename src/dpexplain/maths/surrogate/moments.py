@@ -138,8 +138,7 @@ class Moments(LocalSpec):
         N2 = Y**2 * (Y**2 + s2 * T**2)
         against = s2 * T[..., :, None] * T[..., None, :]
         v = np.minimum(against / 2, Y[..., :, None] * Y[..., None, :])
-        squares: Floats = N2[..., :, None] + N2[..., None, :] + 2 * v * (against - v)
-        return squares
+        return np.asarray(N2[..., :, None] + N2[..., None, :] + 2 * v * (against - v))
 
     def bound(self, neighbours: Neighbours) -> int:
         """How far one unit can move the released numbers."""
@@ -156,32 +155,30 @@ class Moments(LocalSpec):
         problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, self._reach, free)
         phi = problem.solution
         most = math.hypot(1 / float(self.scale), max(self._reach, float(np.linalg.norm(phi))))
+        reach = self._reach if free == math.inf else STEEP * self._reach
 
-        def spread(lines: Floats) -> Floats:
-            moved, _ = problem.determined(self._ways(lines), least)
-            deviation: Floats = unit * std * most * np.linalg.norm(moved, axis=1)
-            return deviation
-
-        def pull(lines: Floats) -> Floats:
-            moved, _ = problem.determined(self._ways(lines), least)
-            off: Floats = unit * np.abs(ridge * moved @ phi)
-            return off
+        def split(lines: Floats) -> tuple[Floats, Floats]:
+            return problem.determined(self._ways(lines), least)
 
         def unknown(lines: Floats) -> Floats:
-            _, left = problem.determined(self._ways(lines), least)
-            reach = self._reach if free == math.inf else STEEP * self._reach
-            off: Floats = unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi))
-            return off
+            left = split(lines)[1]
+            return np.asarray(unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi)))
 
         drowned = np.linalg.eigvalsh(problem.A)[-1] < least
-        notes = (
-            ("the noise is as large as what the rows say: use a larger epsilon or a wider weight",) if drowned else ()
-        )
+        note = "the noise is as large as what the rows say: use a larger epsilon or a wider weight"
         found, value = Q @ phi, self.local.anchor
         if value is None:
             output, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(found[-1])
             value = min(max(value, output.low), output.high)
-        return Fit(unit * found[:size], value, spread, self.local.space.middle, notes, pull, unknown)
+        return Fit(
+            coefficients=unit * found[:size],
+            value=value,
+            spread=lambda lines: unit * std * most * np.linalg.norm(split(lines)[0], axis=1),
+            reference=self.local.space.middle,
+            notes=(note,) if drowned else (),
+            pull=lambda lines: unit * np.abs(ridge * split(lines)[0] @ phi),
+            unknown=unknown,
+        )
 
     @cached_property
     def _basis(self) -> Floats:
@@ -190,8 +187,7 @@ class Moments(LocalSpec):
 
         if self.average is None:
             return np.eye(self.local.size)
-        basis: Floats = block_diag(self.local.space.basis, np.eye(int(self.local.fitted)))
-        return basis
+        return np.asarray(block_diag(self.local.space.basis, np.eye(int(self.local.fitted))))
 
     @property
     def _reach(self) -> float:

@@ -40,8 +40,7 @@ def stable(distance: Floats) -> Floats:
     """Equation 5 of the paper with c = 1: constant nearby, then as 1 / (2 u (u + 1))."""
     near = (math.sqrt(3) - 1) / 2
     u = np.maximum(distance, near)
-    weight: Floats = np.minimum(1.0, 1 / (2 * u * (u + 1)))
-    return weight
+    return np.asarray(np.minimum(1.0, 1 / (2 * u * (u + 1))))
 
 
 NAMED: dict[str, Callable[[Floats, float], Floats]] = {
@@ -83,14 +82,12 @@ class StepWeight:
 
     def __call__(self, distance: Floats) -> Floats:
         step = np.minimum((distance * (STEPS / self.diameter)).astype(np.int64), STEPS - 1)
-        weight: Floats = self.values[step]
-        return weight
+        return np.asarray(self.values[step])
 
     @cached_property
     def edges(self) -> Floats:
         """The largest distance of each step."""
-        upper: Floats = np.arange(1.0, STEPS + 1) * (self.diameter / STEPS * SLACK)
-        return upper
+        return np.asarray(np.arange(1.0, STEPS + 1) * (self.diameter / STEPS * SLACK))
 
     def gradient_bound(self, relation: Relation, radius: float = 1.0) -> float:
         """How far one row can move the sum of gradients, for coefficients in a ball."""

@@ -40,7 +40,7 @@ class Adaptive(Coded):
 
     def to_json(self) -> JsonObject:
         own = super().to_json()
-        path = own.pop("path")
+        path: JsonObject = own.pop("path")
         del path["method"]
         return path | own
 

@@ -105,21 +105,12 @@ def collect(
     pass is released.
     """
     average = average_of(local, gate.neighbours)
-    person, gram, count = sums_of(table, gate, predictor, local, label=label, parallel=parallel)
-    averages.send(gate, average, person, cost)
-    return gram, count
-
-
-def sums_of(
-    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, *, label: str, parallel: bool
-) -> tuple[Integers, Integers, int]:
-    """The sums of the average person, those of `Local.gram`, and the number of rows: all exact."""
-    average = average_of(local, gate.neighbours)
     columns = list(dict.fromkeys([*predictor.features, *local.space.features]))
     kernel = partial(statistic, predictor=predictor, local=local, average=average)
     numbers = average.size + 1 + local.size * (local.size + 1)
     total = table.map_sum(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
-    return total[: average.size], total[average.size + 1 :], int(total[average.size])
+    averages.send(gate, average, total[: average.size], cost)
+    return total[average.size + 1 :], int(total[average.size])
 
 
 def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:

@@ -51,8 +51,7 @@ class LikelyTable:
 
     def scaled(self, sums: Integers) -> Integers:
         """Sums over these rows as those of a whole table."""
-        whole: Integers = np.rint(sums * self.times).astype(np.int64)
-        return whole
+        return np.asarray(np.rint(sums * self.times).astype(np.int64))
 
 
 # a table, its noise (None: as good as none) -> the local model at a record
@@ -105,8 +104,7 @@ def with_noise(sums: Integers, std: float, draw: PublicRandom | None) -> Integer
     """Sums with public random numbers in the place of noise."""
     if draw is None:
         return sums
-    noisy: Integers = sums + np.rint(std * draw.generator.standard_normal(len(sums))).astype(np.int64)
-    return noisy
+    return np.asarray(sums + np.rint(std * draw.generator.standard_normal(len(sums))).astype(np.int64))
 
 
 def _tables(setting: Setting, space: Space, record: Mapping[str, Any] | None) -> list[LikelyTable]:

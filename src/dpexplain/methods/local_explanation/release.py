@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -108,8 +109,7 @@ def _even_moments(local: Local) -> Floats:
     space = local.space
     rows = PublicRandom(0).rows(Domain({name: space.domain[name] for name in space.features}), EVEN_ROWS)
     d, weights = local.seen(space.coordinates(rows.columns, rows.size))
-    mean: Floats = (d * weights[:, None]).T @ d / rows.size
-    return mean
+    return np.asarray((d * weights[:, None]).T @ d / rows.size)
 
 
 def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
@@ -159,10 +159,10 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
     """Release the local model around `request.record` for `cost`."""
     setting = Setting.of(table, model)
     spec = resolve(request, setting, cost)
-    predictor, features, asked = table.predictor(model), spec.space.features, request.anchor
-    if asked == "prediction" or (asked is None and isinstance(spec, Descent)):  # which cannot fit the value
-        own = prediction_of(request.record, features, predictor, model.output)
-        spec = resolve(request.but(anchor=own, method=spec.method), setting, cost)
+    predictor = table.predictor(model)
+    if request.anchor == "prediction" or (request.anchor is None and isinstance(spec, Descent)):  # which cannot fit it
+        anchor = prediction_of(request.record, spec.space.features, predictor, model.output)
+        spec = resolve(request.but(anchor=anchor, method=spec.method), setting, cost)
     forecast(spec, table.neighbours, cost)  # a price too small is refused here, before anything is reserved
 
     def body(gate: Gate) -> None:
@@ -180,10 +180,9 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
         outside=["the record that is explained"],
         model=model.identity,
     )
-    try:
-        own = prediction_of(request.record, features, predictor, model.output)
-    except (InputError, ModelError):  # the model fails on the record, or the record lacks an input
-        own = None
+    own: float | None = None
+    with suppress(InputError, ModelError):  # the model fails on the record, or the record lacks an input
+        own = prediction_of(request.record, spec.space.features, predictor, model.output)
     return Attribution(receipt, payload, Asked(dict(spec.local.record), own))
 
 

@@ -114,8 +114,7 @@ def resolve(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Spec:
 
 
 def _given(space: Space, records: Sequence[Any]) -> Integers:
-    places: Integers = np.rint(np.array([space.locate(space.read(r)) for r in records]) * GRID).astype(np.int64)
-    return places
+    return np.asarray(np.rint(np.array([space.locate(space.read(r)) for r in records]) * GRID).astype(np.int64))
 
 
 def _histogram(space: Space, partition: Partition, marginals: Marginals | None) -> Histogram:

@@ -43,7 +43,9 @@ class LocalSketch(Result):
 
     kind: ClassVar[str] = "local-sketch"
 
-    spec_type: ClassVar[type[Spec]] = Spec
+    @cached_property
+    def spec(self) -> Spec:
+        return Spec.from_json(self.receipt.request["spec"])
 
     @property
     def space(self) -> Space:
@@ -120,8 +122,7 @@ class LocalSketch(Result):
         """
         cells = self.cells
         mean = np.where(cells.kept, cells.numbers[3] / np.where(cells.kept, self.counts, 1.0), 0.0)
-        values: Floats = cells.output.middle + cells.output.width / 2 * np.clip(mean, -1, 1)
-        return values
+        return np.asarray(cells.output.middle + cells.output.width / 2 * np.clip(mean, -1, 1))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high) around each of `values` without noise: sum and count may each miss half as often."""
@@ -139,8 +140,7 @@ class LocalSketch(Result):
     def _halfwidth(self, level: float) -> Floats:
         """Of the released numbers of each block, in rows; one more for what was cut off."""
         weights = np.array(self.cells.blocks.weights) / WEIGHT_ONE
-        half: Floats = (self.part("moments")[1].halfwidth(level) + 1) / ROW / weights
-        return half
+        return np.asarray((self.part("moments")[1].halfwidth(level) + 1) / ROW / weights)
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
