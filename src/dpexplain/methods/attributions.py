@@ -156,8 +156,16 @@ class Attribution(Result):
     @property
     def notes(self) -> str:
         """What was not determined, what is special about this fit, and what holds for every attribution."""
-        own = [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in self.fit.notes]
-        return " ".join([*([self._doubt] if self._doubt else []), *own, ABOUT])
+        sentences = [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in self.fit.notes]
+        if names := self.undetermined:
+            listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            sentences = [
+                f"Not determined at this price (few such rows, or columns that move together): {listed}.",
+                "Intervals of these assume that the model is nowhere steeper than twice its output range over the "
+                "range of a column.",
+                *sentences,
+            ]
+        return " ".join([*sentences, ABOUT])
 
     @property
     def unsure_words(self) -> str:
@@ -176,18 +184,6 @@ class Attribution(Result):
     def end_name(self) -> str:
         """What stands at its end."""
         return "this record" if self.own is not None else "this record, by the local model"
-
-    @property
-    def _doubt(self) -> str:
-        """Which effects the rows do not determine."""
-        names = self.undetermined
-        if not names:
-            return ""
-        listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        return (
-            f"Not determined at this price (few such rows, or columns that move together): {listed}. Intervals of "
-            "these assume that the model is nowhere steeper than twice its output range over the range of a column."
-        )
 
     # Contributions --------------------------------------------------------------------------------------------------
 
@@ -397,8 +393,7 @@ class Attribution(Result):
             raise InputError(f"the shape of a picture is (lines, columns); got {shape!r}.", spent="")
         names = list(self.space.features if order is None else order)
         position = {name: i for i, name in enumerate(self.space.features)}
-        unknown = [name for name in names if name not in position]
-        if unknown:
+        if unknown := [name for name in names if name not in position]:
             raise InputError(f"unknown feature {unknown[0]!r} in the order of pixels.", spent="")
         if len(names) != math.prod(shape):
             raise InputError(
