@@ -39,7 +39,9 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.maths.surrogate import StepWeight
 from dpexplain.maths.surrogate import descent as paths
 from dpexplain.methods.adaptive.release import COMPUTED, REUSED, Query
+from dpexplain.methods.attributions import released_parts
 from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
 
 T = 300
 THIRDS = 3
@@ -143,7 +145,7 @@ class Bench:
         table, copies = self._table(seed), self.part.copies
         honest = table.map_sum
         table.map_sum = lambda *given, **options: honest(*given, **options) * copies  # type: ignore[method-assign]
-        request = local_sketch.LocalSketchRequest(features=self.part.scene.columns)
+        request = LocalSketchRequest(features=self.part.scene.columns)
         sketch = local_sketch.explain(table, self.part.scene.model, request, cost=cost_of(epsilon))
         return float(np.mean([self._loss(i, sketch.explain(self.part.record(i), anchor="middle")) for i in points]))
 
@@ -187,8 +189,8 @@ class Bench:
         """Where exact gradients lead: as many steps from the same start, T from there, T from zero."""
         found = []
         for i, query in zip(self.part.queries, asked, strict=True):
-            if query.how == COMPUTED and "start" in query.attribution.settings:
-                problem, start = self.problem(i), np.array(query.attribution.settings["start"]) / paths.FINE
+            if query.how == COMPUTED and query.attribution.settings.start is not None:
+                problem, start = self.problem(i), np.array(query.attribution.settings.start) / paths.FINE
                 ways = ((start, query.iterations), (start, T), (np.zeros_like(start), T))
                 found.append([exact_descent(problem, first, steps, _rate(query)) for first, steps in ways])
         return found
@@ -196,9 +198,9 @@ class Bench:
 
 def _rate(query: Query) -> float:
     """The learning rate of a released path at its first step."""
-    spec, released = query.attribution.receipt.request["spec"], query.attribution.released
-    slope, scale = paths.slope_of(spec), float(Noise.from_json(released["parts"]["gradient-1"]["noise"]).scale)
-    return slope.rate(scale / (slope.unit * paths.rows_of(spec, released)))
+    spec, released = query.attribution.spec, query.attribution.released
+    slope, scale = spec.path.slope, float(Noise.from_json(released["parts"]["gradient-1"]["noise"]).scale)
+    return slope.rate(scale / (slope.unit * spec.path.rows_in(released_parts(query.attribution))))
 
 
 def exact_descent(problem: Problem, phi: np.ndarray, steps: int, rate: float) -> float:
@@ -217,9 +219,9 @@ def _good(query: Query) -> bool:
 
 def path_losses(query: Query, problem: Problem) -> list[float]:
     """The loss at the start of a released path and after each of its steps."""
-    spec, released = query.attribution.receipt.request["spec"], query.attribution.released
-    slope, rows = paths.slope_of(spec), paths.rows_of(spec, released)
-    points = [np.array(query.attribution.settings["start"])]
+    spec, released = query.attribution.spec, query.attribution.released
+    slope, rows = spec.path.slope, spec.path.rows_in(released_parts(query.attribution))
+    points = [np.array(query.attribution.settings.start)]
     for number in range(1, query.iterations + 1):
         part = released["parts"][f"gradient-{number}"]
         scale = float(Noise.from_json(part["noise"]).scale)

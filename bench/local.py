@@ -27,7 +27,9 @@ from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.surrogate import StepWeight
 from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_explanation.request import LocalExplanation
 from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
 
 DELTA = 1e-6
 ENDLESS = dpx.Budget(10**6, DELTA)
@@ -60,9 +62,7 @@ class Product:
         """phi for each epsilon and repetition."""
         self._known = None
         record = dict(zip(self.scene.columns, map(float, z), strict=True))
-        request = local_explanation.LocalExplanation(
-            record=record, features=self.scene.columns, anchor="middle", **options
-        )
+        request = LocalExplanation(record=record, features=self.scene.columns, anchor="middle", **options)
         return np.array(
             [
                 [
@@ -75,7 +75,7 @@ class Product:
 
     def sketch(self, epsilon: float, **options: Any) -> Any:
         self._known = None
-        request = local_sketch.LocalSketchRequest(features=self.scene.columns, **options)
+        request = LocalSketchRequest(features=self.scene.columns, **options)
         return local_sketch.explain(self.table, self.scene.model, request, cost=cost_of(epsilon))
 
 

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import dpexplain as dpx
-from dpexplain.core.canonical import JsonObject
-from dpexplain.core.noise import Noise
+from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.sensitivity import Sensitivity
+from dpexplain.maths.coded import Coded
 from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.methods.attributions import READERS, Attribution
+from dpexplain.maths.surrogate.answer import Asked, Released
+from dpexplain.methods.attributions import SPECS, Attribution
 from dpexplain.receipts import receipt_for
 from stubs import ZCDP, exact_door
 
 UNITS = 1_000_000  # released integers are millionths of a coefficient
 
 
-def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
-    """The reader of the made explainer: coefficients as released, each with its own noise."""
-    part = released["parts"]["coefficients"]
-    coefficients = np.array(part["values"], dtype=np.float64) / UNITS
-    std = Noise.from_json(part["noise"]).std / UNITS
-    space = Space.from_json(request["spec"]["space"])
-    if len(coefficients) != space.size:
-        raise ValueError("other coordinates")
-    return Fit(
-        coefficients,
-        settings["value"],
-        lambda lines: std * np.linalg.norm(lines, axis=-1),
-        space.middle,
-        tuple(settings["notes"]),
-    )
+@dataclass(frozen=True)
+class Made(Coded):
+    """The spec of the made explainer: coefficients as released, each with its own noise."""
+
+    space: Space
+    output: PublicRange
+
+    def read(self, released: Released, asked: Asked) -> Fit:
+        values, noise = released.part("coefficients", self.space.size)
+        std, coefficients = noise.std / UNITS, np.array(values, dtype=np.float64) / UNITS
+        assert asked.value is not None
+        return Fit(
+            coefficients,
+            asked.value,
+            lambda lines: std * np.linalg.norm(lines, axis=-1),
+            self.space.middle,
+            asked.notes,
+        )
 
 
 def made(
@@ -47,7 +52,7 @@ def made(
     notes: tuple[str, ...] = (),
 ) -> Attribution:
     """The attribution of `record` with these coefficients (exact, with the noise law of `std` written on them)."""
-    READERS["made"] = read
+    SPECS["made"] = Made.from_json
     door = exact_door(ZCDP) if door is None else door
     space = Space(dpx.Domain(columns), tuple(columns))
     cost = door.account.budget.cost(rho=0.1)
@@ -65,8 +70,7 @@ def made(
     }
     released = door.release("a made explanation", identity, cost, body)
     receipt = receipt_for(door.account.budget, door.account.neighbours, released, space.domain)
-    settings = {"record": space.read(record), "value": value, "notes": list(notes)}
-    return Attribution(receipt, released.payload, settings)
+    return Attribution(receipt, released.payload, Asked(space.read(record), notes=notes, value=value))
 
 
 def adult(std: float = 0.02, **options: Any) -> Attribution:

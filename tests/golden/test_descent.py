@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.maths.surrogate import Local, Quadratic, Space, StepWeight
-from dpexplain.maths.surrogate.descent import replay
+from dpexplain.maths.surrogate.answer import Released
 from dpexplain.maths.surrogate.weights import stable
 from dpexplain.methods.adaptive.release import AdaptiveExplainer
 from dpexplain.methods.local_explanation import descent
@@ -51,11 +51,11 @@ def gradient(frame, record, phi):
 def test_many_steps_lead_to_the_exact_solution(make_table, frame, model, protection):
     table, cost = make_table(frame, exact=True, budget=dpx.Budget(10**5, 1e-6), **protection), zcdp(10**4)
     local = Local(SPACE, StepWeight.of("stable", SPACE.diameter), model.output, SPACE.read(POINTS[0]), 0.5)
-    spec = descent.resolve(local, table.neighbours, table.budget, cost, table.rows_hint, iterations=1500, radius=0.7)
+    spec = descent.path_of(local, table.neighbours, table.budget, cost, table.rows_hint, iterations=1500, radius=0.7)
     predictor, identity = model.checked(DOMAIN), {"spec": spec.to_json()}
     found = table.door.release("t", identity, cost, lambda gate: descent.send(table, gate, predictor, spec, cost))
     A, b = mean_moments(frame, POINTS[0])
-    exact, phi = Quadratic(A, b, radius=0.7).solution, replay(found.request, found.payload)[0] / 2**20
+    exact, phi = Quadratic(A, b, radius=0.7).solution, spec.replay(Released(found.payload["parts"]))[0] / 2**20
 
     def loss(phi):
         return phi @ A @ phi - 2 * b @ phi
@@ -69,7 +69,7 @@ def test_the_path_is_algorithm_1(make_table, frame, model):
     """Ten steps by hand, with the learning rate of Theorem 3.2 for the noise that was announced."""
     table, cost = make_table(frame, exact=True, budget=BUDGET), zcdp(1)
     local = Local(SPACE, StepWeight.of("stable", SPACE.diameter), model.output, SPACE.read(POINTS[1]), 0.5)
-    spec = descent.resolve(local, table.neighbours, table.budget, cost, table.rows_hint, iterations=10)
+    spec = descent.path_of(local, table.neighbours, table.budget, cost, table.rows_hint, iterations=10)
     predictor, identity = model.checked(DOMAIN), {"spec": spec.to_json()}
     found = table.door.release("t", identity, cost, lambda gate: descent.send(table, gate, predictor, spec, cost))
     sigma = local.weight.gradient_bound(table.neighbours.relation) / len(frame) * math.sqrt(10 / 2)
@@ -77,7 +77,7 @@ def test_the_path_is_algorithm_1(make_table, frame, model):
     for t in range(1, 11):
         phi = phi - gradient(frame, POINTS[1], phi) / (G * math.sqrt(t))
         phi = phi / max(1, np.linalg.norm(phi))
-    np.testing.assert_allclose(replay(found.request, found.payload)[0] / 2**20, phi, atol=2e-3)
+    np.testing.assert_allclose(spec.replay(Released(found.payload["parts"]))[0] / 2**20, phi, atol=2e-3)
 
 
 def explainer_of(table, model, **options):

@@ -14,7 +14,8 @@ from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.maths.surrogate.ball import Quadratic
 from dpexplain.maths.surrogate.moments import RIDGE, Moments
 from dpexplain.maths.surrogate.weights import stable
-from dpexplain.methods.local_explanation.release import forecast, local_explanation
+from dpexplain.methods.local_explanation.release import local_explanation
+from dpexplain.methods.local_explanation.spec import forecast
 
 BUDGET = dpx.Budget(10**6, 1e-6)  # the ridge is as large as the noise would be; here it is next to nothing
 DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 10), "b": dpx.Numeric(-1, 1), "c": dpx.Categorical(["x", "y", "z"])})

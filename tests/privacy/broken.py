@@ -28,6 +28,7 @@ from dpexplain.core.sensitivity import Relation, ScoreRange, Sensitivity, Unit
 from dpexplain.errors import BudgetError, ReleaseLost
 from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.methods.adaptive import release as adaptive
+from dpexplain.methods.adaptive.request import AdaptiveExplanation
 from stubs import FreeAccount, free_door, release, released
 
 ONE = pure(1)
@@ -196,9 +197,7 @@ LOCAL = Local(SPACE, StepWeight.of("stable", SPACE.diameter), PublicRange(-1.0, 
 
 def beta_unprotected(beta: int) -> int:
     """Algorithm 2 as it is printed: the number of steps comes from the exact length of the gradient."""
-    spec = adaptive.resolve(
-        LOCAL, 2, iterations=300, radius=1.0, enhanced=True, candidates=[np.zeros(2, dtype=np.int64)]
-    )
+    spec = adaptive.spec_of(AdaptiveExplanation(record=None, enhanced=True), LOCAL, 2, [np.zeros(2, dtype=np.int64)])
     steps, _ = adaptive.economy(spec, beta, scale=1.0, rows=2)
     return steps
 

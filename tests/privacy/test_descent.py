@@ -21,6 +21,7 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.maths.surrogate.descent import FINE
 from dpexplain.methods.adaptive import release as adaptive
+from dpexplain.methods.adaptive.request import AdaptiveExplanation
 from dpexplain.methods.local_explanation import descent
 
 pytestmark = pytest.mark.drawn(1e-6)
@@ -56,15 +57,15 @@ def captured(part, relation, rows, point):
 
     def gradient(table):
         cost = zcdp(RHO * STEPS) * Fraction(20, 19)
-        spec = descent.resolve(LOCAL, table.neighbours, table.budget, cost, 2, iterations=STEPS)
+        spec = descent.path_of(LOCAL, table.neighbours, table.budget, cost, 2, iterations=STEPS)
         table.door.release(
             "audit", {}, cost, lambda gate: descent.send(table, gate, predictor, spec, cost, start=start)
         )
 
     def beta(table):
         cost = zcdp(RHO * (STEPS + adaptive.OVERHEAD)) * Fraction(20, 19)
-        spec = adaptive.resolve(LOCAL, 2, iterations=STEPS, radius=1.0, enhanced=False, candidates=[start])
-        table.door.release("audit", {}, cost, lambda gate: adaptive.send(table, gate, predictor, spec, cost))
+        spec = adaptive.spec_of(AdaptiveExplanation(record=None, iterations=STEPS), LOCAL, 2, [start])
+        table.door.release("audit", {}, cost, lambda gate: adaptive.send(table, gate, predictor, spec, [start], cost))
 
     call = calls(table, gradient if part == "gradient" else beta)[1]  # after the average person
     assert len(call[0]) == (2 if part == "gradient" else 1)

@@ -20,7 +20,8 @@ import dpexplain as dpx
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.maths.surrogate.moments import Moments
-from dpexplain.methods.local_explanation.release import LocalExplanation, explain
+from dpexplain.methods.local_explanation.release import explain
+from dpexplain.methods.local_explanation.request import LocalExplanation
 from stubs import FreeAccount
 
 pytestmark = pytest.mark.drawn(1e-6)

@@ -8,6 +8,7 @@ slack is a tenth.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.maths.surrogate.descent import FINE, Slope, Sums, length
 from dpexplain.methods.adaptive import release as adaptive
-from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.adaptive.request import AdaptiveExplanation
+from dpexplain.methods.local_explanation.spec import average_of, statistic
 from neighbouring import DOMAIN, neighbours, private, wild
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 
@@ -37,9 +39,12 @@ PREDICTOR = dpx.models.Predictor(wild, list("abc"), DOMAIN, as_array=False)
 
 def sums(rows, protection, local):
     table = private(rows, protection)
-    found, count = descent.sums_of(table, Gate(table.door, pure(1)), PREDICTOR, local, label="", parallel=False)[1:]
+    average = average_of(local, table.neighbours)
+    kernel, first = partial(statistic, predictor=PREDICTOR, local=local, average=average), average.size
+    size, gate = first + 1 + local.size * (local.size + 1), Gate(table.door, pure(1))
+    total = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
-    return found, count, table.neighbours
+    return Sums(total[first + 1 :], local.size), int(total[first]), table.neighbours
 
 
 def inside(direction, radius, fraction):
@@ -73,14 +78,11 @@ def test_one_unit_moves_gradients_and_lengths_at_most_as_far_as_the_bound(pair, 
         change = np.subtract(one.gradient(point, slope.divisor), two.gradient(point, slope.divisor))
         assert int((change * change).sum()) <= bound**2
     moved = np.subtract(one.lengths(points, slope.divisor), two.lengths(points, slope.divisor))
-    spec = adaptive.Adaptive(path(slope), False, tuple(points))
+    request = AdaptiveExplanation(record=None, iterations=3, radius=slope.radius)
+    spec = adaptive.spec_of(request, slope.local, 10, points)
     scores, beta = adaptive.sensitivity(spec, relation)
     assert beta.linf == scores.high == -scores.low == bound
     assert abs(moved).max() <= bound
-
-
-def path(slope):
-    return adaptive.resolve(slope.local, 10, iterations=3, radius=slope.radius, enhanced=False).path
 
 
 FLAT = dpx.Domain({"x": dpx.Numeric(0, 1), "y": dpx.Numeric(0, 1)})

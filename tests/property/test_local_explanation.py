@@ -22,9 +22,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.maths.surrogate import Space, StepWeight
 from dpexplain.maths.surrogate.local import Local
 from dpexplain.maths.surrogate.moments import Moments
-from dpexplain.methods.local_explanation import descent
-from dpexplain.methods.local_explanation import release as local
-from dpexplain.methods.local_explanation.release import LocalExplanation
+from dpexplain.methods.local_explanation import spec as local
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 
 RECORDS = [(0, -1.0, "x"), (2, 0.3, "z"), (3, 1.0, "y")]
@@ -32,23 +30,23 @@ WEIGHTS = ["stable", "exponential", "gaussian", lambda u: 1.0, lambda u: abs(mat
 
 
 def spec_of(record, weight, anchor, relation) -> Moments:
-    request = LocalExplanation(record=record, weight=weight)
-    place = local.locate(request, DOMAIN, PublicRange(-1, 1), list("abc"), anchor)
-    return Moments.of(place, relation, 1.0)
+    space = Space(DOMAIN, tuple("abc"))
+    around = StepWeight.of(weight, space.diameter)
+    return Moments.of(Local(space, around, PublicRange(-1, 1), space.read(record), anchor), relation, 1.0)
 
 
 def sums(rows, protection, spec, model=wild):
     table = private(rows, protection)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
-    average = descent.average_of(spec.local, table.neighbours)
+    average = local.average_of(spec.local, table.neighbours)
     kernel = partial(local.statistic, predictor=predictor, local=spec.local, average=average)
     n, first = spec.local.size, average.size
     gram = table.map_sum(
-        Gate(table.door, pure(1)), kernel, list("abc"), size=first + n * (n + 1), label="", parallel=False
+        Gate(table.door, pure(1)), kernel, list("abc"), size=first + 1 + n * (n + 1), label="", parallel=False
     )
     table.ledger.close()
     person = np.array(gram[:first].tolist(), dtype=object)
-    return np.array(spec.pack(gram[first:]), dtype=object), person, average, table.neighbours
+    return np.array(spec.pack(gram[first + 1 :]), dtype=object), person, average, table.neighbours
 
 
 @settings(max_examples=100, deadline=None)

@@ -7,6 +7,7 @@ unit, the model, cells, shrinking, quantising, weighting, cutting.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,8 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.maths.surrogate.sketch import GRID, ROW, WEIGHT_ONE, Blocks, cell_size
 from dpexplain.methods import averages
 from dpexplain.methods.local_sketch import release as sketch
-from dpexplain.methods.local_sketch.release import LocalSketchRequest
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
+from dpexplain.methods.setting import Setting
 from dpexplain.models import Predictor
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 
@@ -34,15 +36,15 @@ PLANE = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1), "f": dpx.Num
 def sums(table, request, model, *, features, blocks=None):
     """What gets noise: the histograms' counts and the weighted moments."""
     output, gate = dpx.Model(model, output=(-1, 1)).output, Gate(table.door, COST)
-    spec = sketch.resolve(request, table.domain, output, table.neighbours, 10, COST, features=features)
-    spec = spec if blocks is None else sketch.Spec(**{**vars(spec), "blocks": blocks})
+    spec = sketch.resolve(request, Setting(table.domain, output, table.neighbours, 10, 10, features=features), COST)
+    spec = spec if blocks is None else replace(spec, weights=blocks.weights)
     predictor = Predictor(model, list(table.domain), table.domain, as_array=False)
     columns = list(table.domain)
     counts = np.zeros(0, dtype=np.int64)
     if spec.partitions:
         kernel = partial(sketch.histogram_statistic, spec=spec)
         counts = table.map_sum(gate, kernel, columns, size=spec.histogram_size, label="", parallel=False)
-    layout = spec.layout or sketch.layout_from(spec.to_json(), [1] * spec.histogram_size, 0.0)  # released: the same
+    layout = spec.layout_from([1] * spec.histogram_size, 0.0)  # released: the same
     average = averages.average_for(spec.space, spec.output, table.neighbours)
     kernel = partial(sketch.statistic, predictor=predictor, spec=spec, layout=layout, average=average)
     raw = table.map_sum(gate, kernel, columns, size=average.size + spec.size, label="", parallel=False)
@@ -159,7 +161,7 @@ def test_no_row_is_longer_than_its_bound(seed, size, radius):
     request = LocalSketchRequest(centres=[tuple(c) for c in centres], radius=radius)
     output = dpx.Model(lambda rows: rows, output=(0, 1)).output
     alone = Neighbours(Relation.ADD_REMOVE)
-    spec = sketch.resolve(request, domain, output, alone, None, COST, features=names)
+    spec = sketch.resolve(request, Setting(domain, output, alone, 1000, None, features=names), COST)
     bound = sketch.sensitivity(spec, alone)
     for row in rows:
         raw = sketch.raw_sums(spec.layout, row[None], np.array([draw.uniform(-1, 2)]), output)

@@ -28,10 +28,11 @@ from dpexplain.core.release import Door, Gate
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.engines import track
-from dpexplain.maths.surrogate import Fit, Space
+from dpexplain.maths.surrogate import Fit, Local, Space, StepWeight
 from dpexplain.maths.surrogate.moments import Moments
-from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_explanation.spec import forecast, sensitivity
 from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +57,7 @@ def attacked_explanations(
         notes.append("local explanations that each pay for themselves: with so many columns they would take too long.")
     for epsilon in epsilons:
         cost = subject.budget.cost(epsilon=epsilon)
-        request, table = local_sketch.LocalSketchRequest(), subject.opened(subject.frame)
+        request, table = LocalSketchRequest(), subject.opened(subject.frame)
         sketch = local_sketch.explain(table, subject.model, request, cost=cost)
         lines = sketch.explain_many(records).to_frame().to_numpy(dtype=np.float64)
         found.append(Explained("sketch", epsilon, attack(lines)))
@@ -71,10 +72,10 @@ class Locals:
     def __init__(self, subject: Subject, rows: Rows, records: Sequence[Mapping[str, Any]]) -> None:
         self._subject, self._records = subject, records
         predictor, output = subject.predictor, subject.model.output
-        request = local_explanation.LocalExplanation(record=records[0], method="moments")
-        place = local_explanation.locate(request, subject.domain, output, predictor.features, output.middle)
-        self._space, self._around = place.space, replace(place, anchor=None)
-        self._spec = Moments.of(self._around, subject.neighbours.relation, request.radius)
+        self._space = space = Space(subject.domain, tuple(predictor.features))
+        weight = StepWeight.of("stable", space.diameter)
+        self._around = Local(space, weight, output, space.read(records[0]), None)
+        self._spec = Moments.of(self._around, subject.neighbours.relation, 1.0)
         predictions = predictor.predict_at(predictor.inputs(rows), {})
         coordinates = self._space.coordinates(rows.columns, rows.size)
         self._packed = list[list[int]]()
@@ -99,14 +100,14 @@ class Locals:
     def noisy(self, cost: Cost) -> Floats:
         """Every record pays this price for itself."""
         neighbours, found = self._subject.neighbours, list[list[int]]()
-        bound, law = local_explanation.sensitivity(self._spec, neighbours), Law.GAUSSIAN.value
+        bound, law = sensitivity(self._spec, neighbours), Law.GAUSSIAN.value
 
         def body(gate: Gate) -> None:
             for number, values in enumerate(self._packed):
                 found.append(gate.noisy_sum(f"record-{number}", values, bound, cost, mechanism=law))
 
         Door(FreeAccount(self._subject.budget, neighbours)).release("audit", {}, cost * len(self._packed), body)
-        return self._lines(found, local_explanation.forecast(self._spec, neighbours, cost)["moments"].std)
+        return self._lines(found, forecast(self._spec, neighbours, cost)["moments"].std)
 
     def _lines(self, packed: Sequence[Sequence[int]], std: float) -> Floats:
         found = zip(self._records, packed, strict=True)

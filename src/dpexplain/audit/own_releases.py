@@ -23,7 +23,9 @@ from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans import release as kmeans
 from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_explanation.request import LocalExplanation
 from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.methods.partial_dependence.request import PartialDependence
@@ -83,12 +85,12 @@ def _marginals(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
 def _local(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
     """Of a record that is made up, and public."""
     record = record_of(PublicRandom(0).rows(subject.domain, 1), 0, subject.features)
-    request = local_explanation.LocalExplanation(record=record, method="moments")
+    request = LocalExplanation(record=record, method="moments")
     return local_explanation.explain(table, subject.model, request, cost=cost)
 
 
 def _sketch(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    return local_sketch.explain(table, subject.model, local_sketch.LocalSketchRequest(), cost=cost)
+    return local_sketch.explain(table, subject.model, LocalSketchRequest(), cost=cost)
 
 
 def _clusters(subject: Subject, table: PrivateTable, cost: Cost) -> Any:

@@ -36,9 +36,10 @@ def sketch(
         dpexplain sketch --epsilon 1
     """
     from dpexplain.methods.local_sketch import release as local_sketch
+    from dpexplain.methods.local_sketch.request import LocalSketchRequest
 
     def ask(_domain: Domain, _model: Model) -> Task:
-        request = local_sketch.LocalSketchRequest(features=once(feature) or None, cells=cells)
+        request = LocalSketchRequest(features=once(feature) or None, cells=cells)
         lead = "what the model does in each region of the table, from which any record can be explained, free"
         return Task(request, local_sketch.explain, "Local sketch", lead)
 
@@ -69,6 +70,7 @@ def local(
         dpexplain local --row age=40 --row sex=female --epsilon 0.5
     """
     from dpexplain.methods.local_explanation import release as local_explanation
+    from dpexplain.methods.local_explanation.request import LocalExplanation
     from dpexplain.methods.local_sketch.result import LocalSketch
 
     if (sketch is None) != price.given:
@@ -84,7 +86,7 @@ def local(
     def ask(domain: Domain, model: Model) -> Task:
         record = record_of(domain, row or [], model.features(domain))
         lead = "what moved the model's prediction for one record, by a linear model of its neighbourhood"
-        request = local_explanation.LocalExplanation(record=record, method=method)
+        request = LocalExplanation.of_json({"record": record, "method": method})
         return Task(request, local_explanation.explain, "Local explanation", lead)
 
     release(call, price, ask, n=n)

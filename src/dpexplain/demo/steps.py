@@ -18,7 +18,7 @@ from dpexplain.methods.clusters.release import explain_clusters
 from dpexplain.methods.influence.release import influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans.release import dp_kmeans
-from dpexplain.methods.local_explanation.release import anchor_of
+from dpexplain.methods.local_explanation.release import prediction_of
 from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.methods.marginals.release import marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
@@ -34,7 +34,6 @@ from dpexplain.render.files import write_page, write_results
 from dpexplain.requests import (
     AccumulatedEffects,
     InteractionRanking,
-    LocalExplanation,
     LocalSketch,
     PartialDependence,
     PermutationImportance,
@@ -207,11 +206,11 @@ def _disparity(data: PrivateTable, model: Model, known: Any) -> list[Result]:
 
 def _explained(sketch: Any, model: Model) -> list[Result]:
     """The people explained from the sketch, each through the model's own prediction: free, and no row is read."""
-    domain, predictor = sketch.space.domain, model.checked(sketch.space.domain)
+    predictor = model.checked(sketch.space.domain)
     found: list[Result] = []
     for person in PEOPLE.values():
-        asked = LocalExplanation(record=person, anchor="prediction")
-        found.append(sketch.explain(person, prediction=anchor_of(asked, predictor, domain, model.output)))
+        own = prediction_of(person, sketch.space.features, predictor, model.output)
+        found.append(sketch.explain(person, prediction=own))
     return found
 
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Numeric, PublicRange
 from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Fit, Space
+from dpexplain.maths.surrogate.answer import Asked, Released
 from dpexplain.maths.surrogate.fit import contributions, halfwidths
 from dpexplain.maths.surrogate.space import ONE
 from dpexplain.methods.result import Floats, Result
@@ -38,9 +40,29 @@ if TYPE_CHECKING:
 
     from dpexplain.render.attributions import Highlight
 
-# explainer -> how its released values become the local model at `settings["record"]`
-Reader = Callable[[JsonObject, JsonObject, JsonObject], Fit]  # (request, released, settings) -> Fit
-READERS: dict[str, Reader] = {}
+
+class LocalModelSpec(Protocol):
+    """A spec whose release holds a local model."""
+
+    @property
+    def space(self) -> Space:
+        """The coordinates of records, and with them the features and their declared columns."""
+
+    @property
+    def output(self) -> PublicRange:
+        """The range of the model's predictions."""
+
+    def read(self, released: Released, asked: Asked) -> Fit:
+        """The local model at `asked.record`."""
+
+
+# explainer -> the function, or its "module:name", that reads its spec from JSON
+SPECS: dict[str, str | Callable[[JsonObject], LocalModelSpec]] = {
+    "local-explanation": "dpexplain.methods.local_explanation.spec:from_json",
+    "adaptive-explanation": "dpexplain.methods.adaptive.spec:Adaptive.from_json",
+    "adaptive-history": "dpexplain.maths.surrogate.history:History.from_json",
+    "local-sketch": "dpexplain.methods.local_sketch.spec:Spec.from_json",
+}
 
 ABOUT = "Explains one record; the record itself is not protected by the guarantee."
 NEAR = 0.01  # of the output range: a line that ends so near the model's own answer leads to it
@@ -75,27 +97,31 @@ class Attribution(Result):
     They do not say how well a linear model describes the model nearby: the remainder does.
     """
 
-    settings: JsonObject  # public: {"record": {feature: value}, ...}, and what else the reader needs
+    settings: Asked
     ready: Fit | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "attribution"
     quantity: ClassVar[str] = "contribution"
 
     @cached_property
+    def spec(self) -> LocalModelSpec:
+        read = SPECS[self.receipt.request["explainer"]]
+        spec: LocalModelSpec = (resolve_name(read) if isinstance(read, str) else read)(self.receipt.request["spec"])
+        return spec
+
+    @property
     def space(self) -> Space:
-        return Space.from_json(self.receipt.request["spec"]["space"])
+        return self.spec.space
 
     @cached_property
     def fit(self) -> Fit:
         """The local linear model in coordinates."""
-        if self.ready is not None:
-            return self.ready
-        return READERS[self.receipt.request["explainer"]](self.receipt.request, self.released, self.settings)
+        return self.spec.read(released_parts(self), self.settings) if self.ready is None else self.ready
 
     @cached_property
     def record(self) -> dict[str, object]:
         """The record that is explained, in the units of the table."""
-        return self.space.read(self.settings["record"])
+        return self.space.read(self.settings.record)
 
     @property
     def title(self) -> str:
@@ -130,8 +156,16 @@ class Attribution(Result):
     @property
     def notes(self) -> str:
         """What was not determined, what is special about this fit, and what holds for every attribution."""
-        own = [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in self.fit.notes]
-        return " ".join([*([self._doubt] if self._doubt else []), *own, ABOUT])
+        sentences = [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in self.fit.notes]
+        if names := self.undetermined:
+            listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+            sentences = [
+                f"Not determined at this price (few such rows, or columns that move together): {listed}.",
+                "Intervals of these assume that the model is nowhere steeper than twice its output range over the "
+                "range of a column.",
+                *sentences,
+            ]
+        return " ".join([*sentences, ABOUT])
 
     @property
     def unsure_words(self) -> str:
@@ -150,18 +184,6 @@ class Attribution(Result):
     def end_name(self) -> str:
         """What stands at its end."""
         return "this record" if self.own is not None else "this record, by the local model"
-
-    @property
-    def _doubt(self) -> str:
-        """Which effects the rows do not determine."""
-        names = self.undetermined
-        if not names:
-            return ""
-        listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        return (
-            f"Not determined at this price (few such rows, or columns that move together): {listed}. Intervals of "
-            "these assume that the model is nowhere steeper than twice its output range over the range of a column."
-        )
 
     # Contributions --------------------------------------------------------------------------------------------------
 
@@ -186,21 +208,19 @@ class Attribution(Result):
         average = self.fit.average
         return self.fit.value - float(self.values.sum()) if average is None else average.prediction
 
-    @cached_property
+    @property
     def own(self) -> float | None:
         """The model's own prediction for the record, where it is known."""
-        own = self.settings.get("prediction")
-        return None if own is None else float(own)
+        return self.settings.prediction
 
     @property
     def prediction(self) -> float:
         """The model's own prediction for the record; where it is not known, the local model's value there."""
         return self.fit.value if self.own is None else self.own
 
-    @cached_property
+    @property
     def output(self) -> PublicRange:
-        """The range of the model's predictions."""
-        return PublicRange.from_json(self.receipt.request["spec"]["output"])
+        return self.spec.output
 
     @cached_property
     def remainder(self) -> Push:
@@ -373,8 +393,7 @@ class Attribution(Result):
             raise InputError(f"the shape of a picture is (lines, columns); got {shape!r}.", spent="")
         names = list(self.space.features if order is None else order)
         position = {name: i for i, name in enumerate(self.space.features)}
-        unknown = [name for name in names if name not in position]
-        if unknown:
+        if unknown := [name for name in names if name not in position]:
             raise InputError(f"unknown feature {unknown[0]!r} in the order of pixels.", spent="")
         if len(names) != math.prod(shape):
             raise InputError(
@@ -450,11 +469,11 @@ class Attribution(Result):
     # Files ----------------------------------------------------------------------------------------------------------
 
     def view(self) -> JsonObject:
-        return self.settings
+        return self.settings.to_json()
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Attribution:
-        found = cls(receipt, released, view)
+        found = cls(receipt, released, Asked.from_json(view))
         fit, size = found.fit, found.space.size  # the reader refuses what does not fit together
         model = np.concatenate([fit.coefficients, fit.reference, [fit.value]])
         if model.shape != (2 * size + 1,) or fit.coefficients.shape != (size,) or not _sane(model):
@@ -465,6 +484,11 @@ class Attribution(Result):
         if found.own is not None and not found.output.low <= found.own <= found.output.high:
             raise ValueError("this value is no prediction of the model")
         return found
+
+
+def released_parts(result: Result) -> Released:
+    """What a local model is read from."""
+    return Released(result.released["parts"], result.receipt.request["table"].get("rows"))
 
 
 def _sane(numbers: Floats) -> bool:

@@ -1,4 +1,4 @@
-"""The average person, released beside every local explanation: what happens inside a release, for all of its forms.
+"""What all local explanations share: the average person, released beside them, and an account that can pay for noise.
 
 Guarantee, statistic and sensitivity: `maths/surrogate/average.py`. A twentieth of the price (`SHARE`), Gaussian noise.
 """
@@ -8,14 +8,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.budget import Cost
+from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
+from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.average import PART, SHARE, Average
+from dpexplain.methods.setting import OPEN_WITH_DELTA
+
+
+def require_delta(cost: Cost, what: str = "a local explanation") -> None:
+    """Refuse an account in which Gaussian noise has no price."""
+    if cost.definition is Definition.PURE:
+        raise InputError(
+            f"{what} needs an account with a delta: a pure account cannot pay for Gaussian noise.",
+            hint=OPEN_WITH_DELTA,
+        )
 
 
 def average_for(space: Space, output: PublicRange, neighbours: Neighbours) -> Average:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dpexplain.core.budget import Budget
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Assignment, Neighbours
 from dpexplain.data.assignment import assignment_for
@@ -33,6 +34,7 @@ class Setting:
     marginals  that were released before, where they will be handed over
     model   that will be explained, where it is at hand: forecasts may try it on public rows
     tried   what came of that, kept for other prices of the same plan
+    budget  the account that will pay, where there is one
     """
 
     domain: Domain
@@ -46,6 +48,7 @@ class Setting:
     model: Model | None = None
     tried: dict[Any, Any] = field(default_factory=dict)
     row_id: str | None = None
+    budget: Budget | None = None
 
     @classmethod
     def of(
@@ -63,6 +66,7 @@ class Setting:
             marginals,
             model if isinstance(model, Model) else None,
             row_id=table.row_id,
+            budget=table.budget,
         )
 
     @property

@@ -25,6 +25,7 @@ from dpexplain.core.rng import geometric
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.errors import InputError
 from dpexplain.methods.local_explanation import release as local_explanation
+from dpexplain.methods.local_explanation.request import LocalExplanation
 from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.requests import PartialDependence
 from stubs import FreeAccount
@@ -55,7 +56,7 @@ def captured(kind: str, value: str):
         request = PartialDependence(feature="a", grid=3, rug=False)
         (call,) = calls(table, lambda t: partial_dependence.explain(t, MODEL, request, cost=pure(1)))
     else:
-        request = local_explanation.LocalExplanation(record=[0, "y"], method="moments", anchor="middle")
+        request = LocalExplanation(record=[0, "y"], method="moments", anchor="middle")
         cost = zcdp(2) * Fraction(20, 19)  # the average person comes first, for a twentieth
         _, call = calls(table, lambda t: local_explanation.explain(t, MODEL, request, cost=cost))
     table.ledger.close()

@@ -285,7 +285,7 @@ def test_steps_and_noise_are_those_of_algorithm_2(make, enhanced, part):
     T, rows = 300, 1000
     explainer = make(iterations=T, enhanced=enhanced)
     local, _ = explainer.look(FAR[0], explainer._predictor)
-    spec = adaptive.resolve(local, rows, iterations=T, radius=1.0, enhanced=enhanced)
+    spec = adaptive.spec_of(explainer.request, local, rows)
     slope, n = spec.path.slope, spec.path.slope.size
     longest = slope.steepest * slope.unit * rows
     sigma_min = 0.01 * longest / math.sqrt(n)
@@ -300,9 +300,9 @@ def test_steps_and_noise_are_those_of_algorithm_2(make, enhanced, part):
 
 
 def test_a_beta_beyond_all_bounds_is_brought_back(make):
-    explainer = make()
+    explainer = make(iterations=9)
     local, _ = explainer.look(FAR[0], explainer._predictor)
-    spec = adaptive.resolve(local, 100, iterations=9, radius=1.0, enhanced=False)
+    spec = adaptive.spec_of(explainer.request, local, 100)
     assert adaptive.economy(spec, 10**30, 1e3, 100)[0] == 9
     assert adaptive.economy(spec, -(10**30), 1e3, 100) == (2, Fraction(1))
 
@@ -336,7 +336,7 @@ def test_what_a_path_began_with_cannot_be_exchanged(make):
     explainer = make()
     explainer.explain(FAR[0])
     answer = explainer.explain(FAR[1])
-    start = answer.settings["start"]
+    start = answer.settings.start
     altered = answer.to_json().replace(f'"start": [\n   {start[0]}', f'"start": [\n   {start[0] + 1}')
     assert altered != answer.to_json()
     with pytest.raises(dpx.InputError, match="damaged"):
@@ -397,7 +397,7 @@ def test_refused_before_anything_is_paid(make_table, make, frame, model, table):
         ({"reuse_distance": "near"}, "reuse_distance must be"),
         ({"enhanced": "yes"}, "enhanced must be"),
         ({"anchor": "top"}, "anchor must be"),
-        ({"weight": "round"}, "unknown weight"),
+        ({"weight": "round"}, 'weight must be "stable"'),
         ({"radius": -1}, "radius must be"),
         ({"rho": None, "epsilon": None}, "exactly one of"),
     ]:

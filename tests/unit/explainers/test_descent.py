@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 import dpexplain as dpx
-from dpexplain.core.budget import zcdp
+from dpexplain.core.budget import pure, zcdp
 from dpexplain.maths.surrogate import Local, Space, StepWeight
-from dpexplain.maths.surrogate.descent import FINE, PIECE, Slope, Sums, length, read, replay
+from dpexplain.maths.surrogate.answer import Asked, Released
+from dpexplain.maths.surrogate.descent import FINE, PIECE, Descent, Slope, Sums, length
 from dpexplain.maths.surrogate.fit import UNSETTLED
+from dpexplain.methods import averages
 from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.local_explanation.request import LocalExplanation
+from dpexplain.methods.local_explanation.spec import forecast, path_loss
 from examples import DOMAIN
 from stubs import ADD_REMOVE, REPLACE_ONE
 
@@ -52,7 +56,7 @@ def test_what_leaves_is_charged_and_leads_to_where_the_body_went(
     make_table, frame, model, local, protection, monkeypatch
 ):
     table, cost = make_table(frame, budget=BUDGET, **protection), zcdp(Fraction(1, 2))
-    spec = descent.resolve(local, table.neighbours, table.budget, cost, table.rows_hint, iterations=7)
+    spec = descent.path_of(local, table.neighbours, table.budget, cost, table.rows_hint, iterations=7)
     found, (end,) = released(table, model, spec, cost, monkeypatch)
     parts = found.payload["parts"]
     steps = [f"gradient-{i}" for i in range(1, 8)]
@@ -60,7 +64,7 @@ def test_what_leaves_is_charged_and_leads_to_where_the_body_went(
     assert {name.split("-")[0] for name in parts} <= descent.diagram().noised
     assert found.entry.charged == cost
     assert all(parts[name]["noise"]["law"] == "discrete-gaussian" for name in parts)
-    point, deviation = replay(found.request, found.payload)
+    point, deviation = spec.replay(Released(found.payload["parts"]))
     assert point.tolist() == end.tolist()
     assert np.linalg.norm(point) <= FINE + math.sqrt(SPACE.size)
     assert deviation > 0
@@ -68,19 +72,19 @@ def test_what_leaves_is_charged_and_leads_to_where_the_body_went(
 
 def test_the_noise_of_a_step_is_that_of_its_part_of_the_price(local):
     for neighbours in (ADD_REMOVE, REPLACE_ONE):
-        spec = descent.resolve(local, neighbours, BUDGET, zcdp(1), 400, iterations=20)
-        noise = descent.forecast(spec, neighbours, zcdp(1))["gradient"]
+        spec = descent.path_of(local, neighbours, BUDGET, zcdp(1), 400, iterations=20)
+        noise = forecast(spec, neighbours, zcdp(1))["gradient"]
         assert float(noise.scale) == pytest.approx(spec.slope.bound(neighbours) * math.sqrt(20 / 0.95 / 2))
 
 
 def test_the_papers_noise_and_what_it_is_charged(make_table, frame, model, local):
     table = make_table(frame, budget=BUDGET)
     cost, T = table.cost(epsilon=1), 50
-    spec = descent.resolve(local, table.neighbours, BUDGET, cost, 400, iterations=T, accounting="paper")
+    spec = descent.path_of(local, table.neighbours, BUDGET, cost, 400, iterations=T, accounting="paper")
     found, _ = released(table, model, spec, cost)
     bound = spec.slope.bound(table.neighbours)
     sigma = bound * math.sqrt(16 * T * math.log(math.e + math.sqrt(T) * 1 / 1e-6) * math.log(T / 1e-6)) / 1
-    scale = descent.forecast(spec, table.neighbours, cost)["gradient"].scale
+    scale = forecast(spec, table.neighbours, cost)["gradient"].scale
     assert float(scale) == pytest.approx(sigma, rel=1e-4)
     steps = found.entry.charged.amount - cost.amount / 20  # the average person has its own part
     assert float(steps) == pytest.approx(T * bound**2 / (2 * sigma**2), rel=1e-3)
@@ -91,7 +95,7 @@ def test_the_papers_noise_and_what_it_is_charged(make_table, frame, model, local
 def test_where_the_papers_noise_is_too_small_it_is_refused(local):
     rich = dpx.Budget(10**6, 1e-6)
     with pytest.raises(dpx.InputError, match="costs more than its price"):
-        descent.resolve(local, ADD_REMOVE, rich, rich.cost(epsilon=10**6), 400, iterations=10, accounting="paper")
+        descent.path_of(local, ADD_REMOVE, rich, rich.cost(epsilon=10**6), 400, iterations=10, accounting="paper")
 
 
 @pytest.mark.parametrize(
@@ -106,32 +110,32 @@ def test_where_the_papers_noise_is_too_small_it_is_refused(local):
         ({"radius": float("nan")}, "radius must be"),
     ],
 )
-def test_bad_settings(local, options, message):
+def test_bad_settings(options, message):
     with pytest.raises(dpx.InputError, match=message):
-        descent.resolve(local, ADD_REMOVE, BUDGET, zcdp(1), 400, **options)
+        LocalExplanation(record=RECORD, method="gradient", **options)
 
 
 def test_a_pure_account_and_a_price_that_is_too_small(local):
     with pytest.raises(dpx.InputError, match="needs an account with a delta") as refused:
-        descent.resolve(local, ADD_REMOVE, dpx.Budget(1), zcdp(1), 400)
+        averages.require_delta(pure(1))
     assert "dpx.Budget(epsilon=2.0, delta=1e-6)" in refused.value.hint
-    spec = descent.resolve(local, ADD_REMOVE, BUDGET, zcdp(Fraction(1, 10**16)), 400, iterations=10)
+    spec = descent.path_of(local, ADD_REMOVE, BUDGET, zcdp(Fraction(1, 10**16)), 400, iterations=10)
     with pytest.raises(dpx.InputError, match="drown"):
-        descent.forecast(spec, ADD_REMOVE, zcdp(Fraction(1, 10**16)))
+        forecast(spec, ADD_REMOVE, zcdp(Fraction(1, 10**16)))
 
 
 def test_the_number_of_steps_follows_the_forecast(local):
     def steps(rho, rows):
-        return descent.resolve(local, ADD_REMOVE, BUDGET, zcdp(rho), rows).iterations
+        return descent.path_of(local, ADD_REMOVE, BUDGET, zcdp(rho), rows).iterations
 
     assert steps(1, 100_000) == descent.ITERATIONS[-1]
     assert steps(Fraction(1, 10**6), 1_000) == descent.ITERATIONS[0]
     assert descent.ITERATIONS[0] < steps(Fraction(1, 10**4), 2_000) < descent.ITERATIONS[-1]
     assert steps(1, None) > 10
-    spec = descent.resolve(local, ADD_REMOVE, BUDGET, zcdp(1), 1_000, iterations=50)
-    losses = [descent.forecast_loss(spec, ADD_REMOVE, zcdp(Fraction(1, k)), 1_000) for k in (1, 10, 1_000)]
+    spec = descent.path_of(local, ADD_REMOVE, BUDGET, zcdp(1), 1_000, iterations=50)
+    losses = [path_loss(spec, ADD_REMOVE, zcdp(Fraction(1, k)), 1_000) for k in (1, 10, 1_000)]
     assert losses == sorted(losses)
-    assert descent.forecast_loss(spec, REPLACE_ONE, zcdp(Fraction(1, 1_000)), 1_000) > losses[-1]
+    assert path_loss(spec, REPLACE_ONE, zcdp(Fraction(1, 1_000)), 1_000) > losses[-1]
 
 
 def test_products_are_exact_however_large_the_sums():
@@ -170,34 +174,38 @@ def test_noise_widens_the_intervals_and_the_deviation_is_no_less_than_what_happe
     """The spread of 60 paths, coordinate by coordinate, against the bound."""
     cost, ends = zcdp(Fraction(1, 100)), []
     table = make_table(frame, budget=dpx.Budget(100, 1e-6))
-    spec = descent.resolve(local, table.neighbours, table.budget, cost, 400, iterations=12)
+    spec = descent.path_of(local, table.neighbours, table.budget, cost, 400, iterations=12)
     predictor = model.checked(table.domain)
     for number in range(60):
         identity = {"spec": spec.to_json(), "number": number, "table": table.identity}
         found = table.door.release("t", identity, cost, lambda gate: descent.send(table, gate, predictor, spec, cost))
-        ends.append(replay(found.request, found.payload))
+        ends.append(spec.replay(Released(found.payload["parts"])))
     seen = np.array([point for point, _ in ends]).std(axis=0).max() / FINE
     assert seen < 1.6 * ends[0][1]  # a factor for 4 standard deviations of 60 draws, and the largest of four
     assert seen > 0.2 * ends[0][1]  # and it is not far off
     record = dict(local.record)
-    fit = read(found.request, found.payload, {"record": record, "notes": ["a note"], "value": 0.7})
+    parts = Released(found.payload["parts"], table.size)
+    fit = spec.fit(parts, Asked(record, notes=("a note",), value=0.7))
     assert fit.spread(np.eye(SPACE.size)).tolist() == pytest.approx([ends[0][1] * local.unit] * SPACE.size)
     assert (fit.value, fit.notes) == (0.7, ("a note", UNSETTLED))
     assert not fit.settled
-    assert read(found.request, found.payload, {"record": record}).value == 0.5
+    assert spec.read(parts, Asked(record)).value == 0.5
     moved = {**record, "age": 29.0}
-    assert "another record" in read(found.request, found.payload, {"record": moved}).notes[0]
+    assert "another record" in spec.fit(parts, Asked(moved)).notes[0]
+    for other in (Asked(moved), Asked(record, value=0.7)):
+        with pytest.raises(dpx.VerificationError, match="another record"):
+            spec.read(parts, other)
     with pytest.raises(ValueError, match="no prediction"):
-        read(found.request, found.payload, {"record": record, "value": 123.0})
+        spec.fit(parts, Asked(record, value=123.0))
 
 
 def test_a_release_that_was_altered_is_no_path(make_table, frame, model, local):
     table, cost = make_table(frame, budget=BUDGET), zcdp(1)
-    spec = descent.resolve(local, table.neighbours, table.budget, cost, 400, iterations=3)
+    spec = descent.path_of(local, table.neighbours, table.budget, cost, 400, iterations=3)
     found, _ = released(table, model, spec, cost)
     found.payload["parts"]["gradient-2"]["values"].pop()
     with pytest.raises(ValueError, match="another size"):
-        replay(found.request, found.payload)
-    found.request["spec"]["radius"] = 1e9
+        spec.replay(Released(found.payload["parts"]))
+    assert Descent.from_json(found.request["spec"]) == spec
     with pytest.raises(ValueError, match="no radius"):
-        replay(found.request, found.payload)
+        Descent.from_json({**found.request["spec"], "radius": 1e9})

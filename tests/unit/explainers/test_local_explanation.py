@@ -13,11 +13,12 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.maths.surrogate.descent import Descent
 from dpexplain.maths.surrogate.moments import Moments
-from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.local_explanation import release as local
-from dpexplain.methods.local_explanation.descent import Descent
-from dpexplain.methods.local_explanation.release import LocalExplanation, local_explanation
+from dpexplain.methods.local_explanation.release import local_explanation
+from dpexplain.methods.local_explanation.request import LocalExplanation
+from dpexplain.methods.local_explanation.spec import forecast, path_loss
 from dpexplain.methods.setting import Setting
 from examples import DOMAIN, score
 
@@ -39,7 +40,7 @@ def spent(table):
         ({"age": 25}, {}, "no value for 'sex', 'income'"),
         (None, {}, "a record is a mapping"),
         (RECORD, {"method": "magic"}, "unknown method 'magic'"),
-        (RECORD, {"weight": "nearest"}, "unknown weight 'nearest'"),
+        (RECORD, {"weight": "nearest"}, "weight must be \"stable\".* got 'nearest'"),
         (RECORD, {"weight": lambda u: u * 9}, "between 0 and 1"),
         (RECORD, {"width": 0}, "width of a weight"),
         (RECORD, {"anchor": "high"}, 'a number, "prediction" or "middle"'),
@@ -48,7 +49,7 @@ def spent(table):
         (RECORD, {"anchor": math.nan}, "anchor=nan lies outside the output range"),
         (RECORD, {"features": "age"}, "features must be a list"),
         (RECORD, {"features": []}, "features must be a list"),
-        (RECORD, {"features": ["age", "age"]}, "each of them once"),
+        (RECORD, {"features": ["age", "age"]}, "named twice"),
         (RECORD, {"features": ["height"]}, "unknown feature 'height'"),
         ([25], {"features": ["age"], "anchor": "prediction"}, "needs more columns of the record"),
         (RECORD, {"radius": 0}, "radius must be a number"),
@@ -166,28 +167,28 @@ class TestAuto:
     def resolved(self, n, width, rows, epsilon, relation=Relation.ADD_REMOVE, **options):
         domain = dpx.Domain({f"x{i}": dpx.Numeric(0, 1) for i in range(n)})
         request = LocalExplanation(record=[0.4] * n, width=width, anchor="middle", **options)
-        place = local.locate(request, domain, PublicRange(-1, 1), list(domain), 0.0)
-        return local.resolve(request, place, Neighbours(relation), ZCDP, ZCDP.cost(epsilon=epsilon), rows), place
+        setting = Setting(domain, PublicRange(-1, 1), Neighbours(relation), 1000, rows)
+        return local.resolve(request, setting, ZCDP.cost(epsilon=epsilon))
 
     def test_takes_the_smaller_forecast_loss(self):
         """Moments nearly always; for a few narrow cases at a small price the forecast prefers a path."""
-        found = [self.resolved(13, 1.0, 32_561, e)[0] for e in (0.01, 0.1, 1, 10)]
+        found = [self.resolved(13, 1.0, 32_561, e) for e in (0.01, 0.1, 1, 10)]
         assert all(isinstance(spec, Moments) for spec in found)
-        spec, place = self.resolved(2, 0.1, 1000, 0.1)
+        spec = self.resolved(2, 0.1, 1000, 0.1)
         assert isinstance(spec, Descent)
         both = Neighbours(Relation.ADD_REMOVE)
         cost = ZCDP.cost(epsilon=0.1)
-        moments, _ = self.resolved(2, 0.1, 1000, 0.1, method="moments")
-        std = local.forecast(moments, both, cost)["moments"].std
-        ours = moments.forecast_loss(local._even_moments(place), std, 1000)
-        assert descent.forecast_loss(spec, both, cost, 1000) < ours
+        moments = self.resolved(2, 0.1, 1000, 0.1, method="moments")
+        std = forecast(moments, both, cost)["moments"].std
+        ours = moments.forecast_loss(local._even_moments(moments.local), std, 1000)
+        assert path_loss(spec, both, cost, 1000) < ours
 
     def test_without_a_number_of_rows_it_is_the_moments(self):
-        assert isinstance(self.resolved(2, 0.1, None, 0.1)[0], Moments)
+        assert isinstance(self.resolved(2, 0.1, None, 0.1), Moments)
 
     def test_a_method_by_name(self):
-        assert isinstance(self.resolved(13, 1.0, 1000, 1, method="gradient")[0], Descent)
-        assert isinstance(self.resolved(2, 0.1, 1000, 0.1, method="moments")[0], Moments)
+        assert isinstance(self.resolved(13, 1.0, 1000, 1, method="gradient"), Descent)
+        assert isinstance(self.resolved(2, 0.1, 1000, 0.1, method="moments"), Moments)
 
 
 @pytest.mark.parametrize("method", ["moments", "gradient"])

@@ -14,7 +14,8 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.surrogate.sketch import Histogram, spread_points
 from dpexplain.methods.local_sketch import release as module
-from dpexplain.methods.local_sketch.release import LocalSketchRequest, local_sketch
+from dpexplain.methods.local_sketch.release import local_sketch
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.local_sketch.result import LocalSketch
 from dpexplain.methods.marginals.release import marginals
 from dpexplain.methods.result import from_json
@@ -37,7 +38,7 @@ def sketch(make_table, frame, model):
         ({"cells": 0}, "cells must be a whole number"),
         ({"cells": True}, "cells must be a whole number"),
         ({"cells": 2.0}, "cells must be a whole number"),
-        ({"cells": 10**6}, "from 1 to 1024"),
+        ({"cells": 10**6}, "from 1 to 1,024"),
         ({"centres": "kmeans"}, "centres must be a list of records"),
         ({"centres": 7}, "centres must be a list of records"),
         ({"centres": []}, "1 to 1024 centres"),
@@ -47,10 +48,10 @@ def sketch(make_table, frame, model):
         ({"centres": [{**RECORD, "income": 1e9}]}, "outside the declared range"),
         ({"radius": 0}, "radius must be a positive length"),
         ({"radius": float("nan")}, "radius must be a positive length"),
-        ({"seed": -1}, "a seed is a whole number"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"features": "age"}, "features must be a list"),
         ({"features": []}, "features must be a list"),
-        ({"features": ["age", "age"]}, "each of them once"),
+        ({"features": ["age", "age"]}, "named twice"),
         ({"features": ["height"]}, "unknown feature"),
         ({"marginals": "those"}, "what dpx.marginals returned"),
     ],
@@ -127,7 +128,7 @@ def test_many_records_at_once_are_explained_as_one_by_one(sketch, frame):
         single = [sketch.explain(row, p, **options) for (_, row), p in zip(rows.iterrows(), known, strict=True)]
         many = sketch.explain_many(rows, known, **options)
         assert [list(a.values) for a in many] == [list(a.values) for a in single]
-        assert [a.settings["record"] for a in many] == [a.settings["record"] for a in single]
+        assert [a.settings.record for a in many] == [a.settings.record for a in single]
     listed = sketch.explain_many([tuple(row) for row in rows.itertuples(index=False)], anchor="middle")
     assert listed.to_frame().columns.tolist() == ["base", "age", "sex", "income"]
     ends = [a.prediction - a.remainder.value for a in listed]

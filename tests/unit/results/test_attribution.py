@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import binom
 
 import dpexplain as dpx
-from dpexplain.methods.attributions import READERS, Attribution
-from made_attributions import adult, made
+from dpexplain.methods.attributions import SPECS, Attribution
+from made_attributions import Made, adult, made
 from stubs import ZCDP, free_door
 
 COLUMNS = {
@@ -141,11 +141,12 @@ def test_round_trip_through_text_and_file(tmp_path):
 def test_what_was_computed_already_is_not_read_again(monkeypatch):
     found = explained()
     ready = replace(found, ready=found.fit)
-    monkeypatch.delitem(READERS, "made")
+    monkeypatch.setattr(Made, "read", None)
     np.testing.assert_array_equal(ready.values, found.values)
     assert ready == found
+    monkeypatch.delitem(SPECS, "made")
     with pytest.raises(dpx.InputError, match="damaged"):
-        dpx.from_json(found.to_json())  # by nobody's reader
+        dpx.from_json(found.to_json())  # nobody knows how to read it
 
 
 def test_altered_values_and_guarantees_are_noticed():
@@ -218,7 +219,7 @@ def test_a_reader_that_says_nonsense_is_not_believed(monkeypatch):
         replace(fit, coefficients=np.full(5, np.inf)),
         replace(fit, spread=lambda lines: np.full(len(lines), np.nan)),
     ):
-        monkeypatch.setitem(READERS, "made", lambda *_, wrong=wrong: wrong)
+        monkeypatch.setattr(Made, "read", lambda *_, wrong=wrong: wrong)
         with pytest.raises(dpx.InputError, match="damaged"):
             dpx.from_json(text)
 

@@ -14,9 +14,9 @@ from dpexplain.audit.cases import ZCDP_ONLY, Case, Pair, Row, cases_of
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.data.table import PrivateTable
-from dpexplain.methods.adaptive import release as adaptive
-from dpexplain.methods.local_explanation import release as local_explanation
-from dpexplain.methods.local_sketch import release as local_sketch
+from dpexplain.methods.adaptive.release import AdaptiveExplainer
+from dpexplain.methods.local_explanation.release import local_explanation
+from dpexplain.methods.local_sketch.release import local_sketch
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_cases = partial(cases_of, definitions=ZCDP_ONLY)
 SQUARE = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)})
+
+
+def _price(cost: Cost) -> dict[str, Any]:
+    return {"rho": cost.amount}
 
 
 def _jump(rows: pd.DataFrame) -> Floats:
@@ -38,21 +43,18 @@ def of_local_explanation() -> list[Case]:
 def _moments() -> list[Case]:
     """A row of the largest moments comes; or a row keeps its place, nearly, and its score is turned over."""
     model = Model(_jump, output=(-1, 1), name="jump", version="1")
-    request = local_explanation.LocalExplanation(record=[0, 0], method="moments", anchor="middle")
 
     def run(table: PrivateTable, cost: Cost) -> Any:
-        return local_explanation.explain(table, model, request, cost=cost)
+        return local_explanation(table, model, [0, 0], **_price(cost), method="moments", anchor="middle")
 
     far, above, below = (1.0, 1.0), (0.0, 0.3655), (0.0, 0.3645)
     pairs: dict[str, Pair] = {
         "add-remove": ([far, far], [far, far, far]),
         "replace-one": ([far, far, above], [far, far, below]),
     }
-    found = cases_of("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95}, definitions=ZCDP_ONLY)
+    found = _cases("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95})
     corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
-    return found + cases_of(
-        "local_explanation", "moments", run, SQUARE, corners, {"average": 0.99}, definitions=ZCDP_ONLY
-    )
+    return found + _cases("local_explanation", "moments", run, SQUARE, corners, {"average": 0.99})
 
 
 PLANE = Domain({"x": Numeric(0, 1), "y": Numeric(0, 1)})
@@ -80,18 +82,17 @@ def _to(point: Sequence[float]) -> list[int]:
 
 def _gradients() -> list[Case]:
     """The second step of a path, at the point where a row's gradient is longest."""
-    request = local_explanation.LocalExplanation(record=RECORD, method="gradient", anchor=0.0, iterations=STEPS)
 
     def run(table: PrivateTable, cost: Cost) -> Any:
-        return local_explanation.explain(table, SIDES, request, cost=cost)
+        return local_explanation(table, SIDES, RECORD, **_price(cost), method="gradient", anchor=0.0, iterations=STEPS)
 
     name, form, options = "local_explanation", "gradient", {"rows_hint": 2}
     joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
     turns: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
-    found = cases_of(name, form, run, PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY)
+    found = _cases(name, form, run, PLANE, joins, {"count": 0.99})
     for pairs, point, least in ((joins, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
-        settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options, "definitions": ZCDP_ONLY}
-        found += cases_of(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
+        settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options}
+        found += _cases(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
     return found
 
 
@@ -99,8 +100,8 @@ def of_adaptive() -> list[Case]:
     """The next question after a path, or two, that were led to the edge of the ball."""
 
     def run(table: PrivateTable, cost: Cost, asked: int) -> Any:
-        price: dict[str, Any] = {"rho": cost.amount * asked, "per_query": cost.amount}
-        explainer = adaptive.AdaptiveExplainer(
+        price = _price(cost * asked) | {"per_query": cost.amount}
+        explainer = AdaptiveExplainer(
             table, SIDES, **price, iterations=STEPS, anchor=0.0, reuse_distance=0, enhanced=asked == 3
         )
         for number in range(1, asked):
@@ -119,16 +120,16 @@ def of_adaptive() -> list[Case]:
     there = {number: _to(TO_FAR) for number in steps}
     between = {number: _to(BETWEEN) for number in steps} | {beta: [0]}  # and a beta of 0: full steps
     both = there | {beta: [0]} | {number: _to([-x for x in TO_FAR]) for number in range(beta + 1, beta + 3)}
-    settings: dict[str, Any] = {"definitions": ZCDP_ONLY, "options": {"rows_hint": 2}}
+    settings: dict[str, Any] = {"options": {"rows_hint": 2}}
     name, two, three = "adaptive", partial(run, asked=2), partial(run, asked=3)
     one = partial(run, asked=1)
     return [
-        *cases_of(name, "first", one, PLANE, joins, {"count": 0.99}, definitions=ZCDP_ONLY),
-        *cases_of(name, "first", one, PLANE, corners, {"average": 0.99}, definitions=ZCDP_ONLY),
-        *cases_of(name, "second", two, PLANE, joins | turns, {"2:beta": 0.7}, answers=there, **settings),
-        *cases_of(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {beta: [0]}, **settings),
-        *cases_of(name, "second", two, PLANE, parts, {"2:gradient-1": 0.79}, answers=between, **settings),
-        *cases_of(name, "third", three, PLANE, first, {"3:choice": 0.49}, answers=both, **settings),
+        *_cases(name, "first", one, PLANE, joins, {"count": 0.99}),
+        *_cases(name, "first", one, PLANE, corners, {"average": 0.99}),
+        *_cases(name, "second", two, PLANE, joins | turns, {"2:beta": 0.7}, answers=there, **settings),
+        *_cases(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {beta: [0]}, **settings),
+        *_cases(name, "second", two, PLANE, parts, {"2:gradient-1": 0.79}, answers=between, **settings),
+        *_cases(name, "third", three, PLANE, first, {"3:choice": 0.49}, answers=both, **settings),
     ]
 
 
@@ -138,8 +139,7 @@ def of_local_sketch() -> list[Case]:
     model = Model(lambda rows: rows["f"].to_numpy(), output=(-1, 1), name="f", version="1")
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        request = local_sketch.LocalSketchRequest(features=["a", "b"], **options)
-        return local_sketch.explain(table, model, request, cost=cost)
+        return local_sketch(table, model, **_price(cost), features=["a", "b"], **options)
 
     def at(angle: float, f: float) -> Row:
         return 0.5 + 0.2999 * math.cos(angle), 0.5 + 0.2999 * math.sin(angle), f
@@ -151,11 +151,11 @@ def of_local_sketch() -> list[Case]:
         "replace-one": ([middle, at(0.3, 1)], [middle, at(0.3 + turn, -1)]),
     }
     given = partial(run, centres=[(0.5, 0.5)], radius=0.3)
-    found = cases_of("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9}, definitions=ZCDP_ONLY)
+    found = _cases("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9})
     ends: dict[str, Pair] = {
         "add-remove": ([(1.0, 1.0, 1.0)], [(1.0, 1.0, 1.0)] * 2),
         "replace-one": ([(1.0, 1.0, 1.0)] * 2, [(1.0, 1.0, 1.0), (0.0, 0.0, -1.0)]),
     }
-    found += cases_of("local_sketch", "given centres", given, domain, ends, {"average": 0.99}, definitions=ZCDP_ONLY)
+    found += _cases("local_sketch", "given centres", given, domain, ends, {"average": 0.99})
     drawn = partial(run, cells=2)
-    return found + cases_of("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99}, definitions=ZCDP_ONLY)
+    return found + _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})

@@ -1,7 +1,7 @@
 """Local linear models as pure mathematics: coordinates, weights and their proven bounds, the exact solve.
 
-Nothing here sees rows of a table, spends or makes noise. `explainers/` sums what is defined here over rows; `results/`
-turns what was released into attributions.
+Nothing here sees rows of a table, spends or makes noise. Methods sum what is defined here over rows, and
+read attributions from what was released.
 """
 
 from dpexplain.maths.surrogate.ball import Quadratic

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, PublicRange
-from dpexplain.core.noise import Noise
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.maths.surrogate.answer import Released
 from dpexplain.maths.surrogate.space import ONE, Space
 
 Floats = NDArray[np.float64]
@@ -109,8 +109,7 @@ class AveragePerson:
         if not self.known:
             return sizes / 2
         along = 2 * (lines @ (self.point - self.middle)) if self.counted else np.zeros(len(lines))
-        spread: Floats = np.minimum(self.noise * np.hypot(sizes, along), sizes / 2)
-        return spread
+        return np.asarray(np.minimum(self.noise * np.hypot(sizes, along), sizes / 2))
 
     @property
     def prediction_spread(self) -> float:
@@ -136,10 +135,10 @@ class AveragePerson:
         return cls(point, prediction, noise, space.middle, output.width, bool(value["counted"]))
 
 
-def average_of(released: JsonObject, table: JsonObject, space: Space, output: PublicRange) -> AveragePerson | None:
-    """The average person of a release; None in files of before it was released."""
-    part = released["parts"].get(PART)
-    if part is None:
+def average_of(released: Released, space: Space, output: PublicRange) -> AveragePerson | None:
+    """The average person of a release; None in files from before it was released."""
+    if PART not in released.parts:
         return None
-    rows, noise = table["rows"], Noise.from_json(part["noise"])
-    return Average(space, output, rows is None).read(part["values"], noise.std, rows)
+    average = Average(space, output, released.rows is None)
+    values, noise = released.part(PART, average.size)
+    return average.read(values, noise.std, released.rows)

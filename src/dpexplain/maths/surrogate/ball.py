@@ -40,8 +40,7 @@ class Quadratic:
     @cached_property
     def solution(self) -> Floats:
         vectors = self._spectrum[1]
-        solution: Floats = vectors @ ((vectors.T @ self.b) / self._raised)
-        return solution
+        return np.asarray(vectors @ ((vectors.T @ self.b) / self._raised))
 
     @cached_property
     def _raised(self) -> Floats:
@@ -50,8 +49,7 @@ class Quadratic:
         free, target = values - self.ridge > self.least, vectors.T @ self.b
         used = float(np.linalg.norm(target[free] / values[free]))
         left = math.sqrt(max(self.radius**2 - used**2, 0.0))
-        raised: Floats = np.where(free, values, values + _multiplier(values[~free], target[~free], left))
-        return raised
+        return np.asarray(np.where(free, values, values + _multiplier(values[~free], target[~free], left)))
 
     def determined(self, lines: Floats, least: float) -> tuple[Floats, Floats]:
         """Each line in the directions in which A is above `least`, there times (A + mu)^-1, without the ridge; and what
@@ -67,8 +65,7 @@ class Quadratic:
     def solve(self, right: Floats) -> Floats:
         """(A + ridge + mu)^-1 `right`: how the solution moves when b moves, the multiplier held."""
         vectors = self._spectrum[1]
-        moved: Floats = vectors @ ((vectors.T @ right) / self._raised.reshape(-1, *[1] * (right.ndim - 1)))
-        return moved
+        return np.asarray(vectors @ ((vectors.T @ right) / self._raised.reshape(-1, *[1] * (right.ndim - 1))))
 
 
 def _multiplier(values: Floats, target: Floats, radius: float) -> float:

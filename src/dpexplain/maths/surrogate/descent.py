@@ -25,17 +25,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.canonical import JsonObject, digest
-from dpexplain.core.noise import Noise
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.maths.surrogate.answer import Asked, Released
 from dpexplain.maths.surrogate.average import average_of
 from dpexplain.maths.surrogate.fit import UNSETTLED, Fit, counted_from
-from dpexplain.maths.surrogate.local import Local
+from dpexplain.maths.surrogate.local import Local, LocalSpec
 from dpexplain.maths.surrogate.weights import SLACK
 
 Floats = NDArray[np.float64]
@@ -134,80 +136,74 @@ def length(gradient: Sequence[int]) -> int:
     return math.isqrt(sum(v * v for v in gradient))
 
 
-def slope_of(spec: JsonObject) -> Slope:
-    """From a request's spec."""
-    radius = float(spec["radius"])
-    if not 0 < radius <= LARGEST_RADIUS:
-        raise ValueError("no radius of ours")
-    return Slope(Local.from_json(spec), radius)
+@dataclass(frozen=True)
+class Descent(LocalSpec):
+    """One path: all that fixes its steps and their noise. Public."""
 
+    iterations: int
+    radius: float
+    accounting: str
+    rows: int | None  # public, or a declared guess; None: a count is released
+    step: Fraction  # the part of the price that one step costs
+    count: Fraction  # the part that the count costs; 0 without one
+    average: Fraction | None = None  # the part for the average person; None in files from before it was released
 
-def rows_of(spec: JsonObject, released: JsonObject) -> int:
-    """About how many rows there are: public, or the released count."""
-    rows = spec["rows"] if spec["rows"] is not None else released["parts"]["count"]["values"][0]
-    return max(1, int(rows))
+    method: ClassVar[str] = "gradient"
 
+    @cached_property
+    def slope(self) -> Slope:
+        return Slope(self.local, self.radius)
 
-def replay(request: JsonObject, released: JsonObject, start: Sequence[int] | None = None) -> tuple[Integers, float]:
-    """The last point of a released path, and the standard deviation that noise gives it in any direction, at most.
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Descent:
+        path = super().from_json(value)
+        if not 0 < path.radius <= LARGEST_RADIUS:
+            raise ValueError("no radius of ours")
+        return path
 
-    Let H be the Hessian of the mean loss. An exact step from phi + e instead of phi ends (1 - eta H) e away, and
-    eta H <= 1 because no row has a longer Hessian than c / r; bringing both points into the ball brings them no further
-    apart. So errors never grow, and those of T steps add up to at most sum eta(t)^2 sigma(t)^2 in variance.
-    """
-    spec, parts = request["spec"], released["parts"]
-    slope, rows = slope_of(spec), rows_of(spec, released)
-    point, variance = _first(slope, spec, parts, start), 0.0
-    number = 0
-    while (part := parts.get(f"gradient-{number + 1}")) is not None:
-        number += 1
-        noise = Noise.from_json(part["noise"])
-        if noise.size != slope.size or len(part["values"]) != slope.size:
-            raise ValueError("a gradient of another size")
-        scale = float(noise.scale)
-        point = slope.follow(point, part["values"], number, scale, rows)
-        sigma = scale / (slope.unit * rows)
-        variance += (slope.rate(sigma) * sigma) ** 2 / number
-    return point, math.sqrt(variance)
+    def rows_in(self, released: Released) -> int:
+        """About how many rows there are: public, or the released count."""
+        return max(1, int(released.parts["count"]["values"][0]) if self.rows is None else self.rows)
 
+    def replay(self, released: Released, start: Integers | None = None) -> tuple[Integers, float]:
+        """The last point of a released path, and the standard deviation that noise gives it in any direction, at most.
 
-def _first(slope: Slope, spec: JsonObject, parts: JsonObject, start: Sequence[int] | None) -> Integers:
-    """Where the path began: the middle of the ball, or the released choice among candidates named by their digests."""
-    candidates = spec.get("candidates") or []
-    if not candidates:
-        return slope.start()
-    choice = parts["choice"]["values"][0] if len(candidates) > 1 else 0
-    if start is None or digest(list(start)) != candidates[choice]:
-        raise ValueError("this path began somewhere else")
-    return np.array(start, dtype=np.int64)
+        Let H be the Hessian of the mean loss. An exact step from phi + e instead of phi ends (1 - eta H) e away, and
+        eta H <= 1 because no row has a longer Hessian than c / r; bringing both points into the ball brings them no
+        further apart. So errors never grow, and those of T steps add up to at most sum eta(t)^2 sigma(t)^2 in variance.
+        """
+        slope, rows = self.slope, self.rows_in(released)
+        point, variance, number = slope.start() if start is None else start, 0.0, 1
+        while (name := f"gradient-{number}") in released.parts:
+            gradient, noise = released.part(name, slope.size)
+            point = slope.follow(point, gradient, number, float(noise.scale), rows)
+            sigma = float(noise.scale) / (slope.unit * rows)
+            variance += (slope.rate(sigma) * sigma) ** 2 / number
+            number += 1
+        return point, math.sqrt(variance)
 
+    def read(self, released: Released, asked: Asked) -> Fit:
+        """The local model of a released path; of the record that it was released for, and no other."""
+        asked.require(self.local.record)
+        return self.fit(released, asked)
 
-def read(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
-    """The local model of a released path.
-
-    settings   record; start (where an adaptive path began, whole numbers of 1 / F); value (at the record, where it is
-               not the anchor of the request); notes; prediction (the model's own)
-    """
-    local = Local.from_json(request["spec"])
-    point, deviation = replay(request, released, settings.get("start"))
-    value, notes = float(settings.get("value", local.passes)), [str(note) for note in settings.get("notes", ())]
-    explained = local.space.read(settings["record"])
-    if explained != dict(local.record):
-        away = float(np.linalg.norm(local.space.locate(explained) - local.centre))
-        notes.append(f"computed for another record, {away:.3g} away")
-    if not local.output.low <= value <= local.output.high:
-        raise ValueError("this value is no prediction of the model")
-
-    def spread(lines: Floats) -> Floats:
-        lengths: Floats = np.sqrt(np.einsum("...i,...i->...", lines, lines))
-        return lengths * (deviation * local.unit)
-
-    found = Fit(
-        coefficients=point.astype(np.float64) * (local.unit / FINE),
-        value=value,
-        spread=spread,
-        reference=local.space.middle,
-        notes=(*notes, UNSETTLED),
-        settled=False,
-    )
-    return counted_from(found, average_of(released, request["table"], local.space, local.output))
+    def fit(self, released: Released, asked: Asked, start: Integers | None = None) -> Fit:
+        """The local model at the end of the path, which is also an answer for a record nearby."""
+        local, notes = self.local, list(asked.notes)
+        point, deviation = self.replay(released, start)
+        value = local.passes if asked.value is None else asked.value
+        explained = local.space.read(asked.record)
+        if explained != dict(local.record):
+            away = float(np.linalg.norm(local.space.locate(explained) - local.centre))
+            notes.append(f"computed for another record, {away:.3g} away")
+        if not local.output.low <= value <= local.output.high:
+            raise ValueError("this value is no prediction of the model")
+        found = Fit(
+            coefficients=point.astype(np.float64) * (local.unit / FINE),
+            value=value,
+            spread=lambda lines: np.linalg.norm(lines, axis=-1) * (deviation * local.unit),
+            reference=local.space.middle,
+            notes=(*notes, UNSETTLED),
+            settled=False,
+        )
+        return counted_from(found, average_of(released, local.space, local.output))

@@ -75,5 +75,4 @@ def halfwidths(fit: Fit, space: Space, lines: Floats, moves: NDArray[np.bool_], 
         off = fit.average.spread(units) * (fit.spread(units) + sum(term(units) for term in known))
         deviation += np.square(fit.average.spread(own * fit.coefficients))
         moved = sure * (own * off).max(axis=1)
-    half: Floats = sure * np.sqrt(deviation) + np.hypot(sum(term(lines) for term in known), moved)
-    return half
+    return np.asarray(sure * np.sqrt(deviation) + np.hypot(sum(term(lines) for term in known), moved))

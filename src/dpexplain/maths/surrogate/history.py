@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
+from dpexplain.maths.coded import Coded
+from dpexplain.maths.surrogate.answer import Asked, Released
 from dpexplain.maths.surrogate.average import AveragePerson
 from dpexplain.maths.surrogate.ball import Quadratic
 from dpexplain.maths.surrogate.fit import UNSETTLED, Fit, counted_from
@@ -33,59 +35,57 @@ Floats = NDArray[np.float64]
 LABELS = ("model", "paper")
 
 
-def read(request: JsonObject, _released: JsonObject, settings: JsonObject) -> Fit:
-    """The local model that earlier explanations suggest.
+@dataclass(frozen=True)
+class History(Coded):
+    """What is the same for all answers from a history. Public."""
 
-    settings   record, anchor, notes, average (the average person of the last query), prediction; and of each earlier
-               query: its point (coordinates), slope (coefficients in units of the output), value (the model's
-               prediction) and deviation (of its slope, in any direction)
-    """
-    spec = request["spec"]
-    space = Space.from_json(spec["space"])
-    weight, output = StepWeight.from_json(spec["weight"]), PublicRange.from_json(spec["output"])
-    local = Local(space, weight, output, space.read(settings["record"]), float(settings["anchor"]))
-    points, slopes = _matrix(settings["points"], space.size), _matrix(settings["slopes"], space.size)
-    values, deviations = _vector(settings["values"], len(points)), _vector(settings["deviations"], len(points))
-    d = points - local.centre
-    a = weight(np.sqrt(np.einsum("ij,ij->i", d, d)))
-    A = (d * a[:, None]).T @ d
-    if spec["labels"] == "paper":
-        targets = np.einsum("ij,ij->i", slopes, points) / local.unit
-        b, ridge = d.T @ (a * targets), 0.0
-        lead, noise = d.T * a, deviations * np.sqrt(np.einsum("ij,ij->i", points, points))
-    else:
-        share = a / max(math.fsum(a), 1e-300)
-        b, ridge = d.T @ (a * (values - local.passes) / local.unit) + share @ slopes / local.unit, 1.0
-        lead, noise = np.eye(space.size), np.full(space.size, float(share @ deviations))
-    problem = Quadratic(A, b, ridge=ridge, radius=float(spec["radius"]))
+    space: Space
+    weight: StepWeight
+    output: PublicRange
+    radius: float
+    labels: str
 
-    def spread(lines: Floats) -> Floats:
-        """How far the noise of the earlier explanations moves the answer."""
-        moved = (problem.solve(lines.T).T @ lead) * noise
-        lengths: Floats = np.sqrt(np.einsum("...i,...i->...", moved, moved))
-        return lengths
+    def read(self, _released: Released, asked: Asked) -> Fit:
+        """The local model that earlier explanations suggest: their points, slopes, values and deviations."""
+        if asked.anchor is None or not len(asked.points) == len(asked.slopes) > 0:
+            raise ValueError("no history of ours")
+        local = Local(self.space, self.weight, self.output, self.space.read(asked.record), asked.anchor)
+        shape = len(asked.points), self.space.size
+        points, slopes = (_finite(lines, shape) for lines in (asked.points, asked.slopes))
+        values, deviations = (_finite(line, (len(points),)) for line in (asked.values, asked.deviations))
+        d = points - local.centre
+        a = self.weight(np.sqrt(np.einsum("ij,ij->i", d, d)))
+        A = (d * a[:, None]).T @ d
+        if self.labels == "paper":
+            targets = np.einsum("ij,ij->i", slopes, points) / local.unit
+            b, ridge = d.T @ (a * targets), 0.0
+            lead, noise = d.T * a, deviations * np.sqrt(np.einsum("ij,ij->i", points, points))
+        else:
+            share = a / max(math.fsum(a), 1e-300)
+            b, ridge = d.T @ (a * (values - local.passes) / local.unit) + share @ slopes / local.unit, 1.0
+            lead, noise = np.eye(self.space.size), np.full(self.space.size, float(share @ deviations))
+        problem = Quadratic(A, b, ridge=ridge, radius=self.radius)
 
-    found = Fit(
-        coefficients=problem.solution * local.unit,
-        value=local.passes,
-        spread=spread,
-        reference=space.middle,
-        notes=(*(str(note) for note in settings.get("notes", ())), UNSETTLED),
-        settled=False,
-    )
-    average = settings.get("average")
-    return counted_from(found, None if average is None else AveragePerson.from_json(average, space, output))
+        def spread(lines: Floats) -> Floats:
+            """How far the noise of the earlier explanations moves the answer."""
+            return np.asarray(np.linalg.norm((problem.solve(lines.T).T @ lead) * noise, axis=-1))
+
+        found = Fit(
+            coefficients=problem.solution * local.unit,
+            value=local.passes,
+            spread=spread,
+            reference=self.space.middle,
+            notes=(*asked.notes, UNSETTLED),
+            settled=False,
+        )
+        average = asked.average
+        return counted_from(
+            found, None if average is None else AveragePerson.from_json(average, self.space, self.output)
+        )
 
 
-def _matrix(lines: Sequence[Sequence[float]], size: int) -> Floats:
-    matrix = np.array(lines, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[1] != size or not np.isfinite(matrix).all():
+def _finite(numbers: Sequence[object], shape: tuple[int, ...]) -> Floats:
+    found = np.array(numbers, dtype=np.float64)
+    if found.shape != shape or not np.isfinite(found).all():
         raise ValueError("no history of ours")
-    return matrix
-
-
-def _vector(values: Sequence[float], size: int) -> Floats:
-    vector = np.array(values, dtype=np.float64)
-    if vector.shape != (size,) or not np.isfinite(vector).all():
-        raise ValueError("no history of ours")
-    return vector
+    return found

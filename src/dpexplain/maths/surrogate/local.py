@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.errors import InternalError
+from dpexplain.maths.coded import Coded
 from dpexplain.maths.surrogate.space import Space
 from dpexplain.maths.surrogate.weights import SLACK, StepWeight
 
@@ -39,7 +40,7 @@ CONSTANT = 0.4  # small: it moves the bound; large: its coefficient is well know
 
 
 @dataclass(frozen=True)
-class Local:
+class Local(Coded):
     """One record, and how rows count for it. Public."""
 
     space: Space
@@ -94,8 +95,7 @@ class Local:
     @property
     def _edges(self) -> Floats:
         """The largest |d| of each step."""
-        edges: Floats = np.hypot(self.weight.edges, CONSTANT * SLACK) if self.fitted else self.weight.edges
-        return edges
+        return np.asarray(np.hypot(self.weight.edges, CONSTANT * SLACK) if self.fitted else self.weight.edges)
 
     @cached_property
     def longest(self) -> tuple[Floats, Floats]:
@@ -125,17 +125,32 @@ class Local:
         g = (np.nan_to_num(scaled, nan=0.0) - self._anchor) / self.reach
         return np.rint(root[:, None] * d), np.rint(root * g)
 
-    def to_json(self) -> JsonObject:
-        return {
-            "space": self.space.to_json(),
-            "weight": self.weight.to_json(),
-            "output": self.output.to_json(),
-            "record": dict(self.record),
-            "anchor": self.anchor,
-        }
-
     @classmethod
     def from_json(cls, value: JsonObject) -> Local:
-        space = Space.from_json(value["space"])
-        weight = StepWeight.from_json(value["weight"])
-        return cls(space, weight, PublicRange.from_json(value["output"]), space.read(value["record"]), value["anchor"])
+        local = super().from_json(value)
+        return replace(local, record=local.space.read(local.record))
+
+
+@dataclass(frozen=True)
+class LocalSpec(Coded):
+    """Base of specs about one record: in JSON, the fields of `local` stand beside their own."""
+
+    local: Local
+
+    method: ClassVar[str]
+
+    @property
+    def space(self) -> Space:
+        return self.local.space
+
+    @property
+    def output(self) -> PublicRange:
+        return self.local.output
+
+    def to_json(self) -> JsonObject:
+        own = super().to_json()
+        return {"method": self.method, **own.pop("local"), **own}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Self:
+        return super().from_json({**value, "local": value})

@@ -38,17 +38,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.canonical import JsonObject, fraction_text, parse_fraction
-from dpexplain.core.noise import Noise
+from dpexplain.core.canonical import JsonObject, fraction_text
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.maths.surrogate.average import average_of
+from dpexplain.maths.surrogate.answer import Asked, Released
+from dpexplain.maths.surrogate.average import SHARE, average_of
 from dpexplain.maths.surrogate.ball import Quadratic
 from dpexplain.maths.surrogate.fit import Fit, counted_from
-from dpexplain.maths.surrogate.local import CONSTANT, Local
+from dpexplain.maths.surrogate.local import CONSTANT, Local, LocalSpec
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -63,13 +64,15 @@ RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen
 
 
 @dataclass(frozen=True)
-class Moments:
-    """What is released about the rows around one record. Public but for the values."""
+class Moments(LocalSpec):
+    """What is released about the rows around one record. Public."""
 
-    local: Local
     scale: Fraction  # of b
     radius: float
-    before: bool = False  # released before there was an average person: read as it was, all coordinates in the ball
+    # the share of the price for the average person; None in older files: read as they were, all coordinates in the ball
+    average: Fraction | None = None
+
+    method: ClassVar[str] = "moments"
 
     @classmethod
     def of(cls, local: Local, relation: Relation, radius: float) -> Moments:
@@ -79,11 +82,8 @@ class Moments:
         the excess loss is proportional to that; d is proportional to the bound.
         """
 
-        def loss(scale: Fraction) -> float:
-            moments = cls(local, scale, radius)
-            return moments.distance(relation) ** 2 * moments.noise_share
-
-        return min((cls(local, scale, radius) for scale in SCALES), key=lambda moments: loss(moments.scale))
+        candidates = (cls(local, scale, radius, SHARE) for scale in SCALES)
+        return min(candidates, key=lambda moments: moments.distance(relation) ** 2 * moments.noise_share)
 
     @property
     def noise_share(self) -> float:
@@ -138,8 +138,7 @@ class Moments:
         N2 = Y**2 * (Y**2 + s2 * T**2)
         against = s2 * T[..., :, None] * T[..., None, :]
         v = np.minimum(against / 2, Y[..., :, None] * Y[..., None, :])
-        squares: Floats = N2[..., :, None] + N2[..., None, :] + 2 * v * (against - v)
-        return squares
+        return np.asarray(N2[..., :, None] + N2[..., None, :] + 2 * v * (against - v))
 
     def bound(self, neighbours: Neighbours) -> int:
         """How far one unit can move the released numbers."""
@@ -151,46 +150,44 @@ class Moments:
         Q, unit, size = self._basis, self.local.unit, self.local.space.size
         ridge = RIDGE * std * math.sqrt(Q.shape[1])
         least = DETERMINED * std * math.sqrt(2 * Q.shape[1])
-        free = least if self.local.fitted and not self.before else math.inf  # with an anchor, the loss of the paper
+        # with an anchor, the loss of the paper: all coefficients in the ball
+        free = least if self.local.fitted and self.average is not None else math.inf
         problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, self._reach, free)
         phi = problem.solution
         most = math.hypot(1 / float(self.scale), max(self._reach, float(np.linalg.norm(phi))))
+        reach = self._reach if free == math.inf else STEEP * self._reach
 
-        def spread(lines: Floats) -> Floats:
-            moved, _ = problem.determined(self._ways(lines), least)
-            deviation: Floats = unit * std * most * np.linalg.norm(moved, axis=1)
-            return deviation
-
-        def pull(lines: Floats) -> Floats:
-            moved, _ = problem.determined(self._ways(lines), least)
-            off: Floats = unit * np.abs(ridge * moved @ phi)
-            return off
+        def split(lines: Floats) -> tuple[Floats, Floats]:
+            return problem.determined(self._ways(lines), least)
 
         def unknown(lines: Floats) -> Floats:
-            _, left = problem.determined(self._ways(lines), least)
-            reach = self._reach if free == math.inf else STEEP * self._reach
-            off: Floats = unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi))
-            return off
+            left = split(lines)[1]
+            return np.asarray(unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi)))
 
         drowned = np.linalg.eigvalsh(problem.A)[-1] < least
-        notes = (
-            ("the noise is as large as what the rows say: use a larger epsilon or a wider weight",) if drowned else ()
-        )
+        note = "the noise is as large as what the rows say: use a larger epsilon or a wider weight"
         found, value = Q @ phi, self.local.anchor
         if value is None:
             output, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(found[-1])
             value = min(max(value, output.low), output.high)
-        return Fit(unit * found[:size], value, spread, self.local.space.middle, notes, pull, unknown)
+        return Fit(
+            coefficients=unit * found[:size],
+            value=value,
+            spread=lambda lines: unit * std * most * np.linalg.norm(split(lines)[0], axis=1),
+            reference=self.local.space.middle,
+            notes=(note,) if drowned else (),
+            pull=lambda lines: unit * np.abs(ridge * split(lines)[0] @ phi),
+            unknown=unknown,
+        )
 
     @cached_property
     def _basis(self) -> Floats:
         """The directions of coefficients that count, and the fitted value's own."""
         from scipy.linalg import block_diag
 
-        if self.before:
+        if self.average is None:
             return np.eye(self.local.size)
-        basis: Floats = block_diag(self.local.space.basis, np.eye(int(self.local.fitted)))
-        return basis
+        return np.asarray(block_diag(self.local.space.basis, np.eye(int(self.local.fitted))))
 
     @property
     def _reach(self) -> float:
@@ -215,22 +212,17 @@ class Moments:
         return BALL * float((w * t2 * apart / (w**2 * apart + t2)).sum())
 
     def to_json(self) -> JsonObject:
-        return {**self.local.to_json(), "scale": fraction_text(self.scale), "radius": self.radius}
+        return super().to_json() | {"scale": fraction_text(self.scale)}
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Moments:
-        scale, radius = parse_fraction(value["scale"]), float(value["radius"])
-        if scale not in SCALES or not 0 < radius < math.inf:
+        moments = super().from_json(value)
+        if moments.scale not in SCALES or not 0 < moments.radius < math.inf:
             raise ValueError("no moments of ours")
-        return cls(Local.from_json(value), scale, radius, before="average" not in value)
+        return moments
 
-
-def read(request: JsonObject, released: JsonObject, _settings: JsonObject) -> Fit:
-    """The local model of a release, for `results.attribution.READERS`."""
-    part = released["parts"]["moments"]
-    moments, noise = Moments.from_json(request["spec"]), Noise.from_json(part["noise"])
-    if len(part["values"]) != moments.size or noise.size != moments.size:
-        raise ValueError("the moments have another size than the space")
-    local = moments.local
-    average = average_of(released, request["table"], local.space, local.output)
-    return counted_from(moments.fit(part["values"], noise.std), average)
+    def read(self, released: Released, asked: Asked) -> Fit:
+        """The local model of a release; of the record that it was released for, and no other."""
+        asked.require(self.local.record)
+        values, noise = released.part("moments", self.size)
+        return counted_from(self.fit(values, noise.std), average_of(released, self.space, self.output))

@@ -71,8 +71,7 @@ class Layout:
         """The nearest centre of each line of whole numbers."""
         centres = self.centres.astype(np.float64)
         distance = (centres * centres).sum(axis=1) - 2 * (places @ centres.T)
-        nearest: Integers = distance.argmin(axis=1)
-        return nearest
+        return np.asarray(distance.argmin(axis=1))
 
     def to_json(self) -> JsonObject:
         return {"centres": self.centres.tolist(), "radius": self.radius}
@@ -281,8 +280,7 @@ class Cells:
         """Standard deviations of the five blocks: in rows, and in coordinates where they are moments."""
         B = self.radius
         weights = np.array(self.blocks.weights) / WEIGHT_ONE
-        noise: Floats = self.std / ROW / weights * np.array([1.0, B, B * B, 1.0, B])
-        return noise
+        return np.asarray(self.std / ROW / weights * np.array([1.0, B, B * B, 1.0, B]))
 
     @cached_property
     def numbers(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -299,8 +297,7 @@ class Cells:
     @cached_property
     def kept(self) -> NDArray[np.bool_]:
         """The cells whose count stands out of the noise."""
-        kept: NDArray[np.bool_] = self.numbers[0] > max(SURE * float(self.noise[0]), 1.0)
-        return kept
+        return np.asarray(self.numbers[0] > max(SURE * float(self.noise[0]), 1.0))
 
     @cached_property
     def _moments(self) -> Floats:
@@ -337,8 +334,7 @@ class Cells:
         if not self.kept.any():
             return self.space.middle
         n, total = self.space.size, self._moments.sum(axis=0)
-        mean: Floats = np.clip(total[n * n : n * n + n] / total[-1], 0, 1)
-        return mean
+        return np.asarray(np.clip(total[n * n : n * n + n] / total[-1], 0, 1))
 
     def answer(self, z: Floats, weight: StepWeight, anchor: float | None) -> Fit:
         """The local linear model at z. `anchor` is its value there, in units of the output; None: fitted too."""
@@ -389,8 +385,7 @@ class Around:
 
     @cached_property
     def phi(self) -> Floats:
-        phi: Floats = self.basis @ self.problem.solution
-        return phi
+        return np.asarray(self.basis @ self.problem.solution)
 
     @property
     def value(self) -> float:
@@ -408,15 +403,13 @@ class Around:
     def pull(self, lines: Floats) -> Floats:
         """How far phi.line may be off because of the ridge (`maths/surrogate/moments.py` has the proof)."""
         moved, _ = self._determined(lines)
-        off: Floats = np.abs(self.problem.ridge * moved @ self.problem.solution)
-        return off
+        return np.asarray(np.abs(self.problem.ridge * moved @ self.problem.solution))
 
     def unknown(self, lines: Floats) -> Floats:
         """How far besides, where A does not stand above its noise: all that the ball allows."""
         _, left = self._determined(lines)
         reach = self.problem.radius * (STEEP if self.anchor is None and not self.cells.before else 1)
-        off: Floats = reach * np.linalg.norm(left, axis=1) + np.abs(left @ self.problem.solution)
-        return off
+        return np.asarray(reach * np.linalg.norm(left, axis=1) + np.abs(left @ self.problem.solution))
 
     def spread(self, lines: Floats) -> Floats:
         """Standard deviations of phi.line, to first order in the noise, the weights of the cells held.
@@ -441,8 +434,7 @@ class Around:
             + s[0] * (p * g) ** 2
             + s[2] * (hh * pp + hp**2) / 2
         )
-        spread: Floats = np.sqrt(variance @ np.square(self.weights))
-        return spread
+        return np.asarray(np.sqrt(variance @ np.square(self.weights)))
 
     @property
     def notes(self) -> tuple[str, ...]:

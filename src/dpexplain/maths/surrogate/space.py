@@ -123,26 +123,19 @@ class Space:
         """
         if hasattr(record, "to_dict") and getattr(record, "ndim", 1) == 1:
             record = record.to_dict()
+        wrong = ""
         if isinstance(record, Mapping):
-            missing = [name for name in self.features if name not in record]
-            if missing:
-                raise InputError(
-                    f"the record has no value for {', '.join(map(repr, missing))}.", hint=self._hint(), spent=""
-                )
-            values = [record[name] for name in self.features]
-        elif isinstance(record, Sequence | np.ndarray) and not isinstance(record, str | bytes):
-            if len(record) != len(self.features) or np.ndim(record) != 1:
-                raise InputError(
-                    f"the record has {len(record)} values; {len(self.features)} are needed.",
-                    hint=self._hint(),
-                    spent="",
-                )
-            values = list(record)
-        else:
-            raise InputError(
-                "a record is a mapping, a pandas Series or a sequence of values.", hint=self._hint(), spent=""
-            )
-        return {name: self._value(name, value) for name, value in zip(self.features, values, strict=True)}
+            if missing := [name for name in self.features if name not in record]:
+                wrong = f"the record has no value for {', '.join(map(repr, missing))}."
+        elif not isinstance(record, Sequence | np.ndarray) or isinstance(record, str | bytes):
+            wrong = "a record is a mapping, a pandas Series or a sequence of values."
+        elif len(record) != len(self.features) or np.ndim(record) != 1:
+            wrong = f"the record has {len(record)} values; {len(self.features)} are needed."
+        if wrong:
+            shown = ", ".join(self.features[:12]) + (", ..." if len(self.features) > 12 else "")
+            raise InputError(wrong, hint=f"features in order: {shown}", spent="")
+        values = record if isinstance(record, Mapping) else dict(zip(self.features, record, strict=True))
+        return {name: self._value(name, values[name]) for name in self.features}
 
     def locate(self, point: Point) -> Floats:
         """The coordinates of a record that `read` has checked."""
@@ -150,14 +143,12 @@ class Space:
             name: np.array([column.categories.index(point[name]) if isinstance(column, Categorical) else point[name]])
             for name, column in ((name, self.domain[name]) for name in self.features)
         }
-        located: Floats = self.coordinates(columns, 1)[0]
-        return located
+        return np.asarray(self.coordinates(columns, 1)[0])
 
     def by_feature(self, coordinates: Floats) -> Floats:
         """The sum over each feature's coordinates, along the last axis."""
         starts = [where.start for where in self.slices.values()]
-        sums: Floats = np.add.reduceat(coordinates, starts, axis=-1)
-        return sums
+        return np.asarray(np.add.reduceat(coordinates, starts, axis=-1))
 
     def lines(self, way: Floats) -> Floats:
         """The way along each feature by itself, one line for each."""
@@ -184,10 +175,6 @@ class Space:
                 f"{name}={value:g} lies outside the declared range {column.low:g} to {column.high:g}.", spent=""
             )
         return float(value)
-
-    def _hint(self) -> str:
-        shown = ", ".join(self.features[:12]) + (", ..." if len(self.features) > 12 else "")
-        return f"features in order: {shown}"
 
     def to_json(self) -> JsonObject:
         return {"features": list(self.features), "columns": {n: self.domain[n].to_json() for n in self.features}}

@@ -40,8 +40,7 @@ def stable(distance: Floats) -> Floats:
     """Equation 5 of the paper with c = 1: constant nearby, then as 1 / (2 u (u + 1))."""
     near = (math.sqrt(3) - 1) / 2
     u = np.maximum(distance, near)
-    weight: Floats = np.minimum(1.0, 1 / (2 * u * (u + 1)))
-    return weight
+    return np.asarray(np.minimum(1.0, 1 / (2 * u * (u + 1))))
 
 
 NAMED: dict[str, Callable[[Floats, float], Floats]] = {
@@ -51,7 +50,7 @@ NAMED: dict[str, Callable[[Floats, float], Floats]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepWeight:
     """A weight as used: one public number for each of `STEPS` steps of distance up to the diameter."""
 
@@ -75,16 +74,20 @@ class StepWeight:
         name = f"the function {getattr(weight, '__name__', 'of the caller')}"  # never that of a named one
         return cls(name, 1.0, diameter, _tabulate(weight, middles))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepWeight) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.width, self.diameter))
+
     def __call__(self, distance: Floats) -> Floats:
         step = np.minimum((distance * (STEPS / self.diameter)).astype(np.int64), STEPS - 1)
-        weight: Floats = self.values[step]
-        return weight
+        return np.asarray(self.values[step])
 
     @cached_property
     def edges(self) -> Floats:
         """The largest distance of each step."""
-        upper: Floats = np.arange(1.0, STEPS + 1) * (self.diameter / STEPS * SLACK)
-        return upper
+        return np.asarray(np.arange(1.0, STEPS + 1) * (self.diameter / STEPS * SLACK))
 
     def gradient_bound(self, relation: Relation, radius: float = 1.0) -> float:
         """How far one row can move the sum of gradients, for coefficients in a ball."""

@@ -6,8 +6,8 @@ Guarantee    rho-zCDP for all answers together, at most the explainer's own tota
              about them.
 Statistic    for a record z and the explanations p_j of earlier records: |gradient| of z's loss at each p_j; at the one
              that is chosen, the same length beta again; then the gradients of `descent`, from p_j on.
-Sensitivity  D = `Slope.bound` for each gradient, and for the length of each: see `maths/surrogate/descent.py`. So scores
-             change in a range of [-D, D], and beta by at most D.
+Sensitivity  D = `Slope.bound` for each gradient, and for the length of each: see `maths/surrogate/descent.py`. So
+             scores change in a range of [-D, D], and beta by at most D.
 Release      of one query: the average person for a twentieth of the price. The rest, priced in steps: where the number
              of rows is private and not guessed, the count (one step); the choice among the candidates (one step, noisy
              maximum of -|gradient|); beta with noise (one step); then T' steps with noise sigma, both from the
@@ -21,12 +21,11 @@ References   "Model Explanations with Differential Privacy", Algorithms 2, 3, 4 
 
 from __future__ import annotations
 
-import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,21 +33,29 @@ from numpy.typing import NDArray
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.mechanisms import best, selection
-from dpexplain.core.release import Gate, Released
-from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity
+from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import BudgetError, InputError, ModelError
-from dpexplain.maths.surrogate import Local, Space, StepWeight, Weight, history
-from dpexplain.maths.surrogate import descent as paths
+from dpexplain.maths.surrogate import Local, Space, StepWeight
+from dpexplain.maths.surrogate.answer import Asked
 from dpexplain.maths.surrogate.average import REST, SHARE
-from dpexplain.methods.attributions import READERS, Attribution
+from dpexplain.maths.surrogate.descent import Descent, Sums
+from dpexplain.maths.surrogate.history import LABELS, History
+from dpexplain.methods.adaptive.request import AdaptiveExplanation
+from dpexplain.methods.adaptive.spec import Adaptive, economy, sensitivity
+from dpexplain.methods.attributions import Attribution, released_parts
+from dpexplain.methods.averages import require_delta
 from dpexplain.methods.local_explanation import descent
-from dpexplain.methods.local_explanation.descent import GAUSSIAN, Descent
-from dpexplain.methods.local_explanation.release import LocalExplanation, anchor_of
+from dpexplain.methods.local_explanation import spec as local_spec
+from dpexplain.methods.local_explanation.release import locate, path_outlook, placed, prediction_of
+from dpexplain.methods.local_explanation.request import Anchor, NamedWeight
+from dpexplain.methods.local_explanation.spec import GAUSSIAN
+from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
-from dpexplain.receipts import Receipt, receipt_for
+from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,101 +64,76 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 NAME, HISTORY_NAME = "adaptive-explanation", "adaptive-history"
-LABEL = "adaptive explanation of one record"
 COMPUTED, REUSED, FROM_HISTORY = "computed", "reused", "from the history"
 CANDIDATES = 32
 OVERHEAD = 2  # steps that the choice and beta may cost
-LARGEST_SCALE = 2.0**45  # of the noise of a step
 MOST_POINTS = 1000  # of the history, nearest first
 
-READERS[NAME] = paths.read
-READERS[HISTORY_NAME] = history.read
+
+def resolve(request: AdaptiveExplanation, setting: Setting, cost: Cost) -> Adaptive:
+    """The concrete spec of a first query. Reads nothing but public things."""
+    require_delta(cost)
+    return spec_of(request, locate(request, request.anchor, setting), setting.hint)
 
 
-@dataclass(frozen=True)
-class Adaptive:
-    """One query made concrete, public and hashed into the ledger."""
-
-    path: Descent
-    enhanced: bool
-    candidates: tuple[Integers, ...]  # where the path may begin
-
-    def to_json(self) -> JsonObject:
-        digests = [digest(point.tolist()) for point in self.candidates]
-        return {**self.path.to_json(), "enhanced": self.enhanced, "candidates": digests}
-
-
-def resolve(
-    local: Local,
-    rows: int | None,
-    *,
-    iterations: int,
-    radius: float,
-    enhanced: bool,
-    candidates: Sequence[Integers] = (),
+def spec_of(
+    request: AdaptiveExplanation, local: Local, rows: int | None, candidates: Sequence[Integers] = ()
 ) -> Adaptive:
-    """All steps of the worst case cost the same, whether they are taken or not."""
-    step = REST / (iterations + OVERHEAD + (1 if rows is None else 0))
-    path = Descent(local, iterations, radius, "zcdp", rows, step, step if rows is None else Fraction(0))
-    return Adaptive(path, enhanced, tuple(candidates))
+    """All steps of the worst case cost the same, whether they are taken or not. A path may begin at `candidates`."""
+    step = REST / (request.iterations + OVERHEAD + (1 if rows is None else 0))
+    count = step if rows is None else Fraction(0)
+    path = Descent(local, request.iterations, request.radius, "zcdp", rows, step, count, SHARE)
+    return Adaptive(path, request.enhanced, tuple(digest(point.tolist()) for point in candidates))
 
 
-def sensitivity(spec: Adaptive, neighbours: Neighbours) -> tuple[ScoreRange, Sensitivity]:
-    """Of the scores of the candidates, and of beta."""
-    bound = spec.path.slope.bound(neighbours)
-    return ScoreRange(neighbours, -bound, bound), Sensitivity.of_distance(neighbours, 1, bound)
+def outlook(request: AdaptiveExplanation, setting: Setting, cost: Cost) -> Outlook:
+    """The error of a first query's contributions by the noise of all its steps."""
+    path = resolve(request, setting, cost).path
+    return path_outlook(path, local_spec.forecast(path, setting.neighbours, cost)["gradient"], setting.rows)
 
 
 def check(spec: Adaptive, neighbours: Neighbours, cost: Cost) -> None:
     """Refuse a price at which noise would drown everything, before anything is reserved."""
     scores, length = sensitivity(spec, neighbours)
     each = cost * spec.path.step
-    descent.forecast(spec.path, neighbours, cost)
+    local_spec.forecast(spec.path, neighbours, cost)
     selection(scores, max(1, len(spec.candidates)), each, 1)
     best(length, 1, each, GAUSSIAN)
 
 
-def economy(spec: Adaptive, beta: int, scale: float, rows: int) -> tuple[int, Fraction]:
-    """Algorithm 2, lines 8 to 14: how many steps, and the part of a full step's price that each of them costs.
-
-    With sigma = max(beta / sqrt(n), sigma_min) and s = sqrt(n) sigma / c (enhanced: s = beta / c), the paper's a solves
-    s = (log T)^-a, and for a > 1/2 it takes T' = s^(1 - 1/(2a)) T steps. Because s^(-1/(2a)) = sqrt(log T), that is
-    T' = s sqrt(log T) T where it is below T. Noise of sigma instead of sigma_min costs (sigma_min / sigma)^2.
-    """
-    T, root, slope = spec.path.iterations, math.sqrt(spec.path.slope.size), spec.path.slope
-    steepest = slope.steepest * slope.unit * rows
-    found = min(max(float(beta), 0.0), steepest, root * LARGEST_SCALE)
-    noise = max(found, root * scale)
-    fraction = (found if spec.enhanced else noise) / steepest * math.sqrt(math.log(T))
-    steps = T if fraction >= 1 else max(2, math.ceil(fraction * T))
-    return steps, Fraction(math.ceil((root * scale / noise) ** 2 * 2**30), 2**30)
-
-
 def send(
-    table: PrivateTable, gate: Gate, predictor: Predictor, spec: Adaptive, cost: Cost, *, parallel: bool = True
+    table: PrivateTable,
+    gate: Gate,
+    predictor: Predictor,
+    spec: Adaptive,
+    candidates: Sequence[Integers],
+    cost: Cost,
+    *,
+    label: str = "adaptive explanation",
+    parallel: bool = True,
 ) -> None:
     """Everything inside the body of one query's release."""
     path, slope = spec.path, spec.path.slope
-    sums, count = descent.collect(table, gate, predictor, path.local, cost, label=LABEL, parallel=parallel)
-    each, gradients = cost * path.step, descent.sensitivity(path, gate.neighbours)
+    gram, count = descent.collect(table, gate, predictor, path.local, cost, label=label, parallel=parallel)
+    sums, each, gradients = Sums(gram, slope.size), cost * path.step, local_spec.sensitivity(path, gate.neighbours)
     rows = descent.size(gate, path, count, cost)
     start, steps, share = slope.start(), path.iterations, Fraction(1)
-    if spec.candidates:
-        start, beta = choose(gate, spec, sums, each)
+    if candidates:
+        start, beta = choose(gate, spec, candidates, sums, each)
         scale = float(best(gradients, slope.size, each, GAUSSIAN).scale)
         steps, share = economy(spec, beta, scale, rows)
     loop = gate.query_loop("gradient", gate.left)
     descent.walk(loop, sums, path, gradients, each * share, steps, start, rows)
 
 
-def choose(gate: Gate, spec: Adaptive, sums: paths.Sums, each: Cost) -> tuple[Integers, int]:
+def choose(gate: Gate, spec: Adaptive, candidates: Sequence[Integers], sums: Sums, each: Cost) -> tuple[Integers, int]:
     """The candidate with about the shortest gradient, and about how long that gradient is. Two releases."""
     scores, length = sensitivity(spec, gate.neighbours)
     divisor, index = spec.path.slope.divisor, 0
-    if len(spec.candidates) > 1:
-        lengths = sums.lengths(np.stack(spec.candidates), divisor)
-        (index,) = gate.select("choice", [-found for found in lengths], scores, each)
-    start = spec.candidates[index]
+    if len(candidates) > 1:
+        lengths = sums.lengths(np.stack(candidates), divisor)
+        (index,) = gate.select("choice", [-long for long in lengths], scores, each)
+    start = candidates[index]
     (beta,) = gate.noisy_sum("beta", sums.lengths(start[None], divisor), length, each, mechanism=GAUSSIAN)
     return start, beta
 
@@ -168,21 +150,19 @@ def diagram() -> DataFlow:
         "gradient": "the gradient at each point of the path",
         "path": "steps in the ball; attributions; the history",
     }
-    edges = [
-        ("table", "count"),
-        ("table", "average"),
-        ("average", "path"),
-        ("table", "sums"),
-        ("sums", "choice"),
-        ("sums", "beta"),
-        ("sums", "gradient"),
-        ("count", "path"),
-        ("choice", "path"),
-        ("beta", "path"),
-        ("gradient", "path"),
-    ]
     noised = ["count", "average", "choice", "beta", "gradient"]
+    edges = [("table", name) for name in ("count", "average", "sums")]
+    edges += [("sums", name) for name in ("choice", "beta", "gradient")]
+    edges += [(name, "path") for name in noised]
     return DataFlow(stages, edges, name="Adaptive explanations", noised=noised)
+
+
+def explain(table: PrivateTable, model: Model, request: AdaptiveExplanation, *, cost: Cost) -> Attribution:
+    """Release the explanation of a first record for `cost`."""
+    require_delta(cost)
+    options: dict[str, Any] = {name: getattr(request, name) for name in type(request).model_fields}
+    record = options.pop("record")
+    return AdaptiveExplainer(table, model, **options | {"rho": cost.amount, "per_query": cost.amount}).explain(record)
 
 
 @dataclass(frozen=True)
@@ -214,18 +194,11 @@ class AdaptiveExplainer:
 
     epsilon, rho    the total, exactly one of them; a limit besides that of the table's account, which pays
     per_query       the most that one query may cost, in the same units as the total
-    iterations      T: steps of a query without a history, and the most of any
-    enhanced        fewer steps, without the paper's guarantee of accuracy (its section 4.4)
-    weight, width   how much a row counts by its distance: "stable", "exponential", "gaussian" or a function
-    reuse_distance  a record at most this far from a computed one gets the same explanation, free (default: log T /
-                    sqrt T; 0: only the same record again)
-    anchor          what the local model says at the record: the model's own "prediction", the "middle" of the output
-                    range (the paper's loss, whose slopes have to make up for it), or a number
-    radius          of the ball of coefficients
 
-    Features are the model's inputs. When what is left does not cover a query's worst case, answers come from the
-    history, free and with a note. The same queries in the same order on the same table are replayed from the ledger.
-    Its history belongs to one model: once that is fitted anew, it answers nothing more.
+    `AdaptiveExplanation` in `methods/adaptive/request.py` describes the other options. Features are the model's inputs.
+    When what is left does not cover a query's worst case, answers come from the history, free and with a note. The same
+    queries in the same order on the same table are replayed from the ledger. Its history belongs to one model: once
+    that is fitted anew, it answers nothing more.
     """
 
     @of_wrapped
@@ -234,31 +207,35 @@ class AdaptiveExplainer:
         table: PrivateTable,
         model: Model,
         *,
-        per_query: Any,
-        epsilon: Any = None,
-        rho: Any = None,
+        per_query: float,
+        epsilon: float | None = None,
+        rho: float | None = None,
         iterations: int = 300,
         enhanced: bool = False,
-        weight: Weight = "stable",
+        weight: NamedWeight | Callable[[float], float] = "stable",
         width: float = 1.0,
         reuse_distance: float | None = None,
-        anchor: float | str = "prediction",
+        anchor: Anchor = "prediction",
         radius: float = 1.0,
     ) -> None:
-        descent.require_zcdp(table.budget)
+        self.request = AdaptiveExplanation(
+            record=None,
+            iterations=iterations,
+            enhanced=enhanced,
+            weight=weight,
+            width=width,
+            reuse_distance=reuse_distance,
+            anchor=anchor,
+            radius=radius,
+        )
         self.total = table.cost(epsilon=epsilon, rho=rho)
         self.per_query = table.cost(epsilon=per_query) if rho is None else table.cost(rho=per_query)
+        require_delta(self.total)
         if not self.per_query <= self.total:
             raise InputError("per_query is more than the total of this explainer.", hint="use a smaller per_query")
-        self.iterations = descent.check_iterations(iterations)
-        self.reuse_distance = _distance(reuse_distance, self.iterations)
-        if not isinstance(enhanced, bool):
-            raise InputError(f"enhanced must be true or false; got {enhanced!r}.")
-        self.enhanced, self.radius, self.anchor = enhanced, descent.check_radius(radius), anchor
-        self.table, self.model = table, model
+        self.table, self.model, self.reuse_distance = table, model, self.request.reach
         self.space = Space(table.domain, tuple(model.features(table.domain)))
         self.weight = StepWeight.of(weight, self.space.diameter, width=width)
-        LocalExplanation(record=None, anchor=anchor)  # refuses an anchor of another kind
         self._predictor = table.predictor(model)
         self._identity, self._answers = model.identity, self._predictor.answers
         self._spent = self.total * 0
@@ -300,7 +277,7 @@ class AdaptiveExplainer:
             self._queries.append(query)
         return query.attribution
 
-    def non_interactive(self, *, labels: str = "model") -> HistoryExplainer:
+    def non_interactive(self, *, labels: Literal["model", "paper"] = "model") -> HistoryExplainer:
         """An explainer that answers from the present history alone: free, and without the table.
 
         labels   "model" (ours) or "paper" (Algorithm 4 as printed): see `maths/surrogate/history.py`
@@ -319,7 +296,7 @@ class AdaptiveExplainer:
         """A record of the caller's as seen by this explainer, and the model's prediction for it. `predictor` is the
         model as it is now: another one than that of the history is refused.
         """
-        output, domain = self.model.output, self.table.domain
+        output, anchor = self.model.output, self.request.anchor
         tolerance = predictor.precision * output.width
         same = np.allclose(predictor.answers, self._answers, rtol=0, atol=tolerance)
         if not same or self.model.identity != self._identity:
@@ -327,35 +304,27 @@ class AdaptiveExplainer:
                 "the model was fitted anew since this explainer was made, and its history belongs to the old one.",
                 hint="make a new AdaptiveExplainer",
             )
-        checked = self.space.read(record)
-        asked = LocalExplanation(record=checked, anchor=self.anchor)
-        prediction = anchor_of(LocalExplanation(record=checked, anchor="prediction"), predictor, domain, output)
-        anchor = anchor_of(asked, predictor, domain, output)
-        return Local(self.space, self.weight, output, checked, anchor), prediction
+        point = self.space.read(record)
+        prediction = prediction_of(point, self.space.features, predictor, output)
+        value = prediction if anchor == "prediction" else placed(anchor, output)
+        return Local(self.space, self.weight, output, point, value), prediction
 
     def _computed(self) -> list[Query]:
         return [query for query in self._queries if query.how == COMPUTED]
 
     def _reuse(self, local: Local, prediction: float) -> Query | None:
         """Algorithm 3, lines 6 to 9. Only what was computed is reused, or errors would add up (Flag)."""
-        known = self._computed()
-        away = [float(np.linalg.norm(query.centre - local.centre)) for query in known]
-        if not away or min(away) > self.reuse_distance:
+        near = nearest(self._computed(), local, 1)
+        if not near or near[0][0] > self.reuse_distance:
             return None
-        distance, source = min(away), known[int(np.argmin(away))]
+        distance, source = near[0]
         note = f"the explanation of query {source.number}, {distance:.3g} away; nothing was spent on this record"
-        settings = {
-            **source.attribution.settings,
-            "record": dict(local.record),
-            "value": local.passes,
-            "prediction": prediction,
-            "notes": [note],
-        }
+        asked = Asked(dict(local.record), prediction, (note,), source.attribution.settings.start, local.passes)
         return replace(
             source,
             number=len(self._queries) + 1,
             how=REUSED,
-            attribution=Attribution(source.attribution.receipt, source.attribution.released, settings),
+            attribution=replace(source.attribution, settings=asked),
             cost=self.total * 0,
             iterations=0,
             source=source.number,
@@ -367,67 +336,50 @@ class AdaptiveExplainer:
 
     def _compute(self, local: Local, prediction: float) -> Query | None:
         """Algorithm 3, lines 11 to 18; None when the budget does not allow the worst case."""
-        if not self.per_query <= self.left:
+        cost, table, label = self.per_query, self.table, self.request.label
+        if not cost <= self.left:
             return None
-        near = sorted(self._computed(), key=lambda query: float(np.linalg.norm(query.centre - local.centre)))
-        near = near[:CANDIDATES]
-        spec = resolve(
-            local,
-            self.table.rows_hint,
-            iterations=self.iterations,
-            radius=self.radius,
-            enhanced=self.enhanced,
-            candidates=[query.point for query in near],
-        )
-        check(spec, self.table.neighbours, self.per_query)
-        released = self._release(spec)
-        if released is None:
-            return None
-        return self._entered(released, spec, near, local, prediction)
-
-    def _release(self, spec: Adaptive) -> Released | None:
-        """One query through the door. Its whole price counts until the ledger says what it came to."""
-        table, cost = self.table, self.per_query
+        near = nearest(self._computed(), local, CANDIDATES)
+        starts = [query.point for _, query in near]
+        spec = spec_of(self.request, local, table.rows_hint, starts)
+        check(spec, table.neighbours, cost)
 
         def body(gate: Gate) -> None:
-            send(table, gate, self._predictor, spec, cost, parallel=self.model.thread_safe)
+            told: dict[str, Any] = {"label": label, "parallel": self.model.thread_safe}
+            send(table, gate, self._predictor, spec, starts, cost, **told)
 
-        identity = {
-            "explainer": NAME,
-            "table": table.identity,
-            "model": self.model.identity,
-            "spec": {**spec.to_json(), "average": str(SHARE)},
-            "public": self._public(),
-            "outside": ["the record that is explained"],
-        }
-        self._spent = self._spent + cost
+        self._spent = self._spent + cost  # the whole price counts until the ledger says what it came to
         try:
-            released = table.door.release(LABEL, identity, cost, body)
+            receipt, payload = table.release(
+                *(NAME, label, spec.to_json(), cost, body),
+                public=["the records that are explained", "the model", "the weights"],
+                outside=["the record that is explained"],
+                model=self.model.identity,
+            )
         except BudgetError:
             self._spent, self._refused = self._spent - cost, True
             return None
-        self._spent, self._refused = self._spent - cost + released.entry.charged, False
-        return released
+        self._spent, self._refused = self._spent - cost + receipt.charged, False
+        attribution = Attribution(receipt, payload, Asked(dict(local.record), prediction))
+        return self._entered(attribution, spec, near, local, prediction)
 
-    def _entered(self, released: Released, spec: Adaptive, near: list[Query], local: Local, prediction: float) -> Query:
+    def _entered(
+        self, found: Attribution, spec: Adaptive, near: list[tuple[float, Query]], local: Local, prediction: float
+    ) -> Query:
         """The query as the history keeps it."""
-        parts = released.payload["parts"]
-        settings: JsonObject = {"record": dict(local.record), "prediction": prediction}
-        source = distance = beta = None
+        released, source, distance, beta = released_parts(found), None, None, None
         if near:
-            first = near[parts["choice"]["values"][0] if len(near) > 1 else 0]
-            settings["start"] = first.point.tolist()
-            source, distance = first.number, float(np.linalg.norm(first.centre - local.centre))
-            rows = paths.rows_of(released.request["spec"], released.payload)
-            beta = parts["beta"]["values"][0] / (spec.path.slope.unit * rows)
-        point, deviation = paths.replay(released.request, released.payload, settings.get("start"))
-        receipt = receipt_for(self.table.budget, self.table.neighbours, released, self.table.domain)
+            distance, first = near[spec.chosen(released)]
+            found = replace(found, settings=replace(found.settings, start=tuple(first.point.tolist())))
+            source = first.number
+            beta = released.parts["beta"]["values"][0] / (spec.path.slope.unit * spec.path.rows_in(released))
+        point, deviation = spec.replay(released, found.settings.start)
         return Query(
             number=len(self._queries) + 1,
             how=COMPUTED,
-            attribution=Attribution(receipt, released.payload, settings),
-            cost=released.entry.charged,
-            iterations=sum(1 for name in parts if name.startswith("gradient-")),
+            attribution=found,
+            cost=found.receipt.charged,
+            iterations=sum(1 for name in released.parts if name.startswith("gradient-")),
             source=source,
             distance=distance,
             beta=beta,
@@ -447,10 +399,6 @@ class AdaptiveExplainer:
         attribution = self.non_interactive().answer(local, prediction, "the budget of this explainer is exhausted")
         return Query(len(self._queries) + 1, FROM_HISTORY, attribution, self.total * 0)
 
-    def _public(self) -> list[str]:
-        records = "the records that are explained"
-        return [records, "the model", "the weights", self.table.domain.describe(), *self.table.neighbours.public]
-
 
 class HistoryExplainer:
     """Answers from earlier explanations alone (Algorithm 4): no table, no ledger, any number of records.
@@ -461,8 +409,8 @@ class HistoryExplainer:
     """
 
     def __init__(self, explainer: AdaptiveExplainer, labels: str = "model") -> None:
-        if labels not in history.LABELS:
-            raise InputError(f"unknown labels {labels!r}.", hint=f"one of {', '.join(history.LABELS)}")
+        if labels not in LABELS:
+            raise InputError(f"unknown labels {labels!r}.", hint=f"one of {', '.join(LABELS)}")
         known = [query for query in explainer.history if query.how != FROM_HISTORY]
         if not known:
             raise InputError("nothing was explained yet, so there is no history to answer from.")
@@ -476,56 +424,39 @@ class HistoryExplainer:
         return self.answer(*self._explainer.look(record, now))
 
     def answer(self, local: Local, prediction: float, *notes: str) -> Attribution:
-        """The same for a record that `AdaptiveExplainer.look` has seen, with more notes."""
-        away = [float(np.linalg.norm(query.centre - local.centre)) for query in self._known]
-        near = [self._known[i] for i in np.argsort(away, kind="stable")[:MOST_POINTS]]
-        note = f"from {len(near)} earlier explanations, without new data and without new cost"
+        """The attribution of a record that `AdaptiveExplainer.look` has seen, with more notes."""
+        near = [query for _, query in nearest(self._known, local, MOST_POINTS)]
         average = self._known[-1].attribution.fit.average
-        settings: JsonObject = {
-            "record": dict(local.record),
-            "prediction": prediction,
-            "average": None if average is None else average.to_json(),
-            "anchor": local.passes,
-            "points": [query.centre.tolist() for query in near],
-            "slopes": [query.attribution.fit.coefficients.tolist() for query in near],
-            "values": [query.prediction for query in near],
-            "deviations": [query.deviation for query in near],
-            "notes": [*notes, note],
-        }
-        return Attribution(self._receipt, {"parts": {}}, settings)
+        asked = Asked(
+            dict(local.record),
+            prediction,
+            (*notes, f"from {len(near)} earlier explanations, without new data and without new cost"),
+            average=None if average is None else average.to_json(),
+            anchor=local.passes,
+            points=tuple(tuple(query.centre.tolist()) for query in near),
+            slopes=tuple(tuple(query.attribution.fit.coefficients.tolist()) for query in near),
+            values=tuple(query.prediction for query in near),
+            deviations=tuple(query.deviation for query in near),
+        )
+        return Attribution(self._receipt, {"parts": {}}, asked)
 
     def _summed(self, receipts: list[Receipt]) -> Receipt:
         """One receipt for all of them."""
-        last, explainer = receipts[-1], self._explainer
-        counted = sum((receipt.charged for receipt in receipts), explainer.total * 0)
-        request = {
-            "cost": explainer.total.to_json(),
+        last, own = receipts[-1], self._explainer
+        spec = History(own.space, own.weight, own.model.output, own.request.radius, self._labels)
+        request: JsonObject = {
+            "cost": own.total.to_json(),
             "explainer": HISTORY_NAME,
-            "table": last.request["table"],
-            "model": last.request["model"],
-            "spec": {
-                "space": explainer.space.to_json(),
-                "weight": explainer.weight.to_json(),
-                "output": explainer.model.output.to_json(),
-                "radius": explainer.radius,
-                "labels": self._labels,
-            },
-            "public": last.request["public"],
-            "outside": last.request["outside"],
+            "spec": spec.to_json(),
+            **{name: last.request[name] for name in ("table", "model", "public", "outside")},
             "entries": [receipt.entry.sequence for receipt in receipts],
         }
-        return replace(
-            last,
-            label="explanation from a history",
-            request=request,
-            entry=replace(last.entry, charged=counted),
-            replayed=False,
-        )
+        counted = sum((receipt.charged for receipt in receipts), own.total * 0)
+        entry = replace(last.entry, charged=counted)
+        return replace(last, label="explanation from a history", request=request, entry=entry, replayed=False)
 
 
-def _distance(distance: Any, iterations: int) -> float:
-    if distance is None:
-        return math.log(iterations) / math.sqrt(iterations)
-    if isinstance(distance, bool) or not isinstance(distance, int | float) or not 0 <= distance < math.inf:
-        raise InputError(f"reuse_distance must be a number of at least 0; got {distance!r}.")
-    return float(distance)
+def nearest(queries: Sequence[Query], local: Local, most: int) -> list[tuple[float, Query]]:
+    """Queries with their distances from a record, the nearest first."""
+    away = [float(np.linalg.norm(query.centre - local.centre)) for query in queries]
+    return [(away[i], queries[i]) for i in np.argsort(away, kind="stable")[:most]]

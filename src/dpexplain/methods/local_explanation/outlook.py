@@ -24,7 +24,7 @@ from dpexplain.maths.surrogate import Fit, Space
 from dpexplain.maths.surrogate.average import PART
 from dpexplain.maths.surrogate.fit import contributions, counted_from, halfwidths
 from dpexplain.methods import averages
-from dpexplain.methods.setting import LEVEL, Setting
+from dpexplain.methods.setting import LEVEL, Outlook, Setting
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -51,8 +51,7 @@ class LikelyTable:
 
     def scaled(self, sums: Integers) -> Integers:
         """Sums over these rows as those of a whole table."""
-        whole: Integers = np.rint(sums * self.times).astype(np.int64)
-        return whole
+        return np.asarray(np.rint(sums * self.times).astype(np.int64))
 
 
 # a table, its noise (None: as good as none) -> the local model at a record
@@ -60,9 +59,15 @@ Solve = Callable[[LikelyTable, PublicRandom | None], Callable[[Floats], Fit]]
 
 
 def told(
-    setting: Setting, space: Space, cost: Cost, solve: Solve, record: Mapping[str, Any] | None = None
-) -> tuple[float, float, float]:
-    """(error, interval, band) of contributions to the prediction for a record, or for some rows of a table."""
+    setting: Setting,
+    space: Space,
+    cost: Cost,
+    solve: Solve,
+    law: str,
+    points: int,
+    record: Mapping[str, Any] | None = None,
+) -> Outlook:
+    """The error, interval and band of contributions to the prediction for a record, or for some rows of a table."""
     errors = []
     for seed, table in enumerate(_tables(setting, space, record)):
         draw = PublicRandom(seed)
@@ -79,8 +84,8 @@ def told(
                 half.append(halfwidths(fit, space, lines, own, LEVEL))
                 band.append(halfwidths(fit, space, lines, own, 1 - (1 - LEVEL) / len(lines)))
         errors.append([np.quantile(off, LEVEL), np.mean(half), np.max(np.mean(band, axis=0))])
-    error, interval, band_of_all = np.median(errors, axis=0)
-    return float(error), float(interval), float(band_of_all)
+    error, interval, widest = np.median(errors, axis=0).tolist()
+    return Outlook(law, points, error / 2, error, widest, interval=interval, wider=WIDER)
 
 
 def _answers(
@@ -99,8 +104,7 @@ def with_noise(sums: Integers, std: float, draw: PublicRandom | None) -> Integer
     """Sums with public random numbers in the place of noise."""
     if draw is None:
         return sums
-    noisy: Integers = sums + np.rint(std * draw.generator.standard_normal(len(sums))).astype(np.int64)
-    return noisy
+    return np.asarray(sums + np.rint(std * draw.generator.standard_normal(len(sums))).astype(np.int64))
 
 
 def _tables(setting: Setting, space: Space, record: Mapping[str, Any] | None) -> list[LikelyTable]:

@@ -16,26 +16,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpexplain.core.canonical import JsonObject, digest, parse_fraction
+from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain, PublicRange
-from dpexplain.core.noise import Noise, checked_level
+from dpexplain.core.noise import checked_level
 from dpexplain.errors import InputError, VerificationError
-from dpexplain.maths.grids import Partition
-from dpexplain.maths.surrogate import Fit, Space, StepWeight, Weight
+from dpexplain.maths.surrogate import Space, StepWeight, Weight
+from dpexplain.maths.surrogate.answer import Asked
 from dpexplain.maths.surrogate.average import AveragePerson, average_of
 from dpexplain.maths.surrogate.fit import counted_from
-from dpexplain.maths.surrogate.sketch import (
-    ROW,
-    WEIGHT_ONE,
-    Blocks,
-    Cells,
-    Histogram,
-    Layout,
-    cell_size,
-    drawn,
-    middles,
-)
-from dpexplain.methods.attributions import READERS, Attribution
+from dpexplain.maths.surrogate.sketch import ROW, WEIGHT_ONE, Cells
+from dpexplain.methods.attributions import Attribution, released_parts
+from dpexplain.methods.local_sketch.spec import Spec
 from dpexplain.methods.result import Floats, Result, from_json
 from dpexplain.receipts import Receipt
 
@@ -53,18 +44,22 @@ class LocalSketch(Result):
     kind: ClassVar[str] = "local-sketch"
 
     @cached_property
+    def spec(self) -> Spec:
+        return Spec.from_json(self.receipt.request["spec"])
+
+    @property
     def space(self) -> Space:
         """The coordinates of records, and with them the features and their declared columns."""
-        return Space.from_json(self.receipt.request["spec"]["space"])
+        return self.spec.space
 
     @cached_property
     def cells(self) -> Cells:
-        return cells_of(self.receipt.request, self.released, self.space)
+        return self.spec.read_cells(released_parts(self))
 
     @cached_property
     def average(self) -> AveragePerson | None:
-        """The average person that contributions are counted from; None in files of before it was released."""
-        return average_of(self.released, self.receipt.request["table"], self.space, self.cells.output)
+        """The average person that contributions are counted from; None in files from before it was released."""
+        return average_of(released_parts(self), self.space, self.spec.output)
 
     def explain(
         self,
@@ -87,10 +82,9 @@ class LocalSketch(Result):
         steps = self._weight(weight, width)
         fixed, own = (_number(asked, self.cells.output) for asked in (anchor, prediction))
         fit = counted_from(self.cells.answer(self.space.locate(point), steps, fixed), self.average)
-        settings = {"record": point, "anchor": fixed, "weight": steps.to_json()}
-        settings |= {} if own is None else {"prediction": min(max(own, self.cells.output.low), self.cells.output.high)}
-        answer = Attribution(self.receipt, self.released, settings, fit)
-        vars(answer).update(space=self.space, record=point)  # known already: no need to read them again
+        own = None if own is None else min(max(own, self.cells.output.low), self.cells.output.high)
+        answer = Attribution(self.receipt, self.released, Asked(point, own, anchor=fixed, weight=steps), fit)
+        vars(answer).update(spec=self.spec, record=point)  # known already: no need to read them again
         return answer
 
     def explain_many(self, records: Any, predictions: Sequence[float] | None = None, **options: Any) -> Attributions:
@@ -128,8 +122,7 @@ class LocalSketch(Result):
         """
         cells = self.cells
         mean = np.where(cells.kept, cells.numbers[3] / np.where(cells.kept, self.counts, 1.0), 0.0)
-        values: Floats = cells.output.middle + cells.output.width / 2 * np.clip(mean, -1, 1)
-        return values
+        return np.asarray(cells.output.middle + cells.output.width / 2 * np.clip(mean, -1, 1))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high) around each of `values` without noise: sum and count may each miss half as often."""
@@ -147,8 +140,7 @@ class LocalSketch(Result):
     def _halfwidth(self, level: float) -> Floats:
         """Of the released numbers of each block, in rows; one more for what was cut off."""
         weights = np.array(self.cells.blocks.weights) / WEIGHT_ONE
-        half: Floats = (self.part("moments")[1].halfwidth(level) + 1) / ROW / weights
-        return half
+        return np.asarray((self.part("moments")[1].halfwidth(level) + 1) / ROW / weights)
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -245,42 +237,6 @@ class Attributions(list[Attribution]):
         return pd.DataFrame([[a.base, *a.values] for a in self], columns=columns)
 
 
-def layout_from(spec: JsonObject, counts: Sequence[int], std: float) -> Layout:
-    """The cells of a request: written in it, or drawn from the counts that were released for it.
-
-    Counts are pulled toward zero by the standard deviation of their noise, so that empty cells stay empty.
-    """
-    if spec["layout"] is not None:
-        return Layout.from_json(spec["layout"])
-    partitions = [Partition.from_json(p) for p in spec["partitions"]]
-    left, space = np.maximum(np.array(counts, dtype=np.int64) - int(std), 0), Space.from_json(spec["space"])
-    if len(left) != sum(p.size for p in partitions) or tuple(p.feature for p in partitions) != space.features:
-        raise ValueError("the counts are not those of the features")
-    parts = np.split(left, np.cumsum([p.size for p in partitions])[:-1])
-    histograms = [
-        Histogram(p.feature, middles(space, p.feature, p.labels), part)
-        for p, part in zip(partitions, parts, strict=True)
-    ]
-    return drawn(histograms, spec["cells"], parse_fraction(spec["reach"]), spec["radius"], spec["seed"])
-
-
-def cells_of(request: JsonObject, released: JsonObject, space: Space) -> Cells:
-    """What was released for a request, read back."""
-    spec, parts = request["spec"], released["parts"]
-    numbers = parts["moments"]["values"]
-    if spec["layout"] is None and spec["cells"] * cell_size(space.size) != len(numbers):
-        raise ValueError("the numbers do not fit the cells")
-    counts, std = [], 0.0
-    if spec["layout"] is None:
-        counts, std = parts["marginals"]["values"], Noise.from_json(parts["marginals"]["noise"]).std
-    layout, noise = layout_from(spec, counts, std), Noise.from_json(parts["moments"]["noise"])
-    values = np.array(numbers, dtype=np.int64)
-    if values.shape != (len(layout.centres) * cell_size(space.size),) or values.shape != (noise.size,):
-        raise ValueError("the numbers do not fit the cells")
-    blocks, output = Blocks.of(spec["weights"]), PublicRange.from_json(spec["output"])
-    return Cells(space, layout, blocks, output, values, noise.std, before="average" not in spec)
-
-
 def _lines(records: Any) -> list[Any]:
     """The records of a pandas or polars DataFrame, of an array, or of a list."""
     if hasattr(records, "to_dicts"):
@@ -300,15 +256,3 @@ def _number(asked: str | float | None, output: PublicRange) -> float | None:
             f"the value at the record is a finite number; got {asked!r}."[:200], hint='or anchor="middle"', spent=""
         )
     return float(asked)
-
-
-def read_attribution(request: JsonObject, released: JsonObject, settings: JsonObject) -> Fit:
-    """The local model of an attribution that was read from a file."""
-    space = Space.from_json(request["spec"]["space"])
-    place = space.locate(space.read(settings["record"]))
-    cells = cells_of(request, released, space)
-    found = cells.answer(place, StepWeight.from_json(settings["weight"]), settings["anchor"])
-    return counted_from(found, average_of(released, request["table"], space, cells.output))
-
-
-READERS[LocalSketch.kind] = read_attribution

@@ -1,0 +1,51 @@
+"""What a caller decides about a local sketch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from dpexplain.errors import InputError
+from dpexplain.methods.request import Must, Names, Request, Seed
+
+MOST_CELLS = 1_024
+
+
+class LocalSketchRequest(Request):
+    """Moments of rows and predictions in cells, from which any record can be explained."""
+
+    features: Annotated[
+        Names, Field(description="In whose terms predictions are explained (default: all that the model uses).")
+    ] = None
+    cells: Annotated[
+        Annotated[int, Field(ge=1, le=MOST_CELLS)] | None, Field(description="Their number (default: by forecast).")
+    ] = None
+    centres: Annotated[
+        Literal["marginals", "domain"] | list[Any] | tuple[Any, ...],
+        Field(
+            description='"marginals": where the rows are, by histograms that a tenth of the price is for. "domain": '
+            "spread evenly over the declared domain. Or a list of records, public ones, one for each cell."
+        ),
+        Must('a list of records, "marginals" or "domain"'),
+    ] = "marginals"
+    radius: Annotated[
+        Annotated[float, Field(ge=2**-16, le=1e4)] | None,
+        Field(
+            description="The distance from its centre, in coordinates, beyond which a row counts less (default: by the "
+            "centres)."
+        ),
+        Must("a positive length in coordinates"),
+    ] = None
+    seed: Annotated[Seed, Field(description="Another one gives other centres.")] = 0
+
+    @model_validator(mode="after")
+    def _check(self) -> LocalSketchRequest:
+        listed = not isinstance(self.centres, str)
+        if listed and (not 1 <= len(self.centres) <= MOST_CELLS or self.cells not in (None, len(self.centres))):
+            raise InputError(f"there must be 1 to {MOST_CELLS} centres, and as many as cells.", hint="leave out cells")
+        return self
+
+    @property
+    def label(self) -> str:
+        return "local sketch" + ("" if self.features is None else " of " + ", ".join(self.features))
