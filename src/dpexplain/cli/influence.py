@@ -169,7 +169,7 @@ def transparency(
         read_persons(people, domain, needed)  # a value that nobody can have is refused before the table is opened
 
         def explain(table: PrivateTable, model: Model, request: Any, *, cost: Cost | None) -> TransparencyReports:
-            return reports.explain(table, model, people, request, cost=cost, marginals=known)
+            return reports.explain(table, model, request.but(row=people), cost=cost, marginals=known)
 
         lead = "what made the model decide as it did about a person, and what did not"
         return Task(request, explain, "Transparency report", lead)

@@ -97,12 +97,17 @@ def of_persons() -> list[Case]:
     return cases_of("persons", "individual", run, PEOPLE, moved, {"counts": 0.99})
 
 
+def of_every_influence() -> list[Case]:
+    """Everything that `dpx.influence` releases."""
+    return [*of_influence(), *of_persons()]
+
+
 def of_transparency() -> list[Case]:
     """A row keeps its cell, and its outcome is turned over."""
-    request = transparency.TransparencyRequest(features=["s"], outcome="score")
+    request = transparency.TransparencyRequest(features=["s"], outcome="score", row=PERSON)
 
     def run(table: PrivateTable, cost: Cost) -> Any:
-        return transparency.explain(table, TOLD, PERSON, request, cost=cost)
+        return transparency.explain(table, TOLD, request, cost=cost)
 
     up, down, still = ("a", 0, 0, "x"), ("a", 0, 1, "x"), ("b", 0, 0, "x")
     turned: dict[str, Pair] = {"replace-one": ([up, up], [up, down]), "add-remove": ([up], [up, up])}
