@@ -233,20 +233,8 @@ class PersonInfluence(Influence):
     # What was asked ---------------------------------------------------------------------------------------------------
 
     @property
-    def question(self) -> Question:
+    def asked(self) -> Question:
         return self.answer.question
-
-    @property
-    def quantity(self) -> str:
-        return self.question.quantity
-
-    @property
-    def aggregate(self) -> str:
-        return self.question.aggregate
-
-    @property
-    def items(self) -> list[str]:
-        return [" + ".join(item) for item in self.question.items]
 
     @property
     def record(self) -> JsonObject:
@@ -270,11 +258,6 @@ class PersonInfluence(Influence):
         return self.answer.score
 
     @property
-    def output(self) -> PublicRange:
-        """The range of outcomes."""
-        return self.question.outcome.range
-
-    @property
     def title(self) -> str:
         how = AGGREGATES[self.aggregate]
         verb = "changes" if self.quantity == "actual" else "moves"
@@ -291,7 +274,7 @@ class PersonInfluence(Influence):
 
     @cached_property
     def words(self) -> Words:
-        return Words(self.output, self.question.outcome.threshold, self.answer.model["label"])
+        return Words(self.output, self.asked.outcome.threshold, self.answer.model["label"])
 
     @property
     def headline(self) -> str:
@@ -302,11 +285,7 @@ class PersonInfluence(Influence):
     def names(self) -> list[str]:
         """The items with the person's values: `age = 39`."""
         values = {name: f"{name} = {shown_value(value)}" for name, value in self.record.items()}
-        return [" + ".join(values[name] for name in item) for item in self.question.items]
-
-    @property
-    def is_class(self) -> bool:
-        return self.question.outcome.is_class
+        return [" + ".join(values[name] for name in item) for item in self.asked.items]
 
     @property
     def unit_words(self) -> str:
@@ -383,7 +362,7 @@ class PersonInfluence(Influence):
 
     def _inside(self, numbers: Floats) -> Floats:
         """No influence is larger than the range of outcomes; a change of the outcome by one set is never negative."""
-        low = 0.0 if self.quantity == "actual" and self.aggregate == "unary" and not self.question.given else -1.0
+        low = 0.0 if self.quantity == "actual" and self.asked.plain else -1.0
         return np.clip(numbers, low * self.output.width, self.output.width)
 
     # Tables and pictures ----------------------------------------------------------------------------------------------
@@ -393,7 +372,7 @@ class PersonInfluence(Influence):
         import pandas as pd
 
         low, high = self.interval()
-        shown = [" + ".join(shown_value(self.record[name]) for name in item) for item in self.question.items]
+        shown = [" + ".join(shown_value(self.record[name]) for name in item) for item in self.asked.items]
         columns = {"item": self.items, "value": shown, "influence": self.values, "low": low, "high": high}
         return pd.DataFrame(columns)
 
@@ -418,7 +397,7 @@ class PersonInfluence(Influence):
         within = np.zeros(1) if self.within is None else self.within
         errors = [error for *_, error in self._lines]
         numbers = [*np.concatenate(self.interval()), self.outcome, self.score, *within.ravel(), *errors]
-        if not 0 < len(self.items) == len(errors) or not all(self.question.items):
+        if not 0 < len(self.items) == len(errors) or not all(self.asked.items):
             raise ValueError("the influences do not fit the features")
         if self.quantity not in PERSON or not np.isfinite(numbers).all() or min(*within.ravel(), *errors) < 0:
             raise ValueError("no influence of ours")

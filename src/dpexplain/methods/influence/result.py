@@ -26,7 +26,7 @@ from dpexplain.core.noise import Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.influence.disparity import Disparity
-from dpexplain.methods.influence.spec import Spec
+from dpexplain.methods.influence.spec import Asked, Spec
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -53,23 +53,33 @@ class Influence(Result):
 
     @property
     @abstractmethod
-    def quantity(self) -> str:
-        """What was asked: average, group, disparity, individual or actual."""
+    def asked(self) -> Asked:
+        """What was asked."""
 
     @property
-    @abstractmethod
+    def quantity(self) -> str:
+        """average, group, disparity, individual or actual."""
+        return self.asked.quantity
+
+    @property
     def aggregate(self) -> str:
         """unary, shapley or banzhaf."""
+        return self.asked.aggregate
 
     @property
-    @abstractmethod
     def items(self) -> list[str]:
         """The features, or sets of them, in the order of `values`."""
+        return [" + ".join(item) for item in self.asked.items]
 
     @property
-    @abstractmethod
+    def output(self) -> PublicRange:
+        """The range of outcomes."""
+        return self.asked.outcome.range
+
+    @property
     def is_class(self) -> bool:
         """Whether the outcome is a class, and not a score."""
+        return self.asked.outcome.is_class
 
     @property
     @abstractmethod
@@ -140,31 +150,14 @@ class TableInfluence(Influence):
     # What was asked ---------------------------------------------------------------------------------------------------
 
     @property
-    def quantity(self) -> str:
-        return str(self.spec.quantity)
-
-    @property
-    def aggregate(self) -> str:
-        return str(self.spec.aggregate)
-
-    @property
-    def items(self) -> list[str]:
-        return [" + ".join(item) for item in self.spec.items]
+    def asked(self) -> Spec:
+        spec: Spec = self.spec
+        return spec
 
     @property
     def group(self) -> str | None:
         """Who is spoken of, in words; None for everybody."""
         return None if self.spec.group is None else self.spec.group.describe()
-
-    @property
-    def output(self) -> PublicRange:
-        """The range of outcomes."""
-        output: PublicRange = self.spec.outcome.range
-        return output
-
-    @property
-    def is_class(self) -> bool:
-        return bool(self.spec.outcome.is_class)
 
     @property
     def title(self) -> str:

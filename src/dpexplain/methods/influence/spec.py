@@ -49,20 +49,47 @@ class Ended(Coded):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec(Coded):
-    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+class Asked(Coded):
+    """What is asked about a table or a person."""
 
     quantity: str
-    aggregate: str
     items: tuple[tuple[str, ...], ...]
-    given: tuple[str, ...]
     outcome: Outcome
+    aggregate: str
+    given: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether each item is replaced by itself, beside nothing."""
+        return self.aggregate == "unary" and not self.given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Asked):
+    """What is asked about a person: the part of a request that needs no table."""
+
+    samples: int | None = None
+    exact: bool | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Every feature that is replaced somewhere, once."""
+        return list(dict.fromkeys([*self.given, *itertools.chain.from_iterable(self.items)]))
+
+    def to_json(self) -> JsonObject:
+        return {name: value for name, value in super().to_json().items() if name not in ("samples", "exact")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec(Asked):
+    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+
     group: Group | None
     method: str
     draws: int  # other values that a row takes, at most
     listed: tuple[str, ...]  # features whose released distribution is gone through point by point
     samples: int | None  # drawn orders or sets; None: all sets, or none are needed
-    seed: int
     partitions: tuple[Partition, ...]  # of the marginals that are paid for here
     marginals: str | None  # the payload hash of marginals that were released before
     marginals_share: Fraction
@@ -78,8 +105,9 @@ class Spec(Coded):
 
     def to_json(self) -> JsonObject:
         """Fields that came later are written only where they differ from their defaults."""
-        later = {field.name for field in fields(self) if getattr(self, field.name) == field.default}
-        return {name: value for name, value in super().to_json().items() if name not in later}
+        later = ("own", "outcome_weight", "one_in", "ended")
+        same = {field.name for field in fields(self) if getattr(self, field.name) == field.default}
+        return {name: value for name, value in super().to_json().items() if name not in later or name not in same}
 
     def check(self) -> None:
         """ValueError for what no request leads to: a file may say anything."""
@@ -117,11 +145,6 @@ class Spec(Coded):
     @property
     def absolute(self) -> bool:
         return self.quantity == "average"
-
-    @property
-    def plain(self) -> bool:
-        """Whether each item is replaced by itself, beside nothing."""
-        return self.aggregate == "unary" and not self.given
 
     @property
     def single(self) -> bool:
@@ -219,28 +242,6 @@ class Spec(Coded):
             M, x, reach = len(self.items), self.base_weight, self.K // 2 if self.centred else self.K
             N = Norms((M + x) * reach, (M + x * x) * reach * reach, max(1, x) * reach)
         return Norms(N.l1 + beside, N.l2_squared + beside * beside, max(N.linf, beside))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question(Coded):
-    """What is asked about a person: the part of a request that needs no table."""
-
-    quantity: str  # "individual" or "actual"
-    items: tuple[tuple[str, ...], ...]
-    outcome: Outcome
-    aggregate: str = "unary"
-    given: tuple[str, ...] = ()
-    samples: int | None = None
-    exact: bool | None = None
-    seed: int = 0
-
-    @property
-    def names(self) -> list[str]:
-        """Every feature that is replaced somewhere, once."""
-        return list(dict.fromkeys([*self.given, *itertools.chain.from_iterable(self.items)]))
-
-    def to_json(self) -> JsonObject:
-        return {name: value for name, value in super().to_json().items() if name not in ("samples", "exact")}
 
 
 DRAWN: dict[str, Callable[[int, int, int, int], Plan]] = {"shapley": orders_plan, "banzhaf": coalitions_plan}
