@@ -67,8 +67,9 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
     elif request.cells is not None:
         partitions = cells_of(names, domain, request.cells)
     else:
-        paid_for_counts = split(cost, request.marginals_share)[0]
-        partitions = histograms.cells_for(names, domain, neighbours, known_rows(setting.hint), paid_for_counts)
+        partitions = histograms.cells_for(
+            names, domain, neighbours, known_rows(setting.hint), split(cost, Fraction(request.marginals_share))[0]
+        )
     paid = partitions if marginals is None else ()
     unary, grouped = request.aggregate == "unary", request.quantity in ("group", "disparity")
     based = unary and (request.quantity != "average" or bool(request.given))
@@ -86,7 +87,7 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
         seed=request.seed,
         partitions=paid,
         marginals=None if marginals is None else marginals.receipt.entry.payload_hash,
-        marginals_share=request.marginals_share if paid else Fraction(0),
+        marginals_share=Fraction(request.marginals_share if paid else 0),
         # a base cancels what centring takes off; without one it pays where a row's coming or going counts
         centred=unary and (based or neighbours.relation is Relation.ADD_REMOVE),
         base_weight=1 if based else 0,

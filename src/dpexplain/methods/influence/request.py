@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_serializer, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError
 from dpexplain.methods.request import Mechanism, Must, Request, Seed
 
@@ -164,7 +165,7 @@ class InfluenceRequest(Request):
         ),
     ] = None
     marginals_share: Annotated[
-        Fraction,
+        float | Fraction,
         Field(description="The part of the price that is paid for marginals."),
         BeforeValidator(_share),
         Must("a number between 0 and 1"),
@@ -208,13 +209,13 @@ class InfluenceRequest(Request):
             raise InputError("most_predictions is about tables.", hint="use samples for a person")
         return self
 
-    @field_serializer("group", when_used="json")
-    def _intervals(self, group: Any) -> Any:
+    def to_json(self) -> JsonObject:
         """JSON has no tuples: an interval is written as {"low": ..., "high": ...}."""
-        if not isinstance(group, Mapping):
-            return group
-        pairs = {name: dict(zip(("low", "high"), v, strict=True)) for name, v in group.items() if isinstance(v, tuple)}
-        return {**group, **pairs}
+        written = super().to_json()
+        for name, wanted in (self.group or {}).items():
+            if isinstance(wanted, tuple) and len(wanted) == 2:
+                written["group"][name] = {"low": wanted[0], "high": wanted[1]}
+        return written
 
     @property
     def label(self) -> str:

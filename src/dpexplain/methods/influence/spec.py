@@ -184,7 +184,7 @@ class Spec(Asked):
             return self.draws * (len(self.items) + bool(self.given))
         if self.own:
             return self.draws * (2 * M - 1 if self.aggregate == "shapley" else 2)
-        return self.draws * (2**M - 1)
+        return self.draws * ((1 << M) - 1)
 
     @property
     def spread(self) -> float:
