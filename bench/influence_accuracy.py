@@ -61,7 +61,7 @@ class Releases:
         found = dpx.influence(self.table, self.model, features=self.features, epsilon=epsilon, **options)
         assert isinstance(found, TableInfluence)
         K, M = found.output.levels, len(self.features)
-        lift = 0.5 if found.spec["centred"] else 0.0
+        lift = 0.5 if found.spec.centred else 0.0
         exact = self.sampler.exact[:M] / (K * self.memory.people.size) + lift
         plain = found._middle  # not cut off at zero
         readings = {
@@ -104,7 +104,7 @@ def study(options: Namespace, memory: Memory) -> list[dict[str, Any]]:
             for _ in track(range(times), description=f"{relation}, epsilon {epsilon:g}"):
                 line, found = ours.errors(epsilon)
                 lines.append(line)
-            draws = int(found.spec["draws"])
+            draws = int(found.spec.draws)
             cell |= {"draws": draws, "law": found.part("influences")[1].law.value, OURS: _by_reading(lines)}
             cell[PAPER] = _by_reading(
                 [paper.errors(epsilon, method="paper", samples=draws, seed=seed)[0] for seed in range(times)]

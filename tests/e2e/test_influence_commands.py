@@ -87,7 +87,7 @@ def test_how_many_predictions(project, capsys):
     draws = []
     for most in ("1", "10_000_000"):
         told = answer(capsys, "influence", "--set", "age,sex", "--epsilon", "0.9", "--most-predictions", most)
-        draws.append(from_json(Path(told["results"][0]["json"])).spec["draws"])
+        draws.append(from_json(Path(told["results"][0]["json"])).spec.draws)
     assert draws[0] == 1 < draws[1]
 
 

@@ -155,7 +155,7 @@ def test_features_by_themselves_without_draws(make_table, model, quantity, kind,
     options = {"unit": dpx.Unit("id", 1)} if unit else {}
     table = make_table(frame, exact=True, domain=DOMAIN, relation=relation, budget=dpx.Budget(10**6), **options)
     found = ask(table, model, quantity, kind)
-    assert found.spec["listed"] == ["a", "b", "c", "sex"]
+    assert found.spec.listed == ("a", "b", "c", "sex")
     decide = outcomes(kind)
     for name, value in zip(found.items, found.values, strict=True):
         changes = [decide(frame) - decide(frame.assign(**{name: other})) for other in frame[name]]
@@ -214,7 +214,7 @@ def test_secret_draws_come_near(make_table, model, quantity, options):
         pooled(frame, shapley(value, list(CELLS), name) if len(options) > 1 else value({name}), quantity)
         for name in CELLS
     ]
-    error = 7 * math.sqrt(2 / (2_000 * found.spec["draws"])) + 4 * max([*found.sampling, 0.0])
+    error = 7 * math.sqrt(2 / (2_000 * found.spec.draws)) + 4 * max([*found.sampling, 0.0])
     np.testing.assert_allclose(found.values, expected, atol=error)
     assert error < 0.15
 

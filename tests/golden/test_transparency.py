@@ -145,7 +145,7 @@ def test_drawn_values_agree_with_all_values(exact, model, options):
     """Within five standard errors; of three influences, one in half a million such draws is not."""
     whole = ask(exact(), model, **{key: value for key, value in options.items() if key not in ("samples", "exact")})
     drawn = ask(exact(), model, **{"samples": 4_000, "seed": 5, **options})
-    errors = [line["error"] for line in drawn.settings["lines"]]
+    errors = [line.error for line in drawn.answer.lines]
     assert 0 < max(errors) < 0.01
     assert (np.abs(drawn.values - whole.values) <= 5 * np.array(errors) + 1e-3).all()
 

@@ -28,6 +28,7 @@ from dpexplain.data.donors import gather
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence.release import InfluenceRequest, influence
+from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
 
 pytestmark = pytest.mark.drawn(1e-6)
@@ -87,7 +88,7 @@ def exact(relation, rows, options, definition):
     made = dpx.Model(model, output=(0, 1))
     shared = True if "aggregate" in options else None
     request = InfluenceRequest(**{"features": ["a", "c"], "outcome": "class", "samples": 1, "exact": shared, **options})
-    spec = forecasts.resolve(request, DOMAIN, made.output, table.neighbours, table.size, cost)
+    spec = forecasts.resolve(request, Setting.of(table, made), cost)
     asker = Asker(made.checked(DOMAIN), spec.outcome)
     gate = Gate(table.door, cost)
     if spec.method == "paper":

@@ -48,7 +48,7 @@ def captured(case, rows, mechanism):
     """The counts and the outcomes that one real release hands to the sampler."""
     request = TransparencyRequest(features=["a"], outcome="class", mechanism=mechanism)
     relation, person = case.split(",")[0], {"a": "x", "f": 0}
-    return calls(table(rows, relation), lambda t: transparency.explain(t, MODEL, person, request, cost=COST))
+    return calls(table(rows, relation), lambda t: transparency.explain(t, MODEL, request.but(row=person), cost=COST))
 
 
 def draws(call, sampler, trials):
@@ -158,7 +158,7 @@ def reports(relation, factor):
         found[name] = draws((values.tolist(), law, one, COST), ExactSampler(), REPEATS).astype(int)
     for i in range(REPEATS):
         parts = {name: {**part, "values": found[name][i].tolist()} for name, part in exact.released["parts"].items()}
-        yield exact, TransparencyReport(exact.receipt, {"parts": parts}, exact.settings)
+        yield exact, TransparencyReport(exact.receipt, {"parts": parts}, exact.answer)
 
 
 def coverage(relation, factor):

@@ -23,6 +23,7 @@ from dpexplain.maths.games import coalitions_plan, exact_plan, norms, orders_pla
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence.release import InfluenceRequest
+from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, private, within
 from neighbouring import norms as lengths
@@ -55,7 +56,7 @@ def resolved(protection, cost=None, **options):
     who = dpx.core.sensitivity.Neighbours(relation, protection.get("unit"))
     request = InfluenceRequest(**options)
     output = dpx.Model(wild, output=(0, 1)).output
-    return forecasts.resolve(request, DOMAIN, output, who, 1_000, cost or pure(1)), who
+    return forecasts.resolve(request, Setting(DOMAIN, output, who, 1_000, 1_000), cost or pure(1)), who
 
 
 def sums(rows, protection, spec, values, model=wild, weights=None, orders=()):

@@ -18,6 +18,7 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Relation
 from dpexplain.methods.influence.person import Amounts, runs_of, span
+from dpexplain.methods.setting import Setting
 from dpexplain.methods.transparency import release as transparency
 from dpexplain.methods.transparency import result as results
 from dpexplain.methods.transparency.release import TransparencyRequest
@@ -41,7 +42,7 @@ def sums(rows, protection, *, model=wild, **options):
     table = private(rows, protection)
     output = dpx.Model(model, output=(0, 1)).output
     request = TransparencyRequest(cells=5, **options)
-    spec = transparency.resolve(request, DOMAIN, output, table.neighbours, None, pure(1))
+    spec = transparency.resolve(request, Setting(DOMAIN, output, table.neighbours, 1_000, None), pure(1))
     asker = Asker(Predictor(model, COLUMNS, DOMAIN, as_array=False), spec.outcome)
     found = np.zeros(2 * spec.size, dtype=np.int64)
     for batch in table.rows(Gate(table.door, pure(1)), COLUMNS):

@@ -96,21 +96,22 @@ def influence(
     items = [*once(feature), *(tuple(part.strip() for part in names.split(",")) for names in set_ or [])]
 
     def ask(domain: Domain, model: Model) -> Task:
-        request = influences.InfluenceRequest(
-            quantity=quantity,
-            aggregate=aggregate,
-            features=items or None,
-            given=tuple(once(given)),
-            group=group_of(domain, group or []) or None,
-            row=record_of(domain, row, model.features(domain)) if row else None,
-            outcome=outcome,
-            threshold=threshold,
-            samples=samples,
-            most_predictions=most_predictions,
-            exact=exact,
-            method=method,
-            mechanism=mechanism,
-        )
+        options: dict[str, Any] = {
+            "quantity": quantity,
+            "aggregate": aggregate,
+            "features": items or None,
+            "given": tuple(once(given)),
+            "group": group_of(domain, group or []) or None,
+            "row": record_of(domain, row, model.features(domain)) if row else None,
+            "outcome": outcome,
+            "threshold": threshold,
+            "samples": samples,
+            "most_predictions": most_predictions,
+            "exact": exact,
+            "method": method,
+            "mechanism": mechanism,
+        }
+        request = influences.InfluenceRequest(**options)
         lead = LEADS.get(request.quantity, "influences")
         return Task(request, influences.explain, "Influence", lead, known)
 
@@ -157,20 +158,21 @@ def transparency(
     known = marginals_of(marginals)
 
     def ask(domain: Domain, model: Model) -> Task:
-        request = reports.TransparencyRequest(
-            features=once(feature) or None,
-            quantity=quantity,
-            aggregate=aggregate,
-            outcome=outcome,
-            threshold=threshold,
-            mechanism=mechanism,
-        )
+        options: dict[str, Any] = {
+            "features": once(feature) or None,
+            "quantity": quantity,
+            "aggregate": aggregate,
+            "outcome": outcome,
+            "threshold": threshold,
+            "mechanism": mechanism,
+        }
+        request = reports.TransparencyRequest(**options)
         needed = once([*model.features(domain), *(request.features or [])])
         people = pd.DataFrame(read_records(rows, domain, needed) if rows else [record_of(domain, row or [], needed)])
         read_persons(people, domain, needed)  # a value that nobody can have is refused before the table is opened
 
         def explain(table: PrivateTable, model: Model, request: Any, *, cost: Cost | None) -> TransparencyReports:
-            return reports.explain(table, model, people, request, cost=cost, marginals=known)
+            return reports.explain(table, model, request.but(row=people), cost=cost, marginals=known)
 
         lead = "what made the model decide as it did about a person, and what did not"
         return Task(request, explain, "Transparency report", lead)

@@ -52,11 +52,17 @@ class Condition:
     def to_json(self) -> JsonObject:
         if self.values is not None:
             return {"column": self.column, "values": list(self.values)}
-        return {
-            "column": self.column,
-            "low": None if math.isinf(self.low) else self.low,
-            "high": None if math.isinf(self.high) else self.high,
-        }
+        low, high = (None if math.isinf(end) else end for end in (self.low, self.high))
+        return {"column": self.column, "low": low, "high": high}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Condition:
+        if "values" in value:
+            return cls(value["column"], tuple(value["values"]))
+        low, high = value["low"], value["high"]
+        return cls(
+            value["column"], None, -math.inf if low is None else float(low), math.inf if high is None else float(high)
+        )
 
 
 @dataclass(frozen=True)
@@ -101,11 +107,20 @@ class Group:
     def describe(self) -> str:
         return " and ".join(condition.describe() for condition in self.conditions)
 
-    def to_json(self) -> list[JsonObject]:
-        return [condition.to_json() for condition in self.conditions]
+    def to_json(self) -> JsonObject:
+        return {"conditions": [condition.to_json() for condition in self.conditions], "words": self.describe()}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Group:
+        group = cls(tuple(map(Condition.from_json, value["conditions"])))
+        if not group.conditions or value["words"] != group.describe():
+            raise ValueError("the words are not those of the conditions")
+        return group
 
 
 def _condition(name: str, column: Column, wanted: Any) -> Condition:
+    if isinstance(wanted, Mapping) and set(wanted) <= {"low", "high"}:  # an interval in JSON
+        wanted = (wanted.get("low"), wanted.get("high"))
     if isinstance(wanted, tuple) and isinstance(column, Numeric):
         return _between(name, column, wanted)
     wanted = wanted.tolist() if isinstance(wanted, np.ndarray) else wanted

@@ -15,10 +15,9 @@ orders (or sets) are drawn with a public seed, each with its reverse (or its com
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -90,15 +89,8 @@ def sets_plan(inputs: int, masks: Sequence[int], draws: int, given: int = 0) -> 
             "a set of inputs that are all given, and so replaced already, has no influence of its own.",
             hint="each set needs a feature that is not in given",
         )
-    wanted = [given | mask for mask in masks]
-    columns = [(t, mask) for t in range(draws) for mask in ([given] if given else []) + wanted]
-    columns = columns if given else [(0, 0), *columns]
-    place = {column: c for c, column in enumerate(columns)}
-    weights = np.zeros((len(masks), len(columns)), dtype=np.int64)
-    for t, (line, mask) in itertools.product(range(draws), enumerate(wanted)):
-        weights[line, place[(t, given) if given else (0, 0)]] += 1
-        weights[line, place[t, mask]] -= 1
-    return _plan(inputs, columns, weights, draws)
+    plan = outcomes_plan(inputs, masks, draws, given, 1)
+    return replace(plan, weights=plan.weights[1:] + plan.weights[:1])
 
 
 def outcomes_plan(inputs: int, masks: Sequence[int], draws: int, given: int, base_weight: int) -> Plan:
@@ -127,17 +119,14 @@ def exact_plan(inputs: int, aggregate: str, draws: int) -> Plan:
         raise InputError(f"unknown aggregate {aggregate!r}.", hint='use "shapley" or "banzhaf"')
     _check(inputs, draws, draws * 2**inputs)
     M, masks = inputs, range(2**inputs)
-    factor = math.factorial(M) if aggregate == "shapley" else 2 ** (M - 1)
-
-    def share(before: int) -> int:
-        """How often a set of this size stands before an input, of `factor` times."""
-        return math.factorial(before) * math.factorial(M - 1 - before) if aggregate == "shapley" else 1
-
+    if aggregate == "shapley":  # how often a set of this size stands before an input, of `factor` times
+        factor, share = math.factorial(M), [math.factorial(b) * math.factorial(M - 1 - b) for b in range(M)]
+    else:
+        factor, share = 2 ** (M - 1), [1] * M
     each = np.zeros((M, 2**M), dtype=np.int64)
     for mask in masks:
         for j in range(M):
-            inside = bool(mask >> j & 1)
-            each[j, mask] = -share(mask.bit_count() - 1) if inside else share(mask.bit_count())
+            each[j, mask] = -share[mask.bit_count() - 1] if mask >> j & 1 else share[mask.bit_count()]
     # the outcome of a row as it is does not depend on the draw
     columns = [(0, 0)] + [(t, mask) for t in range(draws) for mask in masks if mask]
     weights = np.concatenate([draws * each[:, :1], *([each[:, 1:]] * draws)], axis=1)
@@ -156,23 +145,18 @@ def orders_plan(inputs: int, samples: int, draws: int, seed: int) -> Plan:
     while len(orders) < samples:
         order = public.generator.permutation(M).tolist()
         orders += [order, order[::-1]]
-    columns: list[tuple[int, int]] = [(0, 0)]
-    place = {(0, 0): 0}
-    entries: list[tuple[int, int, int]] = []
+    place, entries = {(0, 0): 0}, list[tuple[int, int, int]]()  # columns in the order of their first use
     for number, order in enumerate(orders[:samples]):
-        draw, before, mask = number // 2 % draws, (0, 0), 0
+        before, mask = 0, 0
         for j in order:
             mask |= 1 << j
-            after = (draw, mask)
-            if after not in place:
-                place[after] = len(columns)
-                columns.append(after)
-            entries += [(j, place[before], 1), (j, place[after], -1)]
+            after = place.setdefault((number // 2 % draws, mask), len(place))
+            entries += [(j, before, 1), (j, after, -1)]
             before = after
-    weights = np.zeros((M, len(columns)), dtype=np.int64)
+    weights = np.zeros((M, len(place)), dtype=np.int64)
     for line, column, sign in entries:
         weights[line, column] += sign
-    return _plan(M, columns, weights, samples)
+    return _plan(M, list(place), weights, samples)
 
 
 def coalitions_plan(inputs: int, samples: int, draws: int, seed: int) -> Plan:
@@ -184,18 +168,12 @@ def coalitions_plan(inputs: int, samples: int, draws: int, seed: int) -> Plan:
     M, public = inputs, PublicRandom(seed)
     full, pairs = 2**M - 1, -(-samples // 2)
     drawn = [sum(1 << j for j in range(M) if bit[j]) for bit in public.generator.integers(2, size=(pairs, M))]
-    columns = [(0, 0)]
-    place = {(0, 0): 0}
-    weights = np.zeros((M, 1 + 2 * pairs), dtype=np.int64)
+    place, weights = {(0, 0): 0}, np.zeros((M, 1 + 2 * pairs), dtype=np.int64)
     for number, mask in enumerate(drawn):
         for here in (mask, full ^ mask):
-            column = (0, 0) if here == 0 else (number % draws, here)
-            if column not in place:
-                place[column] = len(columns)
-                columns.append(column)
-            signs = [-1 if here >> j & 1 else 1 for j in range(M)]
-            weights[:, place[column]] += signs
-    return _plan(M, columns, weights[:, : len(columns)], pairs)
+            column = place.setdefault((number % draws if here else 0, here), len(place))
+            weights[:, column] += [-1 if here >> j & 1 else 1 for j in range(M)]
+    return _plan(M, list(place), weights[:, : len(place)], pairs)
 
 
 def _check(inputs: int, draws: int, columns: int, samples: int = 1) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
+from dpexplain.maths.coded import Coded
 from dpexplain.maths.games import Plan
 from dpexplain.models import Inputs, Predictor
 
@@ -24,32 +24,32 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Coded):
     """The clipped score; or, with a threshold, one for a score of at least the threshold and zero for a lower one."""
 
     range: PublicRange  # of the outcome: zero to one for a class
     threshold: float | None
 
     @classmethod
-    def of(cls, output: PublicRange, kind: str, threshold: Any = None) -> Outcome:
-        """`kind` "score" or "class"; the threshold of a class is the middle of the output range by default."""
-        if kind not in ("score", "class"):
-            raise InputError(f"unknown outcome {kind!r}.", hint='use "class" or "score"')
-        if kind == "score":
+    def of(
+        cls, output: PublicRange, kind: str | None = None, threshold: float | None = None, label: Any = None
+    ) -> Outcome:
+        """`kind` "score" or "class", by default a class for a model with a label; the threshold of a class is the
+        middle of the output range by default.
+        """
+        if (kind or ("score" if label is None else "class")) == "score":
             if threshold is not None:
                 raise InputError("a score has no threshold.", hint='leave it out, or use outcome="class"')
             return cls(output, None)
-        threshold = threshold.item() if isinstance(threshold, np.generic) else threshold
-        number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-        if threshold is not None and not (number and output.low < threshold <= output.high):
+        if threshold is not None and not output.low < threshold <= output.high:
             raise InputError(
                 f"the threshold must lie inside the output range {output.low:g} to {output.high:g}; got {threshold!r}."
             )
         return cls(PublicRange(0.0, 1.0), output.middle if threshold is None else float(threshold))
 
     @property
-    def kind(self) -> str:
-        return "score" if self.threshold is None else "class"
+    def is_class(self) -> bool:
+        return self.threshold is not None
 
     def quantized(self, predictions: NDArray[np.float64]) -> Integers:
         """Whole numbers in {0..levels}; the middle where the model failed."""
@@ -57,13 +57,6 @@ class Outcome:
             return self.range.quantize(predictions)
         decided = np.where(np.isnan(predictions), np.nan, (predictions >= self.threshold).astype(np.float64))
         return self.range.quantize(decided)
-
-    def to_json(self) -> JsonObject:
-        return {"range": self.range.to_json(), "threshold": self.threshold}
-
-    @classmethod
-    def from_json(cls, value: JsonObject) -> Outcome:
-        return cls(PublicRange.from_json(value["range"]), value["threshold"])
 
 
 @dataclass(frozen=True)

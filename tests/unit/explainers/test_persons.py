@@ -267,7 +267,7 @@ def test_an_interval_holds_wherever_rows_lie_in_their_cells(make_table, monkeypa
     )
     assert not truth.within.any()
     assert found.within.any()
-    drawn = np.array([4 * line["error"] for line in found.settings["lines"]])  # public draws, the same in every run
+    drawn = np.array([4 * line.error for line in found.answer.lines])  # public draws, the same in every run
     away, (below, above) = truth.values - found.values, found.within.T
     assert (-below - drawn - 1e-6 <= away).all()
     assert (away <= above + drawn + 1e-6).all()
@@ -307,14 +307,12 @@ def test_a_file_of_an_earlier_version_says_what_its_intervals_leave_out(make_tab
 
 
 def test_a_higher_price_buys_finer_cells(domain):
-    setting = dpx.core.sensitivity.Neighbours(dpx.core.sensitivity.Relation.ADD_REMOVE)
-    question = persons.question_of(
-        InfluenceRequest(quantity="individual", row=ROW), domain, dpx.core.domain.PublicRange(0, 1), None, None
-    )
+    neighbours = dpx.core.sensitivity.Neighbours(dpx.core.sensitivity.Relation.ADD_REMOVE)
 
     def cells(epsilon, rows=5_000, **options):
         request = InfluenceRequest(quantity="individual", row=ROW, **options)
-        spec = persons._spec(question, request, domain, setting, rows, dpx.core.budget.pure(epsilon))
+        setting = Setting(domain, dpx.core.domain.PublicRange(0, 1), neighbours, 5_000, rows)
+        spec = persons.resolve(request, setting, dpx.core.budget.pure(epsilon))
         return [partition.size for partition in spec.partitions]
 
     sizes = [cells(epsilon)[2] for epsilon in (0.001, 0.1, 1, 3, 1_000)]

@@ -10,6 +10,7 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
+from dpexplain.methods.setting import Setting
 from dpexplain.methods.transparency import release as transparency
 from dpexplain.methods.transparency.release import TransparencyRequest, transparency_report
 from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
@@ -126,13 +127,13 @@ def test_wrong_requests_are_refused_before_anything_is_paid(make_table, frame, m
 
 def test_a_report_of_nothing_is_refused(make_table, frame, model):
     with pytest.raises(dpx.InputError, match="needs a price"):
-        transparency.explain(make_table(frame), model, ROW, TransparencyRequest(), cost=None)
+        transparency.explain(make_table(frame), model, TransparencyRequest(row=ROW), cost=None)
 
 
 @pytest.mark.parametrize("neighbours", [REPLACE_ONE, ADD_REMOVE], ids=lambda n: n.relation.value)
 @pytest.mark.parametrize("cost", [pure(1), zcdp(0.1)], ids=str)
 def test_the_price_is_split_where_positives_are_forecast_best(domain, model, neighbours, cost):
-    spec = transparency.resolve(TransparencyRequest(), domain, model.output, neighbours, 10_000, cost)
+    spec = transparency.resolve(TransparencyRequest(), Setting(domain, model.output, neighbours, 10_000, 10_000), cost)
     assert spec.share in transparency.SHARES
 
     def variance(share):

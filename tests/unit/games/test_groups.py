@@ -12,6 +12,7 @@ import dpexplain as dpx
 from dpexplain.data.groups import Group
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
+from dpexplain.methods.influence.request import InfluenceRequest
 
 DOMAIN = dpx.Domain(
     {
@@ -101,11 +102,23 @@ def test_one_form_for_what_means_the_same():
 
 def test_json():
     group = Group.of({"race": ["Other"], "age": (None, 30), "gain": [1]}, DOMAIN)
-    assert group.to_json() == [
+    assert group.to_json()["conditions"] == [
         {"column": "race", "values": ["Other"]},
         {"column": "age", "low": None, "high": 30.0},
         {"column": "gain", "values": [1.0]},
     ]
+    assert group.to_json()["words"] == "race is Other and age is at most 30 and gain is 1"
+    assert Group.from_json(group.to_json()) == group
+    with pytest.raises(ValueError, match="words"):
+        Group.from_json({**group.to_json(), "words": "everybody"})
+
+
+def test_an_interval_in_json():
+    """JSON has no tuples, and a list names values."""
+    for group in ({"age": (None, 30)}, {"age": (18, 30)}, {"age": [18, 30], "gain": (1, None)}):
+        request = InfluenceRequest(quantity="group", group=group)
+        again = InfluenceRequest.of_json({k: v for k, v in request.to_json().items() if k != "request"})
+        assert Group.of(again.group, DOMAIN) == Group.of(group, DOMAIN)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from dpexplain.core.samplers import ExactSampler
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence.release import influence
-from dpexplain.methods.influence.result import TableInfluence, rounded_up
+from dpexplain.methods.influence.result import SOURCE, TableInfluence, rounded_up
 from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.result import from_json
 from dpexplain.render.plots import figure_of, svg_of
@@ -83,7 +83,7 @@ class Tap(ExactSampler):
 def with_values(found: TableInfluence, values) -> TableInfluence:
     """The same release with other sums, from so many draws that Monte Carlo error plays no part."""
     part = {**found.released["parts"]["influences"], "values": [int(v) for v in values]}
-    spec = {**found.spec, "draws": 10**9}
+    spec = {**found.spec.to_json(), "draws": 10**9}
     receipt = replace(found.receipt, request={**found.receipt.request, "spec": spec})
     return TableInfluence(receipt, {"parts": {**found.released["parts"], "influences": part}})
 
@@ -194,7 +194,7 @@ def test_intervals_cover_chance(make_table, correlated, monkeypatch, relation, q
             patched.setattr(TableInfluence, "_drawn", lambda *_: 0.0)
             low, high = found.interval()
         broken += (low <= truth) & (truth <= high)
-    assert (found._one_in > 1) == (predictions == 9_000)
+    assert (found.spec.one_in > 1) == (predictions == 9_000)
     assert broken.min() < binom.ppf(1e-10, 60, 0.95) <= hits.min()
 
 
@@ -234,7 +234,7 @@ def test_the_rates_are_those_of_the_table(make_table, many, model, relation, out
     assert list(frame["what"]) == ["where sex is Female", "all others", "difference", "ratio"]
     assert (frame["low"] <= frame["value"]).all()
     assert (frame["value"] < frame["high"]).all()
-    assert bool(found.spec.get("outcome_weight")) == (form != "features")
+    assert bool(found.spec.outcome_weight) == (form != "features")
     positive = "Positive: the output of model score, between 0 and 1, is at least 0.5."
     meaning = positive if outcome == "class" else "The score is the output of model score, between 0 and 1."
     assert rated.meaning == rated.sentences[-1] == meaning
@@ -373,6 +373,7 @@ def test_a_larger_epsilon_helps(make_table, frame, model):
 def test_words(ask, quantity, outcome):
     found = ask(quantity, outcome=outcome, samples=None)
     said = found.sentences(2)
+    assert said.pop() == found.caveat == SOURCE  # what intervals leave out stands beside them
     assert len(said) == 2
     starts = {"average": ("For ", "The score"), "group": ("Where sex is Female, ",), "disparity": ("sex lowers the ",)}
     assert said[0].startswith(starts[quantity])
@@ -393,7 +394,7 @@ def test_words_of_shared_and_marginal_influences(ask):
     assert "Shapley values" in shared.title
     assert "has a part of" in shared.sentences(1)[0]
     beside = ask("group", features=["age"], given=["sex"])
-    assert beside.given == ["sex"]
+    assert beside.spec.given == ("sex",)
     assert "age (beside sex) raises" in beside.sentences(1)[0] or "lowers" in beside.sentences(1)[0]
 
 

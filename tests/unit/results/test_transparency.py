@@ -275,4 +275,3 @@ def test_sure_means_that_zero_is_outside():
 def test_sentences_want_a_number(report):
     with pytest.raises(dpx.InputError, match="top is a whole number"):
         report.sentences(0)
-    assert "lowers" in report.influence.sentence("gain", -0.2)

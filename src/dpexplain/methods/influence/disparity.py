@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods.influence.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,22 +42,26 @@ ROUNDS = 2  # of the search for the largest h(p); each of them gives a valid int
 class Disparity:
     """The rates of positive outcomes (of scores: their means) of a group and of all others, in this order."""
 
-    group: str  # in words
+    spec: Spec
     sums: Floats  # of outcomes less the middle, in whole steps
     counts: Floats
     noise: Noise
     weight: int  # that the sums had when they got their noise
-    count_weight: int
-    one_count: bool  # whether the sizes of both groups have one noise
-    output: PublicRange  # of outcomes
-    used: float  # the share of the rows that were used
     conclusive: bool
-    threshold: float | None
     model: tuple[str, Any, PublicRange]  # its name, the label whose probability it predicts, its range
 
     @property
+    def group(self) -> str:
+        return "" if self.spec.group is None else self.spec.group.describe()
+
+    @property
+    def output(self) -> PublicRange:
+        """The range of outcomes."""
+        return self.spec.outcome.range
+
+    @property
     def is_class(self) -> bool:
-        return self.threshold is not None
+        return self.spec.outcome.is_class
 
     @cached_property
     def rates(self) -> Floats:
@@ -67,8 +72,7 @@ class Disparity:
 
     @property
     def _plain(self) -> Floats:
-        rates: Floats = self.output.middle + self.output.width * self.sums / self.output.levels / self.counts
-        return rates
+        return np.asarray(self.output.middle + self.spec.step * self.sums / self.counts)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high) of each rate by itself."""
@@ -87,15 +91,15 @@ class Disparity:
 
     def _halfwidth(self, block: int, level: float, away: float) -> float:
         """Of a rate that is so far from the middle of the outcomes."""
-        n, step = self.counts[block], self.output.width / self.output.levels
-        terms = [1 / self.weight, *([away / step / self.count_weight] if self.count_weight else [])]
+        n, step, w = self.counts[block], self.spec.step, self.spec.count_weight
+        terms = [1 / self.weight, *([away / step / w] if w else [])]
         half = combined_halfwidth([(self.noise, terms)], self._chance / step * math.sqrt(n), level)
         return float((half / n + 1) * step)
 
     @property
     def _chance(self) -> float:
         """At most the standard deviation of one outcome over the choice of rows."""
-        return self.output.width / 2 * math.sqrt(1 - self.used)
+        return self.output.width / 2 * math.sqrt(1 - 1 / self.spec.one_in)
 
     @property
     def difference(self) -> float:
@@ -108,14 +112,14 @@ class Disparity:
         if not self.conclusive:
             return -width, width
         low, high = self.interval(level)
-        step, n = width / self.output.levels, self.counts
+        step, n, w = self.spec.step, self.counts, self.spec.count_weight
         terms = [1 / self.weight / size for size in n]
-        if self.count_weight:
-            away = np.maximum(self.output.middle - low, high - self.output.middle) / step / self.count_weight / n
-            terms += [float(away.sum())] if self.one_count else away.tolist()
+        if w:
+            away = np.maximum(self.output.middle - low, high - self.output.middle) / step / w / n
+            terms += [float(away.sum())] if self.spec.one_count else away.tolist()
         chance = self._chance / step * math.sqrt((1 / n).sum())
         half = combined_halfwidth([(self.noise, terms)], chance, level)
-        unsure = self.noise.halfwidth(level) / (self.count_weight * n.min()) if self.count_weight else 0.0
+        unsure = self.noise.halfwidth(level) / (w * n.min()) if w else 0.0
         half = (half / (1 - min(unsure, 0.5) ** 2) + 1) * step
         ends = np.clip(self._plain[0] - self._plain[1] + np.array([-half, half]), -width, width)
         return float(min(ends[0], self.difference)), float(max(ends[1], self.difference))
@@ -154,12 +158,13 @@ class Disparity:
     @property
     def meaning(self) -> str:
         """What counts as positive."""
-        name, label, range_ = self.model
+        name, label, output = self.model
         what = "output" if label is None else f"probability of {label!s}"
-        ends = f"{range_.low:g} and {range_.high:g}"
-        if self.threshold is None:
-            return f"The score is the {what} of model {name}, between {ends}."
-        return f"Positive: the {what} of model {name}, between {ends}, is at least {self.threshold:g}."
+        what, threshold = (
+            f"the {what} of model {name}, between {output.low:g} and {output.high:g}",
+            self.spec.outcome.threshold,
+        )
+        return f"The score is {what}." if threshold is None else f"Positive: {what}, is at least {threshold:g}."
 
     @cached_property
     def sentences(self) -> list[str]:

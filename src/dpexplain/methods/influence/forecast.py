@@ -9,16 +9,14 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import split
@@ -28,13 +26,12 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.games import EXACT, exact_plan
-from dpexplain.maths.grids import Partition, cells_of
+from dpexplain.maths.grids import cells_of
 from dpexplain.maths.reference import Reference, points_in
 from dpexplain.methods.influence.request import PREDICTIONS, InfluenceRequest, set_of
-from dpexplain.methods.influence.result import MOST_OUTCOMES, MOST_ROWS, chance_spread, heaviest_draw
-from dpexplain.methods.influence.spec import DRAWN, Ended, Spec, sensitivity
+from dpexplain.methods.influence.spec import DRAWN, MOST_OUTCOMES, MOST_ROWS, Ended, Spec, sensitivity
 from dpexplain.methods.marginals import release as histograms
-from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker, Outcome
 from dpexplain.models.predictor import SMALLEST_BLOCK
 
@@ -48,31 +45,14 @@ UNKNOWN_ROWS = 100_000  # what draws are chosen by where the number of rows is p
 BASE_WEIGHTS = (1, 2, 3)
 COUNT_WEIGHTS = tuple(Fraction(2) ** power for power in range(-3, 5))  # in units of K
 TYPICAL = 0.25  # the size of an influence by which the weight of a count is chosen
-GROUP_PARTS = {
-    "average": (1.0,),
-    "group": (1 / 2,),
-    "disparity": (1 / 3, 2 / 3),
-}  # forecast parts of the rows, by block
+GROUP_PARTS = {"average": (1.0,), "group": (1 / 2,), "disparity": (1 / 3, 2 / 3)}  # forecast parts of the rows
 TYPICAL_SPREAD = 0.15  # of the range: what a row's part of an outcome varies by between draws, on three tables
 
 
-def resolve(
-    request: InfluenceRequest,
-    domain: Domain,
-    output: PublicRange,
-    neighbours: Neighbours,
-    rows: int | None,
-    cost: Cost,
-    *,
-    label: Any = None,
-    uses: Sequence[str] | None = None,
-    marginals: Marginals | None = None,
-) -> Spec:
-    """The concrete spec of a request. Reads nothing but public things.
-
-    label, uses   the model's label and columns
-    """
-    items = items_of(request, domain, uses)
+def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things."""
+    domain, neighbours, marginals = setting.domain, setting.neighbours, setting.marginals
+    items = items_of(request, setting)
     names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
     paper = request.method == "paper"
     if paper and not neighbours.rows_public:
@@ -80,19 +60,25 @@ def resolve(
             'method="paper" pairs the rows of a table whose number of rows is public.',
             hint='use relation="replace-one" without units, or the default method',
         )
-    if marginals is None:
-        partitions = () if paper else _partitions(names, domain, request, neighbours, rows, cost)
-    else:  # a feature that the marginals do not have is refused before anything is paid
+    if marginals is not None:  # a feature that the marginals do not have is refused before anything is paid
         partitions = tuple(marginals.rug(name).partition for name in names)
-    paid = () if marginals is not None else partitions
-    based = request.aggregate == "unary" and (request.quantity != "average" or bool(request.given))
-    grouped = request.quantity in ("group", "disparity")
+    elif paper:
+        partitions = ()
+    elif request.cells is not None:
+        partitions = cells_of(names, domain, request.cells)
+    else:
+        partitions = histograms.cells_for(
+            names, domain, neighbours, known_rows(setting.hint), split(cost, Fraction(request.marginals_share))[0]
+        )
+    paid = partitions if marginals is None else ()
+    unary, grouped = request.aggregate == "unary", request.quantity in ("group", "disparity")
+    based = unary and (request.quantity != "average" or bool(request.given))
     spec = Spec(
         quantity=request.quantity,
         aggregate=request.aggregate,
         items=items,
         given=tuple(request.given),
-        outcome=Outcome.of(output, request.outcome or ("score" if label is None else "class"), request.threshold),
+        outcome=Outcome.of(setting.output, request.outcome, request.threshold, setting.label),
         group=Group.of(request.group, domain) if grouped else None,
         method=request.method,
         draws=1,
@@ -101,31 +87,32 @@ def resolve(
         seed=request.seed,
         partitions=paid,
         marginals=None if marginals is None else marginals.receipt.entry.payload_hash,
-        marginals_share=request.marginals_share if paid else Fraction(0),
+        marginals_share=Fraction(request.marginals_share if paid else 0),
         # a base cancels what centring takes off; without one it pays where a row's coming or going counts
-        centred=request.aggregate == "unary" and (based or neighbours.relation is Relation.ADD_REMOVE),
+        centred=unary and (based or neighbours.relation is Relation.ADD_REMOVE),
         base_weight=1 if based else 0,
         count_weight=0,
         counts=0,
         mechanism=Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism,
         # the rates of both groups are shown beside what acts on their difference
-        outcome_weight=1 if request.quantity == "disparity" and (request.given or request.aggregate != "unary") else 0,
+        outcome_weight=1 if request.quantity == "disparity" and (request.given or not unary) else 0,
     )
     points = {p.feature: int(points_in(domain[p.feature], p).sum()) for p in partitions}
 
     def finished(samples: int | None, own: bool) -> Spec:
-        found = replace(spec, samples=samples, own=own)
-        found = replace(found, one_in=_one_in(found, request, rows))
-        found = replace(found, counts=_counts(found, neighbours))
-        return _with_draws(_with_weights(found, neighbours, cost), request, neighbours, rows, cost, points)
+        form = replace(spec, samples=samples, own=own)
+        form = replace(form, one_in=_one_in(form, request, setting.hint))
+        form = replace(form, counts=_counts(form, neighbours))
+        return _with_draws(_with_weights(form, neighbours, cost), request, setting, cost, points)
 
     forms = [finished(*form) for form in _forms(request, len(names))]
-    return min(forms, key=lambda form: _error(form, neighbours, rows, cost)) if len(forms) > 1 else forms[0]
+    return min(forms, key=lambda form: _error(form, setting, cost)) if len(forms) > 1 else forms[0]
 
 
-def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | None) -> tuple[tuple[str, ...], ...]:
+def items_of(request: InfluenceRequest, setting: Setting) -> tuple[tuple[str, ...], ...]:
     """The sets of features that are asked for: those of the request, or all that the model uses but the given ones."""
-    used = [name for name in (domain if uses is None else uses) if name not in request.given]
+    domain = setting.domain
+    used = [name for name in (domain if setting.features is None else setting.features) if name not in request.given]
     items = tuple(set_of(item) for item in (used if request.features is None else request.features))
     for name in itertools.chain(request.given, *items):
         domain.column(name)
@@ -138,30 +125,14 @@ def items_of(request: InfluenceRequest, domain: Domain, uses: Sequence[str] | No
     return items
 
 
-def _partitions(
-    names: Sequence[str],
-    domain: Domain,
-    request: InfluenceRequest,
-    neighbours: Neighbours,
-    rows: int | None,
-    cost: Cost,
-) -> tuple[Partition, ...]:
-    """The cells of marginals that are paid for here."""
-    if request.cells is not None:
-        return cells_of(names, domain, request.cells)
-    return histograms.cells_for(names, domain, neighbours, known_rows(rows), split(cost, request.marginals_share)[0])
-
-
 def _forms(request: InfluenceRequest, inputs: int) -> list[tuple[int | None, bool]]:
     """How an outcome can be shared out: by so many orders or sets that all rows share (None: by all sets), or by some
     of each row's own.
     """
     paper, samples = request.method == "paper", request.samples
-    if request.aggregate == "unary":
-        return [(None, False)]
-    if request.exact:
-        if inputs > EXACT:
-            exact_plan(inputs, request.aggregate, 1)  # refuses
+    if request.exact and inputs > EXACT:
+        exact_plan(inputs, request.aggregate, 1)  # refuses
+    if request.aggregate == "unary" or request.exact:
         return [(None, False)]
     if samples is not None and samples * inputs > MOST_OUTCOMES:
         raise InputError(
@@ -210,21 +181,15 @@ def _with_weights(spec: Spec, neighbours: Neighbours, cost: Cost) -> Spec:
     return min(candidates, key=lambda candidate: variance(candidate, neighbours, cost))
 
 
-def _with_draws(
-    spec: Spec,
-    request: InfluenceRequest,
-    neighbours: Neighbours,
-    rows: int | None,
-    cost: Cost,
-    points: Mapping[str, int],
-) -> Spec:
+def _with_draws(spec: Spec, request: InfluenceRequest, setting: Setting, cost: Cost, points: Mapping[str, int]) -> Spec:
     """As many draws as make the Monte Carlo error half of the noise, if that does not take too many predictions.
 
     A feature by itself that has no more points than that is gone through point by point instead, and then has no such
     error. Drawn orders and sets take turns with the draws. More of these then cost no prediction, but fewer outcomes
     are shared, and the bound may grow.
     """
-    drawn = _used(spec, rows) * _drawn_variance(spec)
+    neighbours, rows = setting.neighbours, setting.hint
+    drawn = _used(spec, rows) * (spec.spread * spec.K) ** 2
     wanted = math.ceil(4 * drawn / max(variance(spec, neighbours, cost), 1.0))
     if spec.samples is not None:
         return spec if spec.method == "paper" else _taking_turns(spec, neighbours, cost, drawn, wanted)
@@ -266,17 +231,9 @@ def _with_draws(
     return replace(spec, draws=draws, ended=ended)
 
 
-def _drawn_variance(spec: Spec) -> float:
-    """At most the variance of one row's influence over its draws, for one draw; in whole steps."""
-    return chance_spread(spec.quantity, spec.aggregate, spec.given, spec.one_in) ** 2 * float(spec.K) ** 2
-
-
 def chance(spec: Spec, rows: int | None) -> float:
     """At most the standard deviation that chance adds to a mean influence, in whole steps (`GROUP_PARTS`)."""
-    if spec.one_in == 1 and set(spec.names) <= set(spec.listed):
-        return 0.0
-    each = _drawn_variance(spec) * heaviest_draw(spec.samples, spec.draws, spec.one_in)
-    return math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
+    return 0.0 if spec.certain(spec.names) else _of_mean(spec, rows, spec.spread**2 * spec.heaviest)
 
 
 def expected_chance(spec: Spec, rows: int | None) -> float:
@@ -287,18 +244,21 @@ def expected_chance(spec: Spec, rows: int | None) -> float:
     sets, Shapley and Banzhaf values it is a typical one (`TYPICAL_SPREAD`) over sqrt(d). Where rows are chosen at
     random, influences differ between rows as changes of the whole range do that happen to one in four.
     """
-    if not (most := chance(spec, rows)):
-        return 0.0
-    each = 1 / (2 * spec.draws) ** 2 if spec.single else TYPICAL_SPREAD**2 * heaviest_draw(spec.samples, spec.draws)
+    each = 1 / (2 * spec.draws) ** 2 if spec.single else TYPICAL_SPREAD**2 * spec.heaviest_draw
     each += (1 - 1 / spec.one_in) * TYPICAL * (1 - TYPICAL)
-    expected = spec.K * math.sqrt(each / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
-    return min(most, expected)
+    return min(chance(spec, rows), _of_mean(spec, rows, each))
 
 
-def _error(spec: Spec, neighbours: Neighbours, rows: int | None, cost: Cost) -> float:
+def _of_mean(spec: Spec, rows: int | None, variance: float) -> float:
+    """The standard deviation of a mean influence, in whole steps, where that of one row has this variance."""
+    return spec.K * math.sqrt(variance / _used(spec, rows) * sum(1 / part for part in GROUP_PARTS[spec.quantity]))
+
+
+def _error(spec: Spec, setting: Setting, cost: Cost) -> float:
     """The forecast variance of that mean, noise and chance together."""
     parts = sum(1 / part**2 for part in GROUP_PARTS[spec.quantity])
-    return parts * variance(spec, neighbours, cost) / _used(spec, rows) ** 2 + chance(spec, rows) ** 2
+    noise = parts * variance(spec, setting.neighbours, cost) / _used(spec, setting.hint) ** 2
+    return noise + chance(spec, setting.hint) ** 2
 
 
 def _each(rows: int | None) -> int:
@@ -346,9 +306,8 @@ def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> 
     and so much larger than measured that 1.96 of it is the quantile of Student's law for so few pairs.
     """
     assert spec.samples is not None
-    scale = (
-        spec.outcome.range.width * float(stdtrit(TRIED - 1, 0.975) / ndtri(0.975)) / math.sqrt(-(-spec.samples // 2))
-    )
+    pairs, student = -(-spec.samples // 2), float(stdtrit(TRIED - 1, 0.975) / ndtri(0.975))
+    scale = spec.outcome.range.width * student / math.sqrt(pairs)
     return tuple(scale * spread for spread in _spread(spec, asker, known))
 
 
@@ -360,9 +319,8 @@ def _spread(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> list[fl
     rows, others = (_public_rows(public, asker, known) for _ in range(2))
     values = {name: [others[name]] for name in spec.names}
     plans = [DRAWN[spec.aggregate](len(spec.names), 2, 1, spec.seed + pair) for pair in range(TRIED)]
-    found = [asker.influences(rows, plan, spec.names, values, absolute=spec.absolute).mean(axis=0) for plan in plans]
-    spread: list[float] = (np.std(found, axis=0, ddof=1) / spec.K).tolist()
-    return spread
+    means = [asker.influences(rows, plan, spec.names, values, absolute=spec.absolute).mean(axis=0) for plan in plans]
+    return [float(spread) / spec.K for spread in np.std(means, axis=0, ddof=1)]
 
 
 def _public_rows(public: PublicRandom, asker: Asker, known: Mapping[str, Reference]) -> Rows:

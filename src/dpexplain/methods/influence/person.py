@@ -18,10 +18,12 @@ import numpy as np
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise
-from dpexplain.errors import InputError
+from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.tails import combined_halfwidth
-from dpexplain.methods.influence.result import AGGREGATES, Influence
+from dpexplain.methods.influence.request import PERSON
+from dpexplain.methods.influence.result import AGGREGATES, Influence, checked_top
+from dpexplain.methods.influence.spec import Question
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -177,6 +179,40 @@ def span(low: float, high: float, least: float = 1e-12) -> str:
     return f"{first:,.{digits}f} to {last:,.{digits}f}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Line(Coded):
+    """One influence: `fixed` + slopes . shares, slopes as runs of equal numbers for each feature."""
+
+    fixed: float
+    slopes: dict[str, list[list[float]]]
+    error: float  # by chance: a standard deviation
+    # how far below and above the influence may lie because a histogram does not tell where in a cell its rows are;
+    # None in files of earlier versions, whose intervals leave it out
+    within: tuple[float, float] | None = None
+
+    def to_json(self) -> JsonObject:
+        return {name: value for name, value in super().to_json().items() if value is not None}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Line:
+        if value.get("within", ()) is None:
+            raise ValueError("left out, or two numbers")
+        return super().from_json(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(Coded):
+    """What the model answered about one person: public, and enough to make the result again."""
+
+    question: Question
+    model: JsonObject  # its identity, and its features
+    record: JsonObject  # the person, as the caller described it
+    missing: tuple[str, ...] = ()  # columns whose declared default stands in for a missing value
+    score: float  # the model's own answer for the person
+    outcome: float  # of a class: one if the model decides for it, zero if not; of a score: the score
+    lines: tuple[Line, ...]
+
+
 @dataclass(frozen=True)
 class PersonInfluence(Influence):
     """The influences of a person's inputs, in units of the outcome; of a class, as parts of one (0.2: 20 of 100).
@@ -185,7 +221,7 @@ class PersonInfluence(Influence):
     histograms, Monte Carlo error, and wherever rows lie inside the cells.
     """
 
-    settings: JsonObject
+    answer: Answer
 
     kind: ClassVar[str] = "person-influence"
 
@@ -197,50 +233,29 @@ class PersonInfluence(Influence):
     # What was asked ---------------------------------------------------------------------------------------------------
 
     @property
-    def question(self) -> JsonObject:
-        question: JsonObject = self.settings["question"]
-        return question
-
-    @property
-    def quantity(self) -> str:
-        return str(self.question["quantity"])
-
-    @property
-    def aggregate(self) -> str:
-        return str(self.question["aggregate"])
-
-    @property
-    def items(self) -> list[str]:
-        """The features, or sets of them, in the order of `values`."""
-        return [" + ".join(item) for item in self.question["items"]]
+    def asked(self) -> Question:
+        return self.answer.question
 
     @property
     def record(self) -> JsonObject:
         """The person, as the caller described it."""
-        record: JsonObject = self.settings["record"]
-        return record
+        return self.answer.record
 
     @property
     def facts(self) -> list[tuple[str, str]]:
         """The person's values as people write them, and which of them are declared defaults of missing ones."""
-        missing = self.settings.get("missing", ())
-        taken = {name: "missing, taken as " if name in missing else "" for name in self.record}
+        taken = {name: "missing, taken as " if name in self.answer.missing else "" for name in self.record}
         return [(name, taken[name] + shown_value(value)) for name, value in self.record.items()]
 
     @property
     def outcome(self) -> float:
         """Of a class: one if the model decides for it, zero if not; of a score: the score."""
-        return float(self.settings["outcome"])
+        return self.answer.outcome
 
     @property
     def score(self) -> float:
         """The model's own answer for the person."""
-        return float(self.settings["score"])
-
-    @cached_property
-    def output(self) -> PublicRange:
-        """The range of outcomes."""
-        return PublicRange.from_json(self.question["outcome"]["range"])
+        return self.answer.score
 
     @property
     def title(self) -> str:
@@ -259,7 +274,7 @@ class PersonInfluence(Influence):
 
     @cached_property
     def words(self) -> Words:
-        return Words(self.output, self.question["outcome"]["threshold"], self.settings["model"]["label"])
+        return Words(self.output, self.asked.outcome.threshold, self.answer.model["label"])
 
     @property
     def headline(self) -> str:
@@ -269,13 +284,8 @@ class PersonInfluence(Influence):
     @property
     def names(self) -> list[str]:
         """The items with the person's values: `age = 39`."""
-        return [
-            " + ".join(f"{name} = {shown_value(self.record[name])}" for name in item) for item in self.question["items"]
-        ]
-
-    @property
-    def is_class(self) -> bool:
-        return self.question["outcome"]["threshold"] is not None
+        values = {name: f"{name} = {shown_value(value)}" for name, value in self.record.items()}
+        return [" + ".join(values[name] for name in item) for item in self.asked.items]
 
     @property
     def unit_words(self) -> str:
@@ -284,33 +294,24 @@ class PersonInfluence(Influence):
     def sentences(self, top: int = 5) -> list[str]:
         """What counted, the strongest first, and how much the rest does."""
         low, high = self.interval()
-        told = [i for i in self.order if self.sure[i]][: _top(top)]
+        told = [i for i in self.order if self.sure[i]][: checked_top(top)]
         rest = [i for i in self.order if i not in told]
-        said = [f"{self._told(i, float(low[i]), float(high[i]))}." for i in told]
+        said = [f"{self._said(self.names[i], float(low[i]), float(high[i]))}." for i in told]
         if not rest:
             return said
         most = max(max(-float(low[i]), float(high[i])) for i in rest)
         little = f"at most {self.words.at_most(most)}" if most > 0 else "no difference at all"
-        each = " each" if len(rest) > 1 and most > 0 else ""
+        little += " each" if len(rest) > 1 and most > 0 else ""
         if not told:
-            return [f"No feature makes a clear difference: {little}{each}."]
-        return [
-            *said,
-            f"{self.names[rest[0]] if len(rest) == 1 else f'The other {len(rest)} features'}: {little}{each}.",
-        ]
+            return [f"No feature makes a clear difference: {little}."]
+        others = self.names[rest[0]] if len(rest) == 1 else f"The other {len(rest)} features"
+        return [*said, f"{others}: {little}."]
 
-    def _told(self, i: int, low: float, high: float) -> str:
+    def _said(self, name: str, low: float, high: float) -> str:
         size = self.words.change(min(abs(low), abs(high)), max(abs(low), abs(high)))
-        return self._said(self.names[i], low > 0, size)
-
-    def _said(self, name: str, up: bool, size: str) -> str:
         if self.quantity == "actual":
             return f"{name}: other values in its place change the outcome by {size}, up or down"
-        return f"{name} {'raises' if up else 'lowers'} {self.words.goal} by {size}"
-
-    def sentence(self, item: str, value: float) -> str:
-        name = self.names[self.items.index(item)]
-        return self._said(name, value >= 0, self.words.change(abs(value), abs(value)))
+        return f"{name} {'raises' if low > 0 else 'lowers'} {self.words.goal} by {size}"
 
     # Estimates --------------------------------------------------------------------------------------------------------
 
@@ -324,22 +325,17 @@ class PersonInfluence(Influence):
         """How far below and above each value the influence may lie because a histogram does not tell where in a cell
         its rows are: one line for each item. None in files of earlier versions, whose intervals leave it out.
         """
-        lines = self.settings["lines"]
-        if not all("within" in line for line in lines):
-            return None
-        return np.array([line["within"] for line in lines], dtype=np.float64).reshape(-1, 2)
+        within = [line.within for line in self.answer.lines]
+        return None if None in within else np.array(within, dtype=np.float64)
 
     @cached_property
     def _lines(self) -> list[tuple[float, Floats, float]]:
         """(value, coefficients, Monte Carlo error) of each influence."""
-        found = []
-        for line in self.settings["lines"]:
-            sizes = {name: self._amounts.slices[name] for name in line["slopes"]}
-            slopes = {
-                name: _from_runs(runs, sizes[name].stop - sizes[name].start) for name, runs in line["slopes"].items()
-            }
+        found, sizes = [], {partition.feature: partition.size for partition in self.marginals.partitions}
+        for line in self.answer.lines:
+            slopes = {name: _from_runs(runs, sizes[name]) for name, runs in line.slopes.items()}
             value, coefficients = self._amounts.mean(slopes)
-            found.append((float(line["fixed"]) + value, coefficients, float(line["error"])))
+            found.append((line.fixed + value, coefficients, line.error))
         return found
 
     @cached_property
@@ -366,7 +362,7 @@ class PersonInfluence(Influence):
 
     def _inside(self, numbers: Floats) -> Floats:
         """No influence is larger than the range of outcomes; a change of the outcome by one set is never negative."""
-        low = 0.0 if self.quantity == "actual" and self.aggregate == "unary" and not self.question["given"] else -1.0
+        low = 0.0 if self.quantity == "actual" and self.asked.plain else -1.0
         return np.clip(numbers, low * self.output.width, self.output.width)
 
     # Tables and pictures ----------------------------------------------------------------------------------------------
@@ -376,7 +372,7 @@ class PersonInfluence(Influence):
         import pandas as pd
 
         low, high = self.interval()
-        shown = [" + ".join(shown_value(self.record[name]) for name in item) for item in self.question["items"]]
+        shown = [" + ".join(shown_value(self.record[name]) for name in item) for item in self.asked.items]
         columns = {"item": self.items, "value": shown, "influence": self.values, "low": low, "high": high}
         return pd.DataFrame(columns)
 
@@ -388,32 +384,25 @@ class PersonInfluence(Influence):
     # Files ------------------------------------------------------------------------------------------------------------
 
     def view(self) -> JsonObject:
-        return self.settings
+        return self.answer.to_json()
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> PersonInfluence:
-        found = cls(receipt, released, view)
+        found = cls(receipt, released, Answer.from_json(view))
         found.check()
         return found
 
     def check(self) -> None:
         """What can be read can be shown: an error here, and not later, for a file that was tampered with."""
-        items, ends = self.question["items"], np.concatenate(self.interval())
-        names = [name for item in items for name in item]
-        if not 0 < len(items) == len(self._lines) or not names or not all(isinstance(name, str) for name in names):
+        within = np.zeros(1) if self.within is None else self.within
+        errors = [error for *_, error in self._lines]
+        numbers = [*np.concatenate(self.interval()), self.outcome, self.score, *within.ravel(), *errors]
+        if not 0 < len(self.items) == len(errors) or not all(self.asked.items):
             raise ValueError("the influences do not fit the features")
-        if self.quantity not in ("individual", "actual") or not np.isfinite([*ends, self.outcome, self.score]).all():
+        if self.quantity not in PERSON or not np.isfinite(numbers).all() or min(*within.ravel(), *errors) < 0:
             raise ValueError("no influence of ours")
-        if self.within is not None and not (np.isfinite(self.within) & (self.within >= 0)).all():
+        if not self.title or len(self.to_frame()) != len(self.items):
             raise ValueError("no influence of ours")
-        if min(error for *_, error in self._lines) < 0 or not self.title or len(self.to_frame()) != len(items):
-            raise ValueError("no influence of ours")
-
-
-def _top(top: int) -> int:
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise InputError(f"top is a whole number of at least 1; got {top!r}.", spent="")
-    return top
 
 
 def shown_value(value: Any) -> str:

@@ -6,10 +6,10 @@ Statistic    o(S) is the model's outcome for the person with the inputs in S rep
              released marginal, independently. The game is E[o() - o(S)] ("individual") or E|o() - o(S)| ("actual");
              influences are those of its sets, or its Shapley or Banzhaf values (`maths/games.py`).
 Sensitivity  that of the marginals: `Sensitivity.of_counts`.
-Release      as in `methods/marginals/release.py`. Afterwards, free: where the model can be asked about all combinations of
-             cells, expectations are exact; otherwise values are drawn with a public seed, evenly over each marginal, a
-             fresh draw for each order and its reverse. Slopes by the shares of cells carry the noise of the marginals
-             into the intervals, and take back what making shares non-negative did to the estimate.
+Release      as in `methods/marginals/release.py`. Afterwards, free: where the model can be asked about all
+             combinations of cells, expectations are exact; otherwise values are drawn with a public seed, evenly over
+             each marginal, a fresh draw for each order and its reverse. Slopes by the shares of cells carry the noise
+             of the marginals into the intervals, and take back what making shares non-negative did to the estimate.
 References   Datta, Sen, Zick, "Algorithmic Transparency via Quantitative Input Influence" 2016; Owen 2014.
 """
 
@@ -21,14 +21,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
-from dpexplain.core.sensitivity import Neighbours
+from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
@@ -41,9 +39,9 @@ from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.space import is_missing
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.influence.forecast import MOST_FEATURES, TYPICAL, items_of, known_rows
-from dpexplain.methods.influence.person import PersonInfluence, coefficient_norm, runs_of
-from dpexplain.methods.influence.request import MOST_SAMPLES, InfluenceRequest
-from dpexplain.methods.influence.result import MOST_OUTCOMES
+from dpexplain.methods.influence.person import Answer, Line, PersonInfluence, coefficient_norm, runs_of
+from dpexplain.methods.influence.request import MOST_SAMPLES, InfluenceRequest, records_of
+from dpexplain.methods.influence.spec import MOST_OUTCOMES, Question
 from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
@@ -65,45 +63,6 @@ TOGETHER = 1.1  # what cells leave open is told for one input at a time; several
 FEW_DRAWS = 256  # that are asked about at the ends of their cells, however many inputs there are
 DIGITS = 12  # of slopes, in parts of the range of outcomes
 STREAM = 2**40  # keeps the draws of values apart from those of orders
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What is asked about a person: the part of a request that needs no table."""
-
-    quantity: str  # "individual" or "actual"
-    items: tuple[tuple[str, ...], ...]
-    outcome: Outcome
-    aggregate: str = "unary"
-    given: tuple[str, ...] = ()
-    samples: int | None = None
-    exact: bool | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.aggregate != "unary" and (self.given or any(len(item) > 1 for item in self.items)):
-            raise InputError(
-                f"{self.aggregate} values share the outcome among single features.",
-                hint='name features one by one, without given=; or use aggregate="unary"',
-            )
-        for item in self.items:
-            if not item or set(item) <= set(self.given):
-                raise InputError("a set of features must add something to what is given.")
-
-    @property
-    def names(self) -> list[str]:
-        """Every feature that is replaced somewhere, once."""
-        return list(dict.fromkeys([*self.given, *(name for item in self.items for name in item)]))
-
-    def to_json(self) -> JsonObject:
-        return {
-            "quantity": self.quantity,
-            "items": [list(item) for item in self.items],
-            "aggregate": self.aggregate,
-            "given": list(self.given),
-            "outcome": self.outcome.to_json(),
-            "seed": self.seed,
-        }
 
 
 def check_question(question: Question, predictor: Predictor) -> None:
@@ -136,7 +95,7 @@ def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
     errors may speak of its values.
     """
     space = Space(domain, tuple(dict.fromkeys(needed)))
-    records = [_checked(record, domain, space) for record in _records(row)]
+    records = [_checked(record, domain, space) for record in records_of(row)]
     columns: dict[str, NDArray[Any]] = {}
     for name in space.features:
         column, values = domain[name], [record[name] for record in records]
@@ -147,25 +106,10 @@ def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
     return Rows(domain, columns, len(records))
 
 
-def missing_values(row: Any, needed: Sequence[str], domain: Domain) -> list[list[str]]:
+def missing_values(row: Any, needed: Sequence[str], domain: Domain) -> list[tuple[str, ...]]:
     """For each person, the columns whose value is missing, so that the declared default stands in for it."""
     names = [name for name in dict.fromkeys(needed) if not domain[name].keeps_missing]
-    return [[name for name in names if is_missing(record[name])] for record in _records(row)]
-
-
-def _records(row: Any) -> list[Mapping[Any, Any]]:
-    if isinstance(row, pd.DataFrame):
-        found: list[Mapping[Any, Any]] = [*row.to_dict("records")]
-    elif isinstance(row, pd.Series):
-        found = [row.to_dict()]
-    else:
-        found = [row] if isinstance(row, Mapping) else []
-    if not found:
-        raise InputError(
-            "row says who is explained: a mapping, a pandas Series, or a DataFrame with a line for each person.",
-            hint='row={"age": 39, "sex": "Female"}',
-        )
-    return found
+    return [tuple(name for name in names if is_missing(record[name])) for record in records_of(row)]
 
 
 def _checked(record: Mapping[Any, Any], domain: Domain, space: Space) -> dict[str, Any]:
@@ -472,44 +416,39 @@ def _groups(shares: Floats, cell: Integers) -> Integers:
 
 
 def answers(
-    question: Question,
-    model: Model,
-    predictor: Predictor,
-    persons: Rows,
-    marginals: Marginals,
-    missing: Sequence[list[str]],
-) -> list[JsonObject]:
+    question: Question, model: Model, predictor: Predictor, persons: Rows, marginals: Marginals, row: Any
+) -> list[Answer]:
     """For each person, all that a `PersonInfluence` has to know besides the marginals: public, enough to rebuild it."""
-    scores = checked_scores(predictor, persons)
-    references = {
-        name: marginals.reference(name, persons.domain) for name in question.names if name in predictor.features
-    }
-    found, outcome = Player(question, persons, references, predictor).play(), question.outcome
-    outcomes = outcome.range.low + outcome.quantized(scores) * (outcome.range.width / outcome.range.levels)
+    scores, output = checked_scores(predictor, persons), question.outcome.range
+    names = [name for name in question.names if name in predictor.features]
+    references = {name: marginals.reference(name, persons.domain) for name in names}
+    played = Player(question, persons, references, predictor).play()
+    outcomes = output.low + question.outcome.quantized(scores) * (output.width / output.levels)
+    missing = missing_values(row, list(persons.columns), persons.domain)
     return [
-        {
-            "question": question.to_json(),
-            "model": {**model.identity, "features": list(predictor.features)},
-            "record": record_of(persons, i),
-            "missing": missing[i],
-            "score": float(np.clip(scores[i], model.output.low, model.output.high)),
-            "outcome": float(outcomes[i]),
-            "lines": [_line(line, i, marginals, outcome.range.width) for line in found],
-        }
+        Answer(
+            question=question,
+            model={**model.identity, "features": list(predictor.features)},
+            record=record_of(persons, i),
+            missing=missing[i],
+            score=float(np.clip(scores[i], model.output.low, model.output.high)),
+            outcome=float(outcomes[i]),
+            lines=tuple(_line(found, i, marginals, output.width) for found in played),
+        )
         for i in range(persons.size)
     ]
 
 
-def _line(found: Found, place: int, marginals: Marginals, width: float) -> JsonObject:
+def _line(found: Found, place: int, marginals: Marginals, width: float) -> Line:
     """An influence as a line over the shares of cells: `fixed` + slopes . shares, its value at the released ones."""
     slopes = {name: np.round(lines[place] / width, DIGITS) * width for name, lines in found.slopes.items()}
-    there = sum(float(slope @ marginals.shares(name)) for name, slope in slopes.items())
-    return {
-        "fixed": float(found.value[place]) - there,
-        "slopes": {name: runs_of(slope) for name, slope in slopes.items()},
-        "error": float(found.error[place]),
-        "within": (found.within[place] * (TOGETHER if len(found.slopes) > 1 else 1)).tolist(),
-    }
+    below, above = found.within[place] * (TOGETHER if len(found.slopes) > 1 else 1)
+    return Line(
+        fixed=float(found.value[place]) - sum(float(slope @ marginals.shares(name)) for name, slope in slopes.items()),
+        slopes={name: runs_of(slope) for name, slope in slopes.items()},
+        error=float(found.error[place]),
+        within=(float(below), float(above)),
+    )
 
 
 def checked_scores(predictor: Predictor, persons: Rows) -> Floats:
@@ -521,14 +460,12 @@ def checked_scores(predictor: Predictor, persons: Rows) -> Floats:
     return scores
 
 
-def question_of(
-    request: InfluenceRequest, domain: Domain, output: PublicRange, label: Any, uses: Sequence[str] | None
-) -> Question:
-    """The part of a request that needs no table. `uses` are the model's columns, and the features by default."""
+def question_of(request: InfluenceRequest, setting: Setting) -> Question:
+    """The part of a request that needs no table."""
     return Question(
         quantity=request.quantity,
-        items=items_of(request, domain, uses),
-        outcome=Outcome.of(output, request.outcome or ("score" if label is None else "class"), request.threshold),
+        items=items_of(request, setting),
+        outcome=Outcome.of(setting.output, request.outcome, request.threshold, setting.label),
         aggregate=request.aggregate,
         given=tuple(request.given),
         samples=request.samples,
@@ -537,28 +474,21 @@ def question_of(
     )
 
 
-def _spec(
-    question: Question,
-    request: InfluenceRequest,
-    domain: Domain,
-    neighbours: Neighbours,
-    rows: int | None,
-    cost: Cost,
-) -> histograms.Spec:
+def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> histograms.Spec:
     """The histograms that are paid for; their cells by forecast unless the request says how many."""
-    spec = histograms.Spec(cells_of(question.names, domain, request.cells or CELLS), request.mechanism)
+    names = question_of(request, setting).names
+    spec = histograms.Spec(cells_of(names, setting.domain, request.cells or CELLS), request.mechanism)
     if request.cells is not None:
         return spec
-    noise = histograms.forecast(spec, neighbours, cost)["counts"]
-    return replace(spec, partitions=histograms.fine_cells(question.names, domain, noise, known_rows(rows)))
+    noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
+    return replace(spec, partitions=histograms.fine_cells(names, setting.domain, noise, known_rows(setting.hint)))
 
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     """How far the noise of the marginals will move an influence whose outcome rises evenly by a quarter of its range
     over the feature with most cells. Monte Carlo error, and what cells leave open, come on top.
     """
-    question = question_of(request, setting.domain, setting.output, setting.label, setting.features)
-    spec = _spec(question, request, setting.domain, setting.neighbours, setting.hint, cost)
+    question, spec = question_of(request, setting), resolve(request, setting, cost)
     noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
     cells = max(partition.size for partition in spec.partitions)
     rise = TYPICAL * question.outcome.range.width
@@ -588,11 +518,11 @@ def person_influence(
             "the influence on one person is free with marginals= that were released before, else it has a price.",
             hint="give marginals=, or epsilon=, and not both",
         )
-    question = question_of(request, table.domain, model.output, model.label, model.features(table.domain))
+    setting = Setting.of(table, model)
+    question = question_of(request, setting)
     predictor = table.predictor(model)
     check_question(question, predictor)
-    needed = [*predictor.features, *question.names]
-    persons = read_persons(request.row, table.domain, needed)
+    persons = read_persons(request.row, table.domain, [*predictor.features, *question.names])
     if persons.size != 1:
         raise InputError("one person at a time.", hint="dpx.transparency_report takes several, for one price")
     checked_scores(predictor, persons)
@@ -600,8 +530,7 @@ def person_influence(
         known = histograms.known_marginals(table, marginals, question.names)
     else:
         assert cost is not None
-        spec = _spec(question, request, table.domain, table.neighbours, table.rows_hint, cost)
         label = f"marginals of {', '.join(question.names)}"
-        known = histograms.release_cells(table, spec, label, cost)
-    (view,) = answers(question, model, predictor, persons, known, missing_values(request.row, needed, table.domain))
-    return PersonInfluence(known.receipt, known.released, view)
+        known = histograms.release_cells(table, resolve(request, setting, cost), label, cost)
+    (answer,) = answers(question, model, predictor, persons, known, request.row)
+    return PersonInfluence(known.receipt, known.released, answer)

@@ -30,7 +30,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -46,9 +47,9 @@ from dpexplain.errors import InputError
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.influence import persons
 from dpexplain.methods.influence.forecast import GROUP_PARTS, chance, expected_chance, forecast, resolve, sampling_error
+from dpexplain.methods.influence.request import MARGINALS_SHARE, Item
 from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
-from dpexplain.methods.influence.request import Item
 from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.influence.spec import Integers, Spec, Values, sensitivity, statistic
 from dpexplain.methods.marginals import release as histograms
@@ -57,7 +58,6 @@ from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.outcomes import Asker
-from dpexplain.receipts import receipt_for
 
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
@@ -71,25 +71,20 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     """
     if request.quantity in PERSON:
         return persons.outlook(request, setting, cost)
-    spec = resolve(
-        request, setting.domain, setting.output, setting.neighbours, setting.hint, cost,
-        label=setting.label, uses=setting.features, marginals=setting.marginals,
-    )  # fmt: skip
+    spec = resolve(request, setting, cost)
     parts = forecast(spec, setting.neighbours, cost)
     noise, x = parts["influences"], spec.base_weight
-    coefficients = [1.0, *([1 / x] if x else []), *([spec.K / 2 / spec.count_weight] if spec.centred and not x else [])]
-    step = spec.outcome.range.width / spec.K
-    unit = step / setting.rows * spec.one_in
-    coefficients = [c / part for part in GROUP_PARTS[spec.quantity] for c in coefficients]
-    drawn, most = (told(spec, setting.rows) * step / unit for told in (expected_chance, chance))
+    each = [1.0, *([1 / x] if x else []), *([spec.lift / spec.count_weight] if spec.lift else [])]
+    coefficients = [c / part for part in GROUP_PARTS[spec.quantity] for c in each]
+    unit = spec.step / setting.rows * spec.one_in
+    drawn, most = (told(spec, setting.rows) * spec.step / unit for told in (expected_chance, chance))
     both = (1 + LEVEL) / 2 if most else LEVEL
-    size = math.sqrt(sum(c * c for c in coefficients))
     error, interval = (combined_halfwidth([(noise, coefficients)], g, LEVEL) * unit for g in (drawn, most))
     wide = f"Intervals will reach up to ±{interval:.2g}: they have room for the most that chance in the draws can add."
     return Outlook(
         law=noise.law.value,
         points=len(spec.items),
-        std=math.hypot(size * noise.std, drawn) * unit,
+        std=math.hypot(math.hypot(*coefficients) * noise.std, drawn) * unit,
         error=error,
         band=(sum(coefficients) * noise.band(both) - most * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
@@ -106,18 +101,9 @@ def diagram() -> DataFlow:
         "influences": "sums of outcomes before and after, for each group, and its count where it is private",
         "means": "division, intervals, words; the histograms, to be used again",
     }
-    edges = [
-        ("table", "counts"),
-        ("counts", "draws"),
-        ("draws", "influences"),
-        ("table", "influences"),
-        ("counts", "means"),
-        ("influences", "means"),
-    ]
+    edges = [("table", "counts"), ("counts", "draws"), ("draws", "influences"), ("table", "influences")]
+    edges += [("counts", "means"), ("influences", "means")]
     return DataFlow(stages, edges, name="Influence", noised=["counts", "influences"])
-
-
-# The release ----------------------------------------------------------------------------------------------------------
 
 
 def explain(
@@ -133,50 +119,30 @@ def explain(
         return persons.person_influence(table, model, request, cost=cost, marginals=marginals)
     if cost is None:
         raise InputError("influences over a table have a price.", hint="epsilon=0.5, for example")
-    _check_marginals(table, request, marginals)
-    facts, uses = (table.neighbours, table.rows_hint, cost), model.features(table.domain)
-
-    spec = resolve(request, table.domain, model.output, *facts, label=model.label, uses=uses, marginals=marginals)
-    asker = Asker(table.predictor(model), spec.outcome)
-    # a plan may be large: made before anything is reserved
-    draws = spec.draws if spec.single or spec.own else spec.plan.most_draws
-    job = _Job(table, asker, spec, draws, request.label, model.thread_safe)
+    if marginals is not None:
+        histograms.known_marginals(table, marginals)
+        if request.method == "paper":
+            raise InputError('method="paper" has no use for marginals.', hint="leave them out")
+    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
+    job = _Job(table, Asker(table.predictor(model), spec.outcome), spec, request.label, model.thread_safe)
+    if not (spec.single or spec.own):
+        _ = spec.plan  # it may be large: made before anything is reserved
 
     def body(gate: Gate) -> None:
         counts_cost, sums_cost = split(cost, spec.marginals_share)
-        found = job.paired(gate) if spec.method == "paper" else job.drawn(gate, counts_cost, marginals)
-        gate.noisy_sum("influences", found, sensitivity(spec, gate.neighbours), sums_cost, mechanism=spec.mechanism)
+        sums = job.paired(gate) if spec.method == "paper" else job.drawn(gate, counts_cost, marginals)
+        gate.noisy_sum("influences", sums, sensitivity(spec, gate.neighbours), sums_cost, mechanism=spec.mechanism)
 
-    said = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
-    identity = {
-        "explainer": "influence",
-        "table": table.identity,
-        "model": model.identity,
-        "spec": spec.to_json(),
-        "public": [
-            *said,
-            *(["the cells"] if spec.partitions else []),
-            table.domain.describe(),
-            *table.neighbours.public,
-        ],
-        **histograms.builds_on(marginals),
-    }
-    released = table.door.release(request.label, identity, cost, body)
-    receipt = receipt_for(table.budget, table.neighbours, released, table.domain)
-    result = TableInfluence(receipt, released.payload, known=marginals)
+    public = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
+    public += ["the cells"] if spec.partitions else []
+    about = {"model": model.identity, **histograms.builds_on(marginals)}
+    receipt, payload = table.release("influence", request.label, spec.to_json(), cost, body, public=public, **about)
+    result = TableInfluence(receipt, payload, known=marginals)
     if spec.samples is None:
         return result
     used = result.marginals
-    given = {} if used is None else histograms.references(spec.names, used, table.domain)
-    return replace(result, sampling=sampling_error(spec, asker, given))
-
-
-def _check_marginals(table: PrivateTable, request: InfluenceRequest, marginals: Any) -> None:
-    if marginals is None:
-        return
-    histograms.known_marginals(table, marginals)
-    if request.method == "paper":
-        raise InputError('method="paper" has no use for marginals.', hint="leave them out")
+    known = {} if used is None else histograms.references(spec.names, used, table.domain)
+    return replace(result, sampling=sampling_error(spec, job.asker, known))
 
 
 @dataclass(frozen=True)
@@ -186,7 +152,6 @@ class _Job:
     table: PrivateTable
     asker: Asker
     spec: Spec
-    draws: int
     label: str
     parallel: bool
 
@@ -208,17 +173,17 @@ class _Job:
         def others(rows: Rows) -> Values:
             """Point by point, or drawn one after the other; for sets those of one draw together."""
             if not spec.single:
-                return by_histogram(rows, known, self.draws, table.uniform).values
+                return by_histogram(rows, known, spec.draws, table.uniform).values
             return {
                 name: (np.broadcast_to(point, rows.size) for point in reference.points)
                 if name in weights
-                else drawn(rows.size, reference, self.draws, table.uniform)
+                else drawn(rows.size, reference, spec.draws, table.uniform)
                 for name, reference in known.items()
             }
 
         def kernel(rows: Rows) -> Integers:
             shape = (rows.size, len(spec.names))
-            orders = (table.uniform(math.prod(shape)).reshape(shape) for _ in range(self.draws if spec.own else 0))
+            orders = (table.uniform(math.prod(shape)).reshape(shape) for _ in range(spec.draws if spec.own else 0))
             return statistic(rows, self.asker, spec, others(rows), weights, orders)
 
         return table.map_sum(
@@ -228,7 +193,7 @@ class _Job:
     def paired(self, gate: Gate) -> Integers:
         """Values from other rows."""
         spec = self.spec
-        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, self.draws, spec.seed)
+        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, spec.draws, spec.seed)
 
         def kernel(batch: Replaced) -> Integers:
             return statistic(batch.rows, self.asker, spec, batch.values)
@@ -240,26 +205,38 @@ class _Job:
 def influence(
     table: PrivateTable,
     model: Model,
-    quantity: str = "average",
+    quantity: Literal["average", "group", "disparity", "individual", "actual"] = "average",
     features: Sequence[Item] | None = None,
     *,
-    aggregate: str = "unary",
-    group: Any = None,
-    row: Any = None,
-    epsilon: Any = None,
-    rho: Any = None,
+    epsilon: float | None = None,
+    rho: float | None = None,
     marginals: Marginals | None = None,
-    **options: Any,
+    aggregate: Literal["unary", "shapley", "banzhaf"] = "unary",
+    given: Sequence[str] = (),
+    group: Any = None,
+    outcome: Literal["class", "score"] | None = None,
+    threshold: float | None = None,
+    samples: int | None = None,
+    most_predictions: int | None = None,
+    exact: bool | None = None,
+    method: Literal["default", "paper"] = "default",
+    cells: int | None = None,
+    marginals_share: float | Fraction = MARGINALS_SHARE,
+    mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
+    seed: int = 0,
+    row: Any = None,
 ) -> Influence:
     """Differentially private influence of inputs on outcomes: of everybody, of a group, on the disparity between a
     group and all others; or, from released marginals, on one person.
 
     `epsilon` (or `rho`) is the whole price, marginals included; with `marginals` that were released before, all of it
-    goes to the influences, and those of a person are free. Options: see `requests.Influence`.
+    goes to the influences, and those of a person are free. `requests.Influence` describes the options.
     """
     request = InfluenceRequest(
-        quantity=quantity, features=features, aggregate=aggregate, group=group, row=row, **options
-    )
+        quantity=quantity, features=features, aggregate=aggregate, given=given, group=group, outcome=outcome,
+        threshold=threshold, samples=samples, most_predictions=most_predictions, exact=exact, method=method,
+        cells=cells, marginals_share=marginals_share, mechanism=mechanism, seed=seed, row=row,
+    )  # fmt: skip
     free = quantity in PERSON and marginals is not None and epsilon is None and rho is None
     cost = None if free else table.cost(epsilon=epsilon, rho=rho)
     return explain(table, model, request, cost=cost, marginals=marginals)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -20,6 +20,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.data.groups import Group
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InternalError
+from dpexplain.maths.coded import Coded
 from dpexplain.maths.games import Norms, Plan, coalitions_plan, exact_plan, norms, orders_plan, outcomes_plan
 from dpexplain.maths.grids import Partition
 from dpexplain.models.outcomes import Asker, Outcome
@@ -28,9 +29,11 @@ Integers = NDArray[np.int64]
 Values = Mapping[str, Iterable[NDArray[np.generic]]]
 Weights = Mapping[str, Integers]
 
+MOST_OUTCOMES, MOST_ROWS = 2**18, 2**40  # questions about one row, and rows that they are counted for
+
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class Ended(Coded):
     """What ended the draws before the forecast Monte Carlo error was half of the noise: for the words of the result."""
 
     asked: int  # questions about each row
@@ -38,25 +41,55 @@ class Ended:
     each: int  # predictions that a question takes
     whole: bool  # whether every point of every feature would then be gone through, which leaves nothing to chance
 
-    def to_json(self) -> JsonObject:
-        return {"asked": self.asked, "most": self.most, "each": self.each, "whole": self.whole}
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Ended:
+        if len(value) != len(fields(cls)):
+            raise ValueError("no end of ours")
+        return super().from_json(value)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
-    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+class Asked(Coded):
+    """What is asked about a table or a person."""
 
     quantity: str
-    aggregate: str
     items: tuple[tuple[str, ...], ...]
-    given: tuple[str, ...]
     outcome: Outcome
+    aggregate: str
+    given: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether each item is replaced by itself, beside nothing."""
+        return self.aggregate == "unary" and not self.given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Asked):
+    """What is asked about a person: the part of a request that needs no table."""
+
+    samples: int | None = None
+    exact: bool | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Every feature that is replaced somewhere, once."""
+        return list(dict.fromkeys([*self.given, *itertools.chain.from_iterable(self.items)]))
+
+    def to_json(self) -> JsonObject:
+        return {name: value for name, value in super().to_json().items() if name not in ("samples", "exact")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec(Asked):
+    """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
+
     group: Group | None
     method: str
     draws: int  # other values that a row takes, at most
     listed: tuple[str, ...]  # features whose released distribution is gone through point by point
     samples: int | None  # drawn orders or sets; None: all sets, or none are needed
-    seed: int
     partitions: tuple[Partition, ...]  # of the marginals that are paid for here
     marginals: str | None  # the payload hash of marginals that were released before
     marginals_share: Fraction
@@ -70,6 +103,31 @@ class Spec:
     one_in: int = 1  # rows: each is used with probability one in so many, by a secret number of its own
     ended: Ended | None = None
 
+    def to_json(self) -> JsonObject:
+        """Fields that came later are written only where they differ from their defaults."""
+        later = ("own", "outcome_weight", "one_in", "ended")
+        same = {field.name for field in fields(self) if getattr(self, field.name) == field.default}
+        return {name: value for name, value in super().to_json().items() if name not in later or name not in same}
+
+    def check(self) -> None:
+        """ValueError for what no request leads to: a file may say anything."""
+        numbers = (self.base_weight, self.count_weight, self.outcome_weight, self.draws - 1, self.one_in - 1)
+        if not self.items or not all(self.items) or not all(0 <= number < 2**40 for number in numbers):
+            raise ValueError("no influence of ours")
+        if self.quantity not in ("average", "group", "disparity") or self.counts not in (0, 1, 2):
+            raise ValueError("no influence of ours")
+        if (self.group is None) != (self.quantity == "average") or (self.outcome_weight and self.blocks == 1):
+            raise ValueError("no influence of ours")
+        if self.own and (self.aggregate == "unary" or self.samples):
+            raise ValueError("no influence of ours")
+        if (ended := self.ended) is None:
+            return
+        asked = 1 <= ended.asked <= self.asked if self.single else ended.asked == self.asked
+        if not asked or not ended.asked <= ended.most <= MOST_OUTCOMES:
+            raise ValueError("the end of the draws does not fit them")
+        if self.method == "paper" or (ended.whole and not self.single) or not 1 <= ended.each <= MOST_ROWS:
+            raise ValueError("the end of the draws does not fit them")
+
     @property
     def names(self) -> tuple[str, ...]:
         """Every input that is replaced somewhere, once: the bits of the plan's masks."""
@@ -80,13 +138,18 @@ class Spec:
         return self.outcome.range.levels
 
     @property
+    def step(self) -> float:
+        """One whole step, in units of the outcome."""
+        return self.outcome.range.width / self.K
+
+    @property
     def absolute(self) -> bool:
         return self.quantity == "average"
 
     @property
     def single(self) -> bool:
         """Whether each item is one feature, replaced by itself."""
-        return self.aggregate == "unary" and not self.given and all(len(item) == 1 for item in self.items)
+        return self.plain and all(len(item) == 1 for item in self.items)
 
     @property
     def blocks(self) -> int:
@@ -102,11 +165,52 @@ class Spec:
         return self.blocks * self.lines + self.counts
 
     @property
+    def one_count(self) -> bool:
+        """Whether the sizes of both groups have one noise, because together they are all rows."""
+        return self.blocks == 2 and self.counts == 1
+
+    @property
+    def lift(self) -> float:
+        """What centring took off every row's influence, in whole steps."""
+        return self.K / 2 if self.centred and not self.base_weight else 0.0
+
+    @property
     def asked(self) -> int:
-        """How many questions about each row: for features by themselves, if none of them is listed."""
+        """How many questions about each row, at most: fewer where features are listed, or drawn orders meet."""
+        M = len(self.names)
+        if self.samples is not None:
+            return self.samples * (M if self.aggregate == "shapley" else 1)
+        if self.aggregate == "unary":
+            return self.draws * (len(self.items) + bool(self.given))
         if self.own:
-            return self.draws * (2 * len(self.names) - 1 if self.aggregate == "shapley" else 2)
-        return self.draws * len(self.names) if self.single else self.plan.asked
+            return self.draws * (2 * M - 1 if self.aggregate == "shapley" else 2)
+        return self.draws * ((1 << M) - 1)
+
+    @property
+    def spread(self) -> float:
+        """At most the standard deviation of one row's influence over one draw, in units of the range: half the length
+        of where it can lie. That is [0, 1] if the outcome after an intervention is all that chance decides about, or if
+        only the size of a change counts; and otherwise [-1, 1].
+        """
+        return 0.5 if self.plain and (self.one_in == 1 or self.absolute) else 1.0
+
+    @property
+    def heaviest_draw(self) -> float:
+        """The part of an influence that its heaviest draw has, which bounds what all of them together vary by. Pairs of
+        drawn orders (or sets) take turns with the draws.
+        """
+        if self.samples is None:
+            return 1 / self.draws
+        return min(1.0, 2 * math.ceil(math.ceil(self.samples / 2) / self.draws) / self.samples)
+
+    @property
+    def heaviest(self) -> float:
+        """The same where a row is drawn too, which all its draws share."""
+        return max(self.heaviest_draw, 1 - 1 / self.one_in)
+
+    def certain(self, names: Iterable[str]) -> bool:
+        """Whether nothing is drawn for these features: all rows are used, and every point is asked about."""
+        return self.one_in == 1 and set(names) <= set(self.listed)
 
     @cached_property
     def plan(self) -> Plan:
@@ -138,35 +242,6 @@ class Spec:
             M, x, reach = len(self.items), self.base_weight, self.K // 2 if self.centred else self.K
             N = Norms((M + x) * reach, (M + x * x) * reach * reach, max(1, x) * reach)
         return Norms(N.l1 + beside, N.l2_squared + beside * beside, max(N.linf, beside))
-
-    def to_json(self) -> JsonObject:
-        return {
-            "quantity": self.quantity,
-            "aggregate": self.aggregate,
-            "items": [list(item) for item in self.items],
-            "given": list(self.given),
-            "outcome": self.outcome.to_json(),
-            "group": None
-            if self.group is None
-            else {"conditions": self.group.to_json(), "words": self.group.describe()},
-            "method": self.method,
-            "draws": self.draws,
-            "listed": list(self.listed),
-            "samples": self.samples,
-            "seed": self.seed,
-            "partitions": [p.to_json() for p in self.partitions],
-            "marginals": self.marginals,
-            "marginals_share": str(self.marginals_share),
-            "centred": self.centred,
-            "base_weight": self.base_weight,
-            "count_weight": self.count_weight,
-            "counts": self.counts,
-            "mechanism": self.mechanism,
-            **({"own": True} if self.own else {}),
-            **({"outcome_weight": self.outcome_weight} if self.outcome_weight else {}),
-            **({"one_in": self.one_in} if self.one_in > 1 else {}),
-            **({} if self.ended is None else {"ended": self.ended.to_json()}),
-        }
 
 
 DRAWN: dict[str, Callable[[int, int, int, int], Plan]] = {"shapley": orders_plan, "banzhaf": coalitions_plan}

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Partition
-from dpexplain.methods.influence.person import Amounts, PersonInfluence, coefficient_norm, shown_value
+from dpexplain.methods.influence.person import Amounts, Answer, PersonInfluence, coefficient_norm, shown_value
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result
+from dpexplain.methods.transparency.spec import Spec
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -88,10 +88,11 @@ class Association:
 class TransparencyReport(Result):
     """The report on one person. `values` are the influences, in the order of `features`."""
 
-    settings: JsonObject  # as of a `PersonInfluence`
+    answer: Answer  # what the model answered about the person
     earlier: Marginals | None = field(default=None, repr=False)  # where the counts were released before
 
     kind: ClassVar[str] = "transparency-report"
+    spec_type: ClassVar[type[Spec]] = Spec  # read only where outcomes were paid for
 
     @cached_property
     def marginals(self) -> Marginals:
@@ -101,7 +102,7 @@ class TransparencyReport(Result):
     @cached_property
     def influence(self) -> PersonInfluence:
         """What the person's own values did to the outcome."""
-        return PersonInfluence(self.marginals.receipt, self.marginals.released, self.settings)
+        return PersonInfluence(self.marginals.receipt, self.marginals.released, self.answer)
 
     @property
     def features(self) -> list[str]:
@@ -123,7 +124,7 @@ class TransparencyReport(Result):
         """The mean outcome with all of the model's inputs replaced, from which Shapley values lead to the person's."""
         if self.influence.aggregate != "shapley" or self.influence.quantity != "individual":
             return None
-        all_replaced = set(self.settings["model"]["features"]) <= set(self.features)
+        all_replaced = set(self.answer.model["features"]) <= set(self.features)
         return self.influence.outcome - float(self.values.sum()) if all_replaced else None
 
     # Associations -----------------------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class TransparencyReport(Result):
         """The associations with intervals at another level. Each interval covers by itself."""
         if "outcomes" not in self.released["parts"] or not self._of_this_model:
             return []
-        found = (self._association(partition, checked_level(level)) for partition in self._partitions)
+        found = (self._association(partition, checked_level(level)) for partition in self.spec.partitions)
         return [association for association in found if association is not None]
 
     @property
@@ -145,13 +146,9 @@ class TransparencyReport(Result):
         """Whether the released outcomes are those of the model, and of the decision, that the report is about: a free
         report may stand on marginals that were released with the outcomes of another one.
         """
-        paid, own = self.receipt.request["model"], self.settings["model"]
+        paid, own = self.receipt.request["model"], self.answer.model
         same = all(paid[key] == own[key] for key in paid if key != "features")
-        return same and self.receipt.request["spec"]["outcome"] == self.settings["question"]["outcome"]
-
-    @cached_property
-    def _partitions(self) -> tuple[Partition, ...]:
-        return tuple(Partition.from_json(p) for p in self.receipt.request["spec"]["partitions"])
+        return same and self.spec.outcome == self.answer.question.outcome
 
     @cached_property
     def _counts(self) -> Amounts:
@@ -160,11 +157,7 @@ class TransparencyReport(Result):
 
     @cached_property
     def _outcomes(self) -> Amounts:
-        return Amounts.of(self, "outcomes", self._partitions, None)
-
-    @cached_property
-    def _levels(self) -> int:
-        return PublicRange.from_json(self.receipt.request["spec"]["outcome"]["range"]).levels
+        return Amounts.of(self, "outcomes", self.spec.partitions, None)
 
     def _association(self, partition: Partition, level: float) -> Association | None:
         having, condition = self._having(partition)
@@ -204,19 +197,19 @@ class TransparencyReport(Result):
 
     def _rate(self, partition: Partition, cells: Cells, level: float) -> Estimate:
         """The share of positive outcomes among the rows in `cells`: one half and the centred outcomes by rows."""
-        weights = {partition.feature: cells.astype(np.float64)}
+        weights, K = {partition.feature: cells.astype(np.float64)}, self.spec.outcome.range.levels
         rows, by_row = self._counts.line(weights)
         centred, by_outcome = self._outcomes.line(weights)
         reach = self._outcomes.halfwidth(by_outcome, level)
         few = rows - self._counts.halfwidth(by_row, level)
         many = rows + self._counts.halfwidth(by_row, level)
         if few <= 0:
-            return Estimate(_unit(0.5 + centred / (self._levels * max(rows, 1.0))), 0.0, 1.0)
+            return Estimate(_unit(0.5 + centred / (K * max(rows, 1.0))), 0.0, 1.0)
         ends = []
         for sign in (-1, 1):
-            edge = (centred + sign * reach) / self._levels
+            edge = (centred + sign * reach) / K
             ends.append(_unit(0.5 + edge / (few if sign * edge > 0 else many)))  # extreme at the smaller count
-        return Estimate(_unit(0.5 + centred / (self._levels * rows)), ends[0], ends[1])
+        return Estimate(_unit(0.5 + centred / (K * rows)), ends[0], ends[1])
 
     def _share(self, partition: Partition, cells: Cells, level: float) -> Estimate:
         value, coefficients = self._counts.mean({partition.feature: cells.astype(np.float64)})
@@ -266,7 +259,7 @@ class TransparencyReport(Result):
         found = []
         for association, low, high in self._side_by_side:
             if -self._small <= low <= 0 <= high <= self._small:
-                unused = association.feature not in self.settings["model"]["features"]
+                unused = association.feature not in self.answer.model["features"]
                 why = "Yet the model takes no account of it" if unused else "Yet for this person it made no difference"
                 found.append((not unused, f"{self._rates(association)}. {why}."))
         return [words for _, words in sorted(found, key=lambda finding: finding[0])]
@@ -343,7 +336,7 @@ class TransparencyReport(Result):
     def view(self) -> JsonObject:
         earlier = self.earlier
         known = None if earlier is None else {"receipt": earlier.receipt.to_json(), "released": earlier.released}
-        return {"person": self.settings, "marginals": known}
+        return {"person": self.answer.to_json(), "marginals": known}
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> TransparencyReport:
@@ -354,7 +347,7 @@ class TransparencyReport(Result):
                 raise ValueError("the histograms of another table")
             if earlier.receipt.entry.payload_hash != receipt.request["spec"]["marginals"]:
                 raise ValueError("other histograms than those that were used")
-        report = cls(receipt, released, view["person"], earlier)
+        report = cls(receipt, released, Answer.from_json(view["person"]), earlier)
         report.influence.check()
         if len({*report.only_associated, *report.unlike_others}) > len(report.features):
             raise ValueError("no report of ours")
