@@ -5,7 +5,7 @@ from dpexplain.methods.clusters.release import ClustersRequest as Clusters
 from dpexplain.methods.generic_plot.release import GenericPlot
 from dpexplain.methods.influence.release import InfluenceRequest as Influence
 from dpexplain.methods.interaction_ranking.release import InteractionRanking
-from dpexplain.methods.kmeans.release import KMeansRequest as KMeans
+from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.methods.local_explanation.release import LocalExplanation
 from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSketch
 from dpexplain.methods.marginals.release import MarginalsRequest as Marginals

@@ -27,7 +27,6 @@ from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance import release as permutation_importance
-from dpexplain.models.clustering import Clustering
 
 MOST_COLUMNS = 8  # of one release that is attacked
 SAMPLES = 2  # other values of a row: no bound depends on how many there are
@@ -96,7 +95,7 @@ def _clusters(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
     assert rule is not None
     if isinstance(rule, int):
         cost = cost * Fraction(1, 2)
-        rule = Clustering.of(kmeans.explain(table, kmeans.KMeansRequest(k=rule), cost=cost), domain=table.domain)
+        rule = kmeans.explain(table, None, kmeans.KMeans(k=rule), cost=cost).as_clustering()
     request = clusters.ClustersRequest(attributes=attributes(table.domain, len(rule.labels)))
     return clusters.explain(table, rule, request, cost=cost)
 

@@ -8,6 +8,7 @@ TypeError or LookupError, which `Result.from_json` takes for a damaged file).
 
 from __future__ import annotations
 
+import re
 import types
 from dataclasses import MISSING, fields
 from enum import Enum
@@ -65,6 +66,10 @@ def decoded(hint: Any, value: Any) -> Any:
         if type(value) not in kinds:
             raise TypeError(f"not of type {hint.__name__}")
         return value
-    if hint is Fraction or (isinstance(hint, type) and issubclass(hint, Enum)):
+    if hint is Fraction:
+        if not isinstance(value, str) or not re.fullmatch(r"-?\d{1,4300}(/\d{1,4300})?", value, re.ASCII):
+            raise ValueError("no fraction, or one that fills the memory")
+        return Fraction(value)
+    if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(value)
     return hint.from_json(value) if hasattr(hint, "from_json") else value

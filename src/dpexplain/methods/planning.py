@@ -24,7 +24,7 @@ from dpexplain.methods.clusters import release as clusters
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
-from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.methods.local_explanation import release as local_explanation
 from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.methods.marginals import release as marginals
@@ -56,7 +56,7 @@ Request = (
     | influence.InfluenceRequest
     | transparency.TransparencyRequest
     | clusters.ClustersRequest
-    | kmeans.KMeansRequest
+    | KMeans
 )
 # only Gaussian noise can answer these
 NEEDS_DELTA = {local_explanation.LocalExplanation, local_sketch.LocalSketchRequest}
@@ -73,7 +73,6 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     influence.InfluenceRequest: influence.outlook,
     transparency.TransparencyRequest: transparency.outlook,
     clusters.ClustersRequest: clusters.outlook,
-    kmeans.KMeansRequest: kmeans.outlook,
 }
 
 

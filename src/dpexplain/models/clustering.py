@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,14 @@ from dpexplain.core.domain import Domain
 from dpexplain.data.rows import Rows
 from dpexplain.data.spelling import number_of
 from dpexplain.errors import InputError, ModelError
+from dpexplain.maths.lloyd import MOST_CLUSTERS, nearest, places_of
 from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.sketch import GRID
-from dpexplain.methods.kmeans.result import MOST_CLUSTERS, ClusterCentres, nearest, places_of
 from dpexplain.models import Model, safe_by_default
 from dpexplain.receipts import Receipt
+
+if TYPE_CHECKING:
+    from dpexplain.methods.kmeans.result import ClusterCentres
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -88,8 +91,9 @@ class Clustering:
                     that are not declared count as "other". Default: all that a predictor can answer.
         features, name, version, as_array, thread_safe, block   as for `dpx.Model`
         """
-        if isinstance(clustering, Clustering | ClusterCentres):
-            return _ready(clustering, labels).require(domain)
+        if hasattr(type(clustering), "as_clustering"):  # a clustering, or released centres
+            ready: Clustering = clustering.as_clustering(labels)
+            return ready.require(domain)
         rule, known = _rule(clustering)
         answers, names = declared(labels, known)
         numbers = numbered(answers)
@@ -145,6 +149,12 @@ class Clustering:
             _declared={**rule, "release": paid},
             _codes=lambda rows: nearest(exact, places_of(space, rows.columns, rows.size)).astype(np.float64),
         )
+
+    def as_clustering(self, labels: Sequence[Any] | None = None) -> Clustering:
+        """Itself; its names cannot be changed."""
+        if labels is not None and [str(label) for label in labels] != list(self.labels):
+            raise InputError("the labels are not those of the clustering.", hint="leave them out")
+        return self
 
     @property
     def identity(self) -> JsonObject:
@@ -283,16 +293,6 @@ def codes_of(answer: Any, numbers: Mapping[str | float | None, int]) -> Floats:
 
 def _is_text(value: Any) -> bool:
     return type(value) is str
-
-
-def _ready(clustering: Clustering | ClusterCentres, labels: Any) -> Clustering:
-    """One that needs no check, under other names if some are given."""
-    if isinstance(clustering, ClusterCentres):
-        names = clustering.labels if labels is None else labels
-        return Clustering.from_centres(clustering.space, clustering.centres, names, result=clustering)
-    if labels is not None and [str(label) for label in labels] != list(clustering.labels):
-        raise InputError("the labels are not those of the clustering.", hint="leave them out")
-    return clustering
 
 
 def _rule(clustering: Any) -> tuple[Callable[[Any], Any], tuple[Any, ...] | None]:

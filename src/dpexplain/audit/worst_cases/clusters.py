@@ -97,7 +97,7 @@ def of_kmeans() -> list[Case]:
     domain = Domain({"x": Numeric(0, 1)})
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        return kmeans.explain(table, kmeans.KMeansRequest(k=2, rounds=1, **options), cost=cost)
+        return kmeans.explain(table, None, kmeans.KMeans(k=2, rounds=1, **options), cost=cost)
 
     pairs: dict[str, Pair] = {
         "replace-one": ([(0.0,), (0.0,), (1.0,)], [(0.0,), (1.0,), (1.0,)]),
