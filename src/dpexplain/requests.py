@@ -1,7 +1,7 @@
 """The public requests: frozen descriptions of a release, for `plan`, project files and the command line."""
 
 from dpexplain.methods.accumulated_effects.release import AccumulatedEffects
-from dpexplain.methods.clusters.release import ClustersRequest as Clusters
+from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.generic_plot.release import GenericPlot
 from dpexplain.methods.influence.release import InfluenceRequest as Influence
 from dpexplain.methods.interaction_ranking.release import InteractionRanking

@@ -20,7 +20,7 @@ from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.maths.grids import partition_of
 from dpexplain.methods.accumulated_effects import release as ale
 from dpexplain.methods.accumulated_effects.result import bins_of
-from dpexplain.methods.clusters import counts as clusters
+from dpexplain.methods.clusters import spec as clusters
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.requests import Marginals, PartialDependence

@@ -96,7 +96,7 @@ def _clusters(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
     if isinstance(rule, int):
         cost = cost * Fraction(1, 2)
         rule = kmeans.explain(table, None, kmeans.KMeans(k=rule), cost=cost).as_clustering()
-    request = clusters.ClustersRequest(attributes=attributes(table.domain, len(rule.labels)))
+    request = clusters.Clusters(attributes=attributes(table.domain, len(rule.labels)))
     return clusters.explain(table, rule, request, cost=cost)
 
 

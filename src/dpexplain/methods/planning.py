@@ -20,7 +20,7 @@ from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.errors import InputError
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
-from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
@@ -55,7 +55,7 @@ Request = (
     | local_sketch.LocalSketchRequest
     | influence.InfluenceRequest
     | transparency.TransparencyRequest
-    | clusters.ClustersRequest
+    | Clusters
     | KMeans
 )
 # only Gaussian noise can answer these
@@ -72,7 +72,6 @@ OUTLOOKS: dict[type, Callable[..., Outlook]] = {
     local_sketch.LocalSketchRequest: local_sketch.outlook,
     influence.InfluenceRequest: influence.outlook,
     transparency.TransparencyRequest: transparency.outlook,
-    clusters.ClustersRequest: clusters.outlook,
 }
 
 

@@ -121,7 +121,7 @@ def refusal(kind: type[Request], error: ValidationError) -> InputError:
 
 
 def _shown(value: Any, *, inside: bool) -> str:
-    """What was given, if it is a single value; of a list, a table or what is inside them only the type: it may be rows."""
+    """What was given, if it is a single value. Of anything else, and of what is in a list, the type: it may be rows."""
     plain = value is None or isinstance(value, str | int | float | Fraction)
     empty = isinstance(value, list | tuple) and not value
     return repr(value) if not inside and (plain or empty) else f"an object of type {type(value).__name__}"

@@ -59,7 +59,7 @@ def of_clusters() -> list[Case]:
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
         settings = {"attributes": ["p", "q"], "weights": (0, 1, 0), "selection_share": Fraction(1, 2), **options}
-        return clusters.explain(table, CLUSTERING, clusters.ClustersRequest(**settings), cost=cost)
+        return clusters.explain(table, CLUSTERING, clusters.Clusters(**settings), cost=cost)
 
     several = partial(run, attributes=["p", "q", "r"], per_cluster=2)
     two = partial(run, method="two-stage", candidates=1)

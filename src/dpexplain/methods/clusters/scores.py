@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,25 +53,17 @@ FIT = 2**31  # tables of fewer rows are scored in 64 bits, larger ones with Pyth
 LARGEST = 2**59  # of a score
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Of interestingness, sufficiency and diversity: whole numbers, parts of their sum."""
+class Weights(NamedTuple):
+    """Weights of interestingness, sufficiency and diversity: whole numbers, parts of their sum."""
 
     interest: int
     sufficiency: int
     diversity: int
 
-    @property
-    def parts(self) -> int:
-        return self.interest + self.sufficiency + self.diversity
-
     @classmethod
-    def of(cls, given: Any) -> Weights:
+    def of(cls, given: Sequence[float]) -> Weights:
         """From three numbers that add up to one."""
-        try:
-            weights = [float(weight) for weight in given]
-        except (TypeError, ValueError):
-            weights = []
+        weights = list(map(float, given))
         if len(weights) != 3 or not all(0 <= weight <= 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
             raise InputError(
                 f"weights are three numbers of at least 0 that add up to 1; got {given!r}."[:200],
