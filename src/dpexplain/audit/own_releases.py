@@ -18,9 +18,11 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.methods.local_explanation import release as local_explanation
 from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.methods.marginals import release as marginals
@@ -95,8 +97,8 @@ def _clusters(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
     assert rule is not None
     if isinstance(rule, int):
         cost = cost * Fraction(1, 2)
-        rule = kmeans.explain(table, None, kmeans.KMeans(k=rule), cost=cost).as_clustering()
-    request = clusters.Clusters(attributes=attributes(table.domain, len(rule.labels)))
+        rule = kmeans.explain(table, None, KMeans(k=rule), cost=cost).as_clustering()
+    request = Clusters(attributes=attributes(table.domain, len(rule.labels)))
     return clusters.explain(table, rule, request, cost=cost)
 
 

@@ -48,7 +48,8 @@ def clusters(
     domain, budget = found.domain(), found.budget()
     cost = price.cost(budget)
     attributes = once(attribute)
-    request = Clusters(attributes=attributes or None, per_cluster=per_cluster, method=method, bounds=bounds)
+    options = {"attributes": attributes or None, "per_cluster": per_cluster, "method": method, "bounds": bounds}
+    request = Clusters.of_json(options)
     for name in attributes:
         domain.column(name)
     ready = None if kmeans is not None else found.clustering(domain)

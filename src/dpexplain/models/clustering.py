@@ -209,10 +209,8 @@ class Clustering:
         else:
             version = f" {self.identity['version']}" if self.versioned else ""
             rule = f"by the rule {self.identity['name']!r}{version}"
-        receipt = self.receipt
-        if receipt is None:
-            paid = "Taken as public: what the rule reveals about the data it was fitted on is outside any guarantee."
-        else:
+        paid = "Taken as public: what the rule reveals about the data it was fitted on is outside any guarantee."
+        if (receipt := self.receipt) is not None:
             paid = f"Released with {receipt.budget.describe(receipt.cost)}, for {receipt.neighbours.describe()}."
         return f"{start} of {columns}: {rule}. {paid}"
 
@@ -230,7 +228,9 @@ class _Rule:
     def check(self) -> None:
         with _words_of_clusterings():
             predictor = self.model.checked(self._domain, rows=USUAL_ROWS)
-        _require_labels(predictor.answers, self._names)
+        if (predictor.answers == len(self._names)).all():
+            shown = ", ".join(map(repr, self._names[:8])) + (", ..." if len(self._names) > 8 else "")
+            raise ModelError("the clustering puts no synthetic row into a declared cluster.", hint=f"declared: {shown}")
         self._predictor = predictor
 
     def codes(self, rows: Rows) -> Floats:
@@ -353,8 +353,8 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
     """The answers that are declared, and their names."""
     if labels is None and known is None:
         raise InputError("say which clusters there are.", hint='labels=["young", "old"]: what the function answers')
-    listed = isinstance(labels, Sequence | np.ndarray | pd.Index) and not isinstance(labels, str | bytes)
-    if labels is not None and not listed and not isinstance(labels, Mapping):
+    listed = isinstance(labels, Sequence | Mapping | np.ndarray | pd.Index) and not isinstance(labels, str | bytes)
+    if labels is not None and not listed:
         raise InputError(f"labels must be a list of names; got {repr(labels)[:60]}.")
     answers = known if labels is None else tuple(labels)
     assert answers is not None
@@ -380,13 +380,3 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
             hint="leave it out: answers that are not declared count as other",
         )
     return answers, names
-
-
-def _require_labels(codes: Floats, names: Sequence[str]) -> None:
-    """Refuse a rule that puts no synthetic row into any declared cluster; `codes` are those of the check."""
-    if (codes == len(names)).all():
-        shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
-        raise ModelError(
-            "the clustering puts no synthetic row into a declared cluster.",
-            hint=f"declared: {shown}",
-        )

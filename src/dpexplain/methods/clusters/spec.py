@@ -91,12 +91,12 @@ class Spec(Coded):
         """
         part, level = parts["combination"], checked_level(level)
         if "rate" in part:
-            scale = UNIT / (float(_positive(part["rate"])) * math.log(2))
+            scale = float(UNIT / (float(_positive(part["rate"])) * math.log(2)))
             return scale * (math.log(self.combinations) - math.log(1 - level)) / self.unit
         return Selection(_positive(part["scale"]), 1, math.ceil(self.combinations)).shortfall(level) / self.unit
 
     def candidate_shortfall(self, parts: JsonObject, level: float) -> float:
-        """The same for a candidate, in rows of the score of a single cluster."""
+        """How many rows a candidate may lose, in its score for a single cluster."""
         part = parts["candidates"] if "candidates" in parts else parts["candidates-1"]
         law = Selection(_positive(part["scale"]), self.candidates or 0, self.attributes)
         return law.shortfall(checked_level(level)) / self.cluster_unit
