@@ -25,7 +25,7 @@ from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.rows import Rows
 from dpexplain.maths.grids import Partition, partition_of
-from dpexplain.methods.clusters.counts import statistic, tables_of
+from dpexplain.methods.clusters.spec import statistic, tables_of
 
 Codes = NDArray[np.uint8]
 Labels = NDArray[np.int64]

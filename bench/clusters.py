@@ -32,8 +32,12 @@ from bench.cached import BenchAccount
 from bench.cluster_baselines import CANDIDATES, EQUAL, Weights, dp_tabee, mae, naive
 from bench.cluster_laws import REACHED, Case, best_choice, reached_at
 from bench.clusterings import CLUSTERS, METHODS, NEIGHBOURS, SURVEYS, Counts, Survey, labels_of
+from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door, Gate
-from dpexplain.methods.clusters.release import ClustersRequest, Spec, choose, resolve
+from dpexplain.methods.clusters.release import choose, resolve
+from dpexplain.methods.clusters.request import Clusters
+from dpexplain.methods.clusters.spec import Spec
+from dpexplain.methods.setting import Setting
 
 PARTS = ("curves", "studies", "case", "kmeans", "speed")
 EPSILONS = tuple(float(f"{e:.3g}") for e in np.logspace(-3, 0, 9))
@@ -62,12 +66,13 @@ class Selector:
 
     def _resolved(self, form: str, epsilon: float, candidates: int) -> Spec:
         method, bounds = FORMS[form]
-        request = ClustersRequest(
-            method=method, bounds=bounds, weights=self.weights, candidates=candidates, selection_share=0.5
-        )
-        labels, cost = [str(c) for c in range(self.clusters)], BUDGET.cost(epsilon=epsilon)
-        spec = resolve(request, self.survey.domain, labels, NEIGHBOURS, self.survey.rows, cost)
-        return replace(spec, share=Fraction(1))
+        request = Clusters(
+            labels=list(range(self.clusters)), method=method, bounds=bounds, weights=self.weights,
+            candidates=candidates, selection_share=0.5,
+        )  # fmt: skip
+        rows = self.survey.rows
+        setting = Setting(self.survey.domain, PublicRange(0.0, 1.0), NEIGHBOURS, rows, rows)
+        return replace(resolve(request, setting, BUDGET.cost(epsilon=epsilon)), selection_share=Fraction(1))
 
     def choose(self, counts: Counts, form: str, epsilon: float, *, candidates: int = CANDIDATES) -> tuple[int, ...]:
         cost = BUDGET.cost(epsilon=epsilon)

@@ -19,7 +19,7 @@ from bench.scenes import stable
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.maths.reference import WHOLE
-from dpexplain.methods.kmeans.result import GRID
+from dpexplain.maths.surrogate.sketch import GRID
 
 Floats = np.ndarray
 STEP = 2.0**-15  # of the range of predictions: what rounding to whole levels may move a mean

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 import dpexplain as dpx
+from dpexplain.core.domain import PublicRange
+from dpexplain.methods.setting import Setting
 from dpexplain.models.clustering import Clustering
 
 LABELS = ("young", "middle", "odd")
@@ -98,3 +100,8 @@ class Printed:
 
 def all_combinations(attributes, clusters, uses):
     return list(itertools.product(itertools.combinations(attributes, uses), repeat=clusters))
+
+
+def setting(domain, neighbours, rows=None):
+    """All that is public about a table of about so many rows, or of an unknown number."""
+    return Setting(domain, PublicRange(0, 1), neighbours, rows or 1000, rows)

@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from clustered import setting
 from dpexplain.core.budget import pure
 from dpexplain.data import PublicRandom, Rows
 from dpexplain.maths.surrogate.sketch import GRID
 from dpexplain.methods.kmeans import release as kmeans
-from dpexplain.methods.kmeans.release import KMeansRequest, dp_kmeans
+from dpexplain.methods.kmeans.release import dp_kmeans
+from dpexplain.requests import KMeans
 from stubs import ADD_REMOVE
 
 DOMAIN = dpx.Domain(
@@ -79,8 +81,8 @@ def test_equals_lloyd_from_the_same_centres(make_table, blobs, protection, round
 
 def test_the_statistic_is_what_a_loop_counts():
     rows = PublicRandom(3).rows(DOMAIN, 50)
-    request = KMeansRequest(k=3, features=["x", "g"], rounds=1)
-    spec = kmeans.resolve(request, DOMAIN, ADD_REMOVE, None, pure(1)).lloyd
+    request = KMeans(k=3, features=["x", "g"], rounds=1)
+    spec = kmeans.resolve(request, setting(DOMAIN, ADD_REMOVE), pure(1)).lloyd
     centres = np.array([[9_000, 46_341, 0, 0], [50_000, 0, 46_341, 0], [60_000, 20_000, 0, 20_000]])
     expected = np.zeros((3, 5), dtype=object)
     for i in range(rows.size):

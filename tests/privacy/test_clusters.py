@@ -27,7 +27,7 @@ from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import ScoreRange
 from dpexplain.methods.clusters import release as explain
-from dpexplain.methods.clusters.release import ClustersRequest
+from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.clusters.scores import Scoring
 from dpexplain.models.clustering import Clustering
 from stubs import FreeAccount, ZeroNoise, combination_score, combinations_of
@@ -101,7 +101,7 @@ def watched(records, relation, request, cost=COST, budget=None):
 
 
 def request(weights=SUFFICIENCY, **options):
-    return ClustersRequest(attributes=["p", "q"], weights=weights, selection_share=Fraction(1, 2), **options)
+    return Clusters(attributes=["p", "q"], weights=weights, selection_share=Fraction(1, 2), **options)
 
 
 def largest_losses(relation, asked, cost=COST, budget=None):
@@ -167,7 +167,7 @@ def test_draws_follow_the_law_of_enumeration():
     )
     watcher = Watcher()
     table.door = Door(FreeAccount(table.budget, table.neighbours), sampler=watcher)
-    asked = ClustersRequest(attributes=["p", "q", "r"], per_cluster=2, selection_share=Fraction(1, 2))
+    asked = Clusters(attributes=["p", "q", "r"], per_cluster=2, selection_share=Fraction(1, 2))
     explain.explain(table, CLUSTERING, asked, cost=COST)
     ((combos, exponents),) = watcher.exponents
     law = dict(zip(combos, np.exp(exponents - _log_sum(exponents)), strict=True))
@@ -193,7 +193,7 @@ COUNTED = {
 
 def histograms(relation, cost, budget):
     """What both sides hand to the sampler when cluster 0 is explained by p and cluster 1 by q."""
-    asked = ClustersRequest(attributes=["p", "q"], selection_share=Fraction(1, 2))
+    asked = Clusters(attributes=["p", "q"], selection_share=Fraction(1, 2))
     captured = []
     for records in COUNTED[relation]:
         table = table_of(records, relation, budget)

@@ -28,7 +28,7 @@ TABLES = {  # from one centre to the other, and at the far ends of the range
     "replace-one": ([0.0, 0.0, 1.0], [0.0, 1.0, 1.0]),
     "add-remove": ([0.0, 1.0], [0.0, 1.0, 1.0]),
 }
-REQUEST = kmeans.KMeansRequest(k=2, start=[{"x": 0.0}, {"x": 1.0}], rounds=1)
+REQUEST = kmeans.KMeans(k=2, start=[{"x": 0.0}, {"x": 1.0}], rounds=1)
 TRIALS, BLOCK = {"pure": 24_000, "zcdp": 4_000}, 1_000
 BUDGETS = {"pure": (dpx.Budget(10), pure(2)), "zcdp": (dpx.Budget(50, 1e-6), zcdp(2))}
 
@@ -45,7 +45,7 @@ def captured(rows, relation, definition):
         name="t",
         rows_hint=None if relation == "replace-one" else 3,
     )
-    (call,) = calls(table, partial(kmeans.explain, request=REQUEST, cost=cost))
+    (call,) = calls(table, partial(kmeans.explain, _model=None, request=REQUEST, cost=cost))
     return call
 
 
@@ -122,7 +122,7 @@ def test_every_part_is_paid_for_and_together_they_cost_the_price():
         ledger="sqlite:///:memory:",
         name="t",
     )
-    made = calls(table, partial(kmeans.explain, request=kmeans.KMeansRequest(k=2, rounds=3), cost=pure(2)))
+    made = calls(table, partial(kmeans.explain, _model=None, request=kmeans.KMeans(k=2, rounds=3), cost=pure(2)))
     assert len(made) == 5
     assert sum(cost.amount for *_, cost in made) == 2
     assert all(bound.l1 / noise.scale <= cost.amount for _, noise, bound, cost in made)

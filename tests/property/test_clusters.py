@@ -20,10 +20,9 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.maths.grids import partition_of
-from dpexplain.methods.clusters import counts, scores
-from dpexplain.methods.clusters import release as explain
-from dpexplain.methods.clusters.result import Cells
+from dpexplain.methods.clusters import scores, spec
 from dpexplain.methods.clusters.scores import Scoring, Weights
+from dpexplain.methods.clusters.spec import Cells
 from neighbouring import DOMAIN, neighbours, norms, private, within
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 
@@ -63,11 +62,11 @@ def assert_within(before, after, scoring, relation):
 
 def tables_of(rows, protection):
     table = private(rows, protection)
-    kernel = partial(counts.statistic, assign=assign, partitions=PARTITIONS, clusters=CLUSTERS)
-    size = counts.size_of(PARTITIONS, CLUSTERS)
+    kernel = partial(spec.statistic, assign=assign, partitions=PARTITIONS, clusters=CLUSTERS)
+    size = spec.size_of(PARTITIONS, CLUSTERS)
     found = table.map_sum(Gate(table.door, pure(1)), kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
-    return counts.tables_of(found, PARTITIONS, CLUSTERS), table.neighbours
+    return spec.tables_of(found, PARTITIONS, CLUSTERS), table.neighbours
 
 
 @settings(max_examples=100, deadline=None)
@@ -79,8 +78,8 @@ def test_one_unit_moves_scores_and_histograms_within_their_bounds(pair, weights,
     assert_within(before, after, Scoring(CLUSTERS, uses, Weights.of(weights)), relation)
     chosen = data.draw(st.tuples(*[st.sampled_from(list(itertools.combinations(range(3), uses)))] * CLUSTERS))
     cells = Cells(tuple(p.size for p in PARTITIONS), chosen, gaussian=data.draw(st.booleans()))
-    change = explain.histograms(after, cells) - explain.histograms(before, cells)
-    assert within(norms(change), explain.sensitivity(relation, cells.own, uses, len(cells.attributes)))
+    change = cells.histograms(after) - cells.histograms(before)
+    assert within(norms(change), spec.sensitivity(relation, cells.own, uses, len(cells.attributes)))
 
 
 # Tables of counts ---------------------------------------------------------------------------------------------------
@@ -326,8 +325,8 @@ def test_the_bound_of_the_histograms_is_attained(relation, gaussian):
     cells = Cells((3, 3, 3), ((0,), (1,), (2,), (0,)), gaussian)
     left, right = with_row(tables, 0, [1, 1, 1]), with_row(tables, 1, [2, 2, 2])
     before = tables if relation is ADD_REMOVE else right
-    change = explain.histograms(left, cells) - explain.histograms(before, cells)
-    bound = explain.sensitivity(relation, cells.own, 1, 3)
+    change = cells.histograms(left) - cells.histograms(before)
+    bound = spec.sensitivity(relation, cells.own, 1, 3)
     assert norms(change) == (bound.l1, bound.l2_squared, bound.linf)
     assert cells.own > 1
 

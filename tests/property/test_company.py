@@ -9,10 +9,10 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
 from dpexplain.data import PublicRandom
+from dpexplain.maths.lloyd import nearest, places_of
 from dpexplain.maths.losses import Loss
 from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.maths.surrogate.sketch import GRID, Layout, raw_sums
-from dpexplain.methods.kmeans.result import nearest, places_of
 from dpexplain.methods.permutation_importance.spec import norms_of, shrunk
 
 SIZE = 300

@@ -15,12 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
+from clustered import setting
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.maths.surrogate.sketch import GRID
-from dpexplain.methods.kmeans import release as kmeans
-from dpexplain.methods.kmeans.result import HALF, OWN
+from dpexplain.maths.lloyd import GRID, HALF, OWN
+from dpexplain.methods.kmeans import spec as kmeans
+from dpexplain.methods.kmeans.release import resolve
+from dpexplain.requests import KMeans
 from neighbouring import DOMAIN, neighbours, norms, private, within
 from stubs import ADD_REMOVE
 
@@ -33,15 +35,15 @@ def answers(rows, protection, spec, centres):
     gate, columns, lloyd = Gate(table.door, pure(1)), spec.lloyd.space.features, spec.lloyd
     kernel = partial(kmeans.statistic, lloyd=lloyd, centres=centres)
     sums = table.map_sum(gate, kernel, columns, size=lloyd.size(len(centres)), label="", parallel=False)
-    kernel = partial(kmeans.histogram_statistic, spec=spec)
-    counts = table.map_sum(gate, kernel, columns, size=spec.histogram_size, label="", parallel=False)
+    kernel = partial(kmeans.histogram_statistic, lloyd=lloyd)
+    counts = table.map_sum(gate, kernel, columns, size=lloyd.histogram_size, label="", parallel=False)
     table.ledger.close()
     return sums, counts, table.neighbours
 
 
 def spec_of(features, weight):
-    request = kmeans.KMeansRequest(k=2, features=features, rounds=1)
-    spec = kmeans.resolve(request, DOMAIN, ADD_REMOVE, None, pure(1))
+    request = KMeans(k=2, features=features, rounds=1)
+    spec = resolve(request, setting(DOMAIN, ADD_REMOVE), pure(1))
     return replace(spec, lloyd=replace(spec.lloyd, weight=weight))
 
 

@@ -21,7 +21,7 @@ from dpexplain.maths.grids import partition_of
 from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects import release as ale
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
-from dpexplain.methods.clusters import counts as clusters
+from dpexplain.methods.clusters import spec as clusters
 from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.methods.setting import Setting

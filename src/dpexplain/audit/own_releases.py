@@ -19,9 +19,11 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.influence import release as influence
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.methods.local_explanation import release as local_explanation
 from dpexplain.methods.local_explanation.request import LocalExplanation
 from dpexplain.methods.local_sketch import release as local_sketch
@@ -30,7 +32,6 @@ from dpexplain.methods.marginals import release as marginals
 from dpexplain.methods.partial_dependence import release as partial_dependence
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.permutation_importance import release as permutation_importance
-from dpexplain.models.clustering import Clustering
 
 MOST_COLUMNS = 8  # of one release that is attacked
 SAMPLES = 2  # other values of a row: no bound depends on how many there are
@@ -99,8 +100,8 @@ def _clusters(subject: Subject, table: PrivateTable, cost: Cost) -> Any:
     assert rule is not None
     if isinstance(rule, int):
         cost = cost * Fraction(1, 2)
-        rule = Clustering.of(kmeans.explain(table, kmeans.KMeansRequest(k=rule), cost=cost), domain=table.domain)
-    request = clusters.ClustersRequest(attributes=attributes(table.domain, len(rule.labels)))
+        rule = kmeans.explain(table, None, KMeans(k=rule), cost=cost).as_clustering()
+    request = Clusters(attributes=attributes(table.domain, len(rule.labels)))
     return clusters.explain(table, rule, request, cost=cost)
 
 

@@ -118,9 +118,9 @@ def _clustering(
     if kmeans is not None and project.has_clustering:
         raise InputError("give either --kmeans K, or a [clustering] in the project file, not both.")
     if kmeans is not None:
-        from dpexplain.methods.kmeans.release import KMeansRequest
+        from dpexplain.methods.kmeans.request import KMeans
 
-        return KMeansRequest(k=kmeans).k
+        return KMeans(k=kmeans).k
     wanted = project.has_clustering and (not explainers or "clusters" in explainers)
     return project.clustering(domain) if wanted else None
 

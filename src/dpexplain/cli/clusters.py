@@ -14,7 +14,7 @@ from dpexplain.project.run import left_for, prepare_folder, publish
 if TYPE_CHECKING:
     from dpexplain.core.budget import Cost
     from dpexplain.data.table import PrivateTable
-    from dpexplain.methods.clusters.release import ClustersRequest
+    from dpexplain.methods.clusters.request import Clusters
     from dpexplain.methods.result import Result
 
 LEAD = "for each cluster the columns that tell it from the rest, and how their values are spread inside and outside"
@@ -40,7 +40,8 @@ def clusters(
 
         dpexplain clusters --kmeans 5 --kmeans-epsilon 1 --epsilon 0.5
     """
-    from dpexplain.methods.clusters.release import ClustersRequest, explain
+    from dpexplain.methods.clusters.release import explain
+    from dpexplain.methods.clusters.request import Clusters
     from dpexplain.methods.kmeans.release import dp_kmeans
 
     found = Project.load(call.project)
@@ -48,7 +49,8 @@ def clusters(
     domain, budget = found.domain(), found.budget()
     cost = price.cost(budget)
     attributes = once(attribute)
-    request = ClustersRequest(attributes=attributes or None, per_cluster=per_cluster, method=method, bounds=bounds)
+    options = {"attributes": attributes or None, "per_cluster": per_cluster, "method": method, "bounds": bounds}
+    request = Clusters.of_json(options)
     for name in attributes:
         domain.column(name)
     ready = None if kmeans is not None else found.clustering(domain)
@@ -100,15 +102,14 @@ def _check_source(project: Project, kmeans: int | None, kmeans_epsilon: float | 
         )
 
 
-def _require_both(
-    table: PrivateTable, request: ClustersRequest, k: int, cost: Cost, first: Cost, analyst: str | None
-) -> None:
+def _require_both(table: PrivateTable, request: Clusters, k: int, cost: Cost, first: Cost, analyst: str | None) -> None:
     """Refuse what cannot be explained, or not be paid for, before clusters are paid for."""
     from dpexplain.methods.clusters.release import check_noise, resolve
+    from dpexplain.methods.setting import Setting
     from dpexplain.render import text as words
 
     labels = [str(number) for number in range(k)]
-    spec = resolve(request, table.domain, labels, table.neighbours, table.rows_hint, cost)
+    spec = resolve(request.but(labels=labels), Setting.of(table), cost)
     check_noise(spec, table.neighbours, cost)
     left = left_for(table.ledger.statement(table.name), analyst)
     if not first + cost <= left:

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 import annotated_types as limits
@@ -124,6 +125,7 @@ def refusal(kind: type[Request], error: ValidationError) -> InputError:
     if isinstance(own, InputError):
         return own
     name, value = str(first["loc"][0]) if first["loc"] else "", first["input"]
+    got = _shown(value, inside=any(isinstance(place, int) for place in first["loc"]))
     if first["type"] == "extra_forbidden":
         return unknown_option(name, kind.model_fields)
     if first["type"] == "missing":
@@ -131,10 +133,15 @@ def refusal(kind: type[Request], error: ValidationError) -> InputError:
     field = kind.model_fields[name]
     choices = [text for text in _choices(field.annotation) if isinstance(text, str)]
     if choices and len(choices) == len(_choices(field.annotation)) and not _others(field.annotation):
-        return InputError(
-            f"unknown {name} {value!r}."[:200], hint="use " + " or ".join(f'"{text}"' for text in choices)
-        )
-    return InputError(f"{name} must be {must_be(field.annotation, field.metadata)}; got {value!r}."[:200])
+        return InputError(f"unknown {name} {got}."[:200], hint="use " + " or ".join(f'"{text}"' for text in choices))
+    return InputError(f"{name} must be {must_be(field.annotation, field.metadata)}; got {got}."[:200])
+
+
+def _shown(value: Any, *, inside: bool) -> str:
+    """What was given, if it is a single value. Of anything else, and of what is in a list, the type: it may be rows."""
+    plain = value is None or isinstance(value, str | int | float | Fraction)
+    empty = isinstance(value, list | tuple) and not value
+    return repr(value) if not inside and (plain or empty) else f"an object of type {type(value).__name__}"
 
 
 def unknown_option(name: str, known: Mapping[str, Any] | Sequence[str]) -> InputError:

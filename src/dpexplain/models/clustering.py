@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +25,14 @@ from dpexplain.core.domain import Domain
 from dpexplain.data.rows import Rows
 from dpexplain.data.spelling import number_of
 from dpexplain.errors import InputError, ModelError
+from dpexplain.maths.lloyd import MOST_CLUSTERS, nearest, places_of
 from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.sketch import GRID
-from dpexplain.methods.kmeans.result import MOST_CLUSTERS, ClusterCentres, nearest, places_of
 from dpexplain.models import Model, safe_by_default
 from dpexplain.receipts import Receipt
+
+if TYPE_CHECKING:
+    from dpexplain.methods.kmeans.result import ClusterCentres
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -88,8 +91,9 @@ class Clustering:
                     that are not declared count as "other". Default: all that a predictor can answer.
         features, name, version, as_array, thread_safe, block   as for `dpx.Model`
         """
-        if isinstance(clustering, Clustering | ClusterCentres):
-            return _ready(clustering, labels).require(domain)
+        if hasattr(type(clustering), "as_clustering"):  # a clustering, or released centres
+            ready: Clustering = clustering.as_clustering(labels)
+            return ready.require(domain)
         rule, known = _rule(clustering)
         answers, names = declared(labels, known)
         numbers = numbered(answers)
@@ -146,6 +150,12 @@ class Clustering:
             _codes=lambda rows: nearest(exact, places_of(space, rows.columns, rows.size)).astype(np.float64),
         )
 
+    def as_clustering(self, labels: Sequence[Any] | None = None) -> Clustering:
+        """Itself; its names cannot be changed."""
+        if labels is not None and [str(label) for label in labels] != list(self.labels):
+            raise InputError("the labels are not those of the clustering.", hint="leave them out")
+        return self
+
     @property
     def identity(self) -> JsonObject:
         """What identifies it in the ledger."""
@@ -199,10 +209,8 @@ class Clustering:
         else:
             version = f" {self.identity['version']}" if self.versioned else ""
             rule = f"by the rule {self.identity['name']!r}{version}"
-        receipt = self.receipt
-        if receipt is None:
-            paid = "Taken as public: what the rule reveals about the data it was fitted on is outside any guarantee."
-        else:
+        paid = "Taken as public: what the rule reveals about the data it was fitted on is outside any guarantee."
+        if (receipt := self.receipt) is not None:
             paid = f"Released with {receipt.budget.describe(receipt.cost)}, for {receipt.neighbours.describe()}."
         return f"{start} of {columns}: {rule}. {paid}"
 
@@ -220,7 +228,9 @@ class _Rule:
     def check(self) -> None:
         with _words_of_clusterings():
             predictor = self.model.checked(self._domain, rows=USUAL_ROWS)
-        _require_labels(predictor.answers, self._names)
+        if (predictor.answers == len(self._names)).all():
+            shown = ", ".join(map(repr, self._names[:8])) + (", ..." if len(self._names) > 8 else "")
+            raise ModelError("the clustering puts no synthetic row into a declared cluster.", hint=f"declared: {shown}")
         self._predictor = predictor
 
     def codes(self, rows: Rows) -> Floats:
@@ -285,16 +295,6 @@ def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _ready(clustering: Clustering | ClusterCentres, labels: Any) -> Clustering:
-    """One that needs no check, under other names if some are given."""
-    if isinstance(clustering, ClusterCentres):
-        names = clustering.labels if labels is None else labels
-        return Clustering.from_centres(clustering.space, clustering.centres, names, result=clustering)
-    if labels is not None and [str(label) for label in labels] != list(clustering.labels):
-        raise InputError("the labels are not those of the clustering.", hint="leave them out")
-    return clustering
-
-
 def _rule(clustering: Any) -> tuple[Callable[[Any], Any], tuple[Any, ...] | None]:
     """A function from rows to answers, and all its possible answers where they are known."""
     if isinstance(clustering, type):
@@ -353,8 +353,8 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
     """The answers that are declared, and their names."""
     if labels is None and known is None:
         raise InputError("say which clusters there are.", hint='labels=["young", "old"]: what the function answers')
-    listed = isinstance(labels, Sequence | np.ndarray | pd.Index) and not isinstance(labels, str | bytes)
-    if labels is not None and not listed and not isinstance(labels, Mapping):
+    listed = isinstance(labels, Sequence | Mapping | np.ndarray | pd.Index) and not isinstance(labels, str | bytes)
+    if labels is not None and not listed:
         raise InputError(f"labels must be a list of names; got {repr(labels)[:60]}.")
     answers = known if labels is None else tuple(labels)
     assert answers is not None
@@ -380,13 +380,3 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
             hint="leave it out: answers that are not declared count as other",
         )
     return answers, names
-
-
-def _require_labels(codes: Floats, names: Sequence[str]) -> None:
-    """Refuse a rule that puts no synthetic row into any declared cluster; `codes` are those of the check."""
-    if (codes == len(names)).all():
-        shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
-        raise ModelError(
-            "the clustering puts no synthetic row into a declared cluster.",
-            hint=f"declared: {shown}",
-        )

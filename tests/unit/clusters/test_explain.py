@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -11,18 +12,18 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, people
+from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, people, setting
 from dpexplain.core.budget import pure, zcdp
-from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, ModelError
 from dpexplain.methods.clusters import release as explain
-from dpexplain.methods.clusters.release import ClustersRequest, explain_clusters
-from dpexplain.methods.clusters.result import own_weight
-from dpexplain.methods.setting import Setting
+from dpexplain.methods.clusters.release import explain_clusters
+from dpexplain.methods.clusters.spec import own_weight
+from dpexplain.methods.registry import request_from_json
 from dpexplain.models.clustering import Clustering
+from dpexplain.requests import Clusters
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 
 
@@ -105,17 +106,18 @@ def test_an_attribute_with_one_value_is_refused_by_name_and_left_out_otherwise(m
     assert [p.feature for p in result.partitions] == [*ATTRIBUTES, "group"]
     nothing = dpx.Domain({"flat": dpx.Categorical(["x"])})
     with pytest.raises(InputError, match="more than one value"):
-        explain.resolve(ClustersRequest(), nothing, ["a", "b"], ADD_REMOVE, None, pure(1))
+        explain.resolve(Clusters(labels=["a", "b"]), setting(nothing, ADD_REMOVE), pure(1))
 
 
 def test_too_many_clusters_are_refused_with_a_way_out_and_never_approximated():
-    labels = [str(i) for i in range(22)]
+    def resolved(**options):
+        return explain.resolve(Clusters(labels=list(range(22)), **options), setting(DOMAIN, ADD_REMOVE), pure(1))
+
     with pytest.raises(InputError, match="two-stage"):
-        explain.resolve(ClustersRequest(), DOMAIN, labels, ADD_REMOVE, None, pure(1))
+        resolved()
     with pytest.raises(InputError, match="fewer candidates"):
-        explain.resolve(ClustersRequest(method="two-stage"), DOMAIN, labels, ADD_REMOVE, None, pure(1))
-    spec = explain.resolve(ClustersRequest(method="two-stage", candidates=1), DOMAIN, labels, ADD_REMOVE, None, pure(1))
-    assert spec.candidates == 1
+        resolved(method="two-stage")
+    assert resolved(method="two-stage", candidates=1).candidates == 1
 
 
 def test_without_numba_one_stage_is_refused_before_anything_is_paid(table, monkeypatch):
@@ -134,31 +136,40 @@ def test_everything_is_paid_by_one_price_and_asked_again_for_free(table):
     assert again.values.tolist() == first.values.tolist()
 
 
+@pytest.mark.parametrize("share", [0.25, Fraction(1, 3), None])
+def test_a_request_there_and_back(share):
+    request = Clusters(labels=[0, 1], attributes=["age"], weights=(0.5, 0.25, 0.25), selection_share=share)
+    again = request_from_json(json.loads(json.dumps(request.to_json())))
+    assert again.share == request.share == (None if share is None else Fraction(share))
+    assert again.to_json() == request.to_json()
+
+
 # Prices -------------------------------------------------------------------------------------------------------------
 
 
 def spec_of(rows=None, cost=pure(1), neighbours=ADD_REMOVE, **options):  # noqa: B008 - a constant
-    return explain.resolve(ClustersRequest(**options), DOMAIN, ["a", "b", "c", "d"], neighbours, rows, cost)
+    return explain.resolve(Clusters(labels=["a", "b", "c", "d"], **options), setting(DOMAIN, neighbours, rows), cost)
 
 
 def test_the_choice_gets_what_it_needs():
-    assert spec_of().share == explain.UNKNOWN_ROWS_SHARE
-    shares = [spec_of(rows).share for rows in (100, 10_000, 30_000, 10_000_000)]
+    assert spec_of().selection_share == explain.UNKNOWN_ROWS_SHARE
+    shares = [spec_of(rows).selection_share for rows in (100, 10_000, 30_000, 10_000_000)]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] == Fraction(1, 2)
     assert shares[-1] == Fraction(1, 10)
     for rows in (10_000, 30_000):  # the smallest that serves
-        share = spec_of(rows).share
-        assert explain.shortfalls(spec_of(selection_share=share), ADD_REMOVE, pure(1))["combination"] <= 0.01 * rows / 4
-    assert spec_of(selection_share=0.25).share == Fraction(1, 4)
-    assert spec_of(100, pure(Fraction(1, 10**6))).share == Fraction(1, 2)
+        share = spec_of(rows).selection_share
+        lost = explain.shortfalls(spec_of(selection_share=share), ADD_REMOVE, pure(1), 0.95)
+        assert lost["combination"] <= 0.01 * rows / 4
+    assert spec_of(selection_share=0.25).selection_share == Fraction(1, 4)
+    assert spec_of(100, pure(Fraction(1, 10**6))).selection_share == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("method", ["one-stage", "two-stage"])
 @pytest.mark.parametrize("cost", [pure(1), zcdp(1)], ids=str)
 def test_the_parts_of_the_price_add_up(method, cost):
     spec = spec_of(method=method)
-    choice, histograms = explain.costs_of(spec, cost)
+    choice, histograms = spec.costs(cost)
     total = histograms
     for part in choice:
         total = total + part
@@ -178,7 +189,8 @@ def test_the_scales_of_two_stages_are_the_published_ones():
 @pytest.mark.parametrize("cost", [pure(1), zcdp(1)], ids=str)
 def test_our_bounds_take_less_noise_than_the_published_ones(neighbours, cost):
     def lost(bounds):
-        return explain.shortfalls(spec_of(method="two-stage", bounds=bounds, selection_share=0.5), neighbours, cost)
+        spec = spec_of(method="two-stage", bounds=bounds, selection_share=0.5)
+        return explain.shortfalls(spec, neighbours, cost, 0.95)
 
     assert lost("tight")["candidates"] < lost("paper")["candidates"]
     assert lost("tight")["combination"] < lost("paper")["combination"]
@@ -229,15 +241,15 @@ def test_the_deviations_that_the_page_on_clusters_names(distinct, inside, outsid
 
 
 def test_the_outlook_tells_the_noise_of_a_count():
-    setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE_ONE, 1000, 1000)
+    public = setting(DOMAIN, REPLACE_ONE, 1000)
     with pytest.raises(InputError, match="which clusters"):
-        explain.outlook(ClustersRequest(), setting, pure(1))
-    asked = ClustersRequest(labels=["a", "b", "c"], attributes=ATTRIBUTES, selection_share=0.5)
-    found = explain.outlook(asked, setting, pure(1))
+        explain.outlook(Clusters(), public, pure(1))
+    asked = Clusters(labels=["a", "b", "c"], attributes=ATTRIBUTES, selection_share=0.5)
+    found = explain.outlook(asked, public, pure(1))
     # three different attributes: a row is in one own cell of weight 2 and in two rest cells, and is replaced
     assert found.std == pytest.approx(math.sqrt(2) * 2 * (2 + 2) / 0.5 / 2, rel=0.01)
     assert found.std < found.error < found.band
-    assert explain.outlook(asked, setting, pure(2)).error < found.error
+    assert explain.outlook(asked, public, pure(2)).error < found.error
 
 
 def test_the_noised_stages_are_a_privacy_enabling_set():
@@ -278,4 +290,4 @@ def test_a_forged_price_of_a_clustering_is_not_believed(make_table):
 
 
 def _explained(table, clustering):
-    return explain.explain(table, clustering, ClustersRequest(attributes=ATTRIBUTES), cost=pure(Fraction(1, 2)))
+    return explain.explain(table, clustering, Clusters(attributes=ATTRIBUTES), cost=pure(Fraction(1, 2)))

@@ -10,15 +10,19 @@ import pytest
 from scipy.stats import binom
 
 import dpexplain as dpx
+from clustered import setting
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Door
 from dpexplain.data import Rows
+from dpexplain.maths import lloyd
+from dpexplain.maths.lloyd import GRID, OWN
 from dpexplain.methods.kmeans import release as kmeans
-from dpexplain.methods.kmeans.release import KMeansRequest, dp_kmeans
-from dpexplain.methods.kmeans.result import GRID, OWN, ClusterCentres
-from dpexplain.methods.setting import Setting
+from dpexplain.methods.kmeans.release import dp_kmeans
+from dpexplain.methods.kmeans.result import ClusterCentres
+from dpexplain.methods.registry import request_from_json
 from dpexplain.models.clustering import Clustering
 from dpexplain.render.plots import figure_of
+from dpexplain.requests import KMeans
 from examples import DOMAIN
 from stubs import ADD_REMOVE, BOTH, FreeAccount
 
@@ -43,17 +47,17 @@ SOME = {"age": 24, "income": 10.0}
         ({"features": ["height"]}, "unknown feature 'height'"),
         ({"features": ["sex"]}, "3 clusters were asked for, but the domain has 2 different points"),
         ({"labels": ["a", "b"]}, "2 labels were given for 3 clusters"),
-        ({"labels": [0, 1, 2]}, "labels are names of the clusters"),
+        ({"labels": [0, 1, 2]}, "labels must be a list of names, one for each cluster"),
         ({"labels": ["a", "a", "b"]}, "a name of its own"),
         ({"labels": ["a", "other", "b"]}, "in none of the clusters"),
-        ({"features": ["age", ["sex"]]}, "named by texts"),
-        ({"start": "random"}, "start must be a list of k records"),
-        ({"start": pd.DataFrame([SOME] * 3)}, "start must be a list of k records"),
-        ({"start": 3}, "start must be a list of k records"),
+        ({"features": ["age", ["sex"]]}, "features must be a list of names"),
+        ({"start": "random"}, 'start must be "marginals", "domain", or a list of k records'),
+        ({"start": pd.DataFrame([SOME] * 3)}, 'start must be "marginals", "domain", or a list of k records'),
+        ({"start": 3}, 'start must be "marginals", "domain", or a list of k records'),
         ({"start": [SOME]}, "1 records to start from were given for 3 clusters"),
         ({"start": [SOME, SOME, {"age": 24}]}, "no value for 'income'"),
         ({"start": [SOME, SOME, {"age": 99, "income": 1}]}, "outside the declared range"),
-        ({"seed": -1}, "a seed is"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"epsilon": 1e-14}, "drown every number"),
         ({"epsilon": 0}, "epsilon must be"),
         ({"rho": 1}, "exactly one of epsilon and rho"),
@@ -65,6 +69,27 @@ def test_bad_input_is_refused_before_anything_is_paid(make_table, frame, argumen
     with pytest.raises(dpx.InputError, match=message):
         dp_kmeans(table, **{"k": 3, "epsilon": 1, **arguments})
     assert table.ledger.statement(table.name).spent.amount == 0
+
+
+def test_the_request_allows_what_the_rounds_can_do():
+    for name, most in (("k", lloyd.MOST_CLUSTERS), ("rounds", lloyd.MOST_ROUNDS)):
+        KMeans(**{"k": 2, name: most})
+        with pytest.raises(dpx.InputError, match=f"{name} must be"):
+            KMeans(**{"k": 2, name: most + 1})
+
+
+@pytest.mark.parametrize("start", [[[1, 2], [3, 4]], ([1, 2], [3, 4]), np.array([[1, 2], [3, 4]])])
+def test_a_request_there_and_back(start):
+    request = KMeans(k=2, start=start, labels=["x", "y"], seed=3)
+    assert request_from_json(json.loads(json.dumps(request.to_json()))).to_json() == request.to_json()
+
+
+@pytest.mark.parametrize("given", [["age", 4321], pd.Series([4321, 1]), pd.DataFrame({"age": [4321]}), [[4321.0]]])
+@pytest.mark.parametrize("option", ["features", "labels", "k", "rounds"])
+def test_errors_about_options_never_show_what_may_be_rows(option, given):
+    with pytest.raises(dpx.InputError, match=f"{option} must be") as error:
+        KMeans(**{"k": 2, option: given})
+    assert "4321" not in str(error.value)
 
 
 def test_numeric_features_by_default_and_all_where_there_are_none(make_table, frame):
@@ -221,23 +246,22 @@ def test_intervals_cover_the_exact_means(make_table, frame):
 
 @pytest.mark.parametrize("neighbours", BOTH, ids=lambda n: n.relation.value)
 def test_more_rows_more_rounds(neighbours):
-    few, many = (kmeans.resolve(KMeansRequest(k=5), DOMAIN, neighbours, n, pure(1)) for n in (1_000, 1_000_000))
+    few, many = (kmeans.resolve(KMeans(k=5), setting(DOMAIN, neighbours, n), pure(1)) for n in (1_000, 1_000_000))
     assert few.lloyd.rounds < many.lloyd.rounds
-    unknown = kmeans.resolve(KMeansRequest(k=5), DOMAIN, neighbours, None, pure(1))
+    unknown = kmeans.resolve(KMeans(k=5), setting(DOMAIN, neighbours), pure(1))
     assert few.lloyd.rounds <= unknown.lloyd.rounds <= many.lloyd.rounds
 
 
 def test_the_weight_of_counts_is_near_the_best_by_hand():
     """Su et al.: counts and sums of n features share an epsilon best as (4 n offset^2)^(1/3) to n."""
     domain = dpx.Domain({f"x{i}": dpx.Numeric(0, 1) for i in range(27)})
-    spec = kmeans.resolve(KMeansRequest(k=3), domain, ADD_REMOVE, 1_000, pure(1))
+    spec = kmeans.resolve(KMeans(k=3), setting(domain, ADD_REMOVE, 1_000), pure(1))
     assert spec.lloyd.weight / 2**15 == pytest.approx((4 * 27 * kmeans.OFFSET**2) ** (1 / 3), rel=0.2)
 
 
 def test_the_outlook_tells_the_error_of_a_centre():
-    request = KMeansRequest(k=3, rounds=2, features=["income"])
-    setting = Setting(DOMAIN, dpx.Model(len, output=(0, 1)).output, ADD_REMOVE, 30_000, 30_000)
-    one, ten = (kmeans.outlook(request, setting, pure(epsilon)) for epsilon in (1, 10))
+    request = KMeans(k=3, rounds=2, features=["income"])
+    one, ten = (kmeans.outlook(request, setting(DOMAIN, ADD_REMOVE, 30_000), pure(epsilon)) for epsilon in (1, 10))
     assert one.points == 3
     assert one.law == "discrete-laplace"
     assert 0 < one.std < one.error < one.band
@@ -250,10 +274,10 @@ def test_the_noised_stages_separate_the_table_from_the_centres():
 
 
 def test_more_clusters_than_points():
-    neighbours = ADD_REMOVE
-    assert kmeans.resolve(KMeansRequest(k=6, features=["flag", "count"]), FEW, neighbours, None, pure(1)).lloyd.k == 6
+    few = setting(FEW, ADD_REMOVE)
+    assert kmeans.resolve(KMeans(k=6, features=["flag", "count"]), few, pure(1)).lloyd.k == 6
     with pytest.raises(dpx.InputError, match="6 different points"):
-        kmeans.resolve(KMeansRequest(k=7, features=["flag", "count"]), FEW, neighbours, None, pure(1))
+        kmeans.resolve(KMeans(k=7, features=["flag", "count"]), few, pure(1))
 
 
 def test_many_coordinates_fit_on_one_plot(make_table):

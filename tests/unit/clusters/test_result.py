@@ -19,7 +19,8 @@ from dpexplain.errors import InputError, VerificationError
 from dpexplain.maths.grids import Partition
 from dpexplain.methods.clusters import result as clusters
 from dpexplain.methods.clusters.release import explain_clusters
-from dpexplain.methods.clusters.result import Cells, Explanation, nth_combination, reach_of_sum
+from dpexplain.methods.clusters.result import Explanation, reach_of_sum
+from dpexplain.methods.clusters.spec import Cells, nth_combination
 from dpexplain.methods.result import from_json
 from dpexplain.render.clusters import page_size
 
@@ -64,6 +65,12 @@ def test_there_and_back(table, options, tmp_path):
     assert back.values.tolist() == result.values.tolist()
     assert back.describe() == result.describe()
     assert back.chosen == result.chosen
+
+
+def test_an_explanation_by_diversity_alone_there_and_back(table):
+    """A single attribute of a cluster has no score then."""
+    result = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=1, weights=(0, 0, 1))
+    assert from_json(result.to_json()).describe() == result.describe()
 
 
 def altered(result, change):
@@ -245,8 +252,7 @@ def test_the_utility_of_two_stages_speaks_of_candidates(table):
 
 def test_the_shortfall_is_that_of_the_exponential_mechanism(result):
     """range / epsilon * (log of the number of combinations + log 20), in rows."""
-    spec = result.spec
-    epsilon = 0.3 * float(Fraction(spec["selection_share"]))
+    epsilon = 0.3 * float(result.spec.selection_share)
     length = 4 / 3 / 3 + 1 / 3 + 2 / 3 / 2
     assert result.shortfall() == pytest.approx(length / epsilon * (3 * np.log(4) + np.log(20)), rel=1e-3)
     assert result.shortfall(0.99) > result.shortfall(0.9)

@@ -12,8 +12,9 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import partition_of
-from dpexplain.methods.clusters import counts, scores
+from dpexplain.methods.clusters import scores, spec
 from dpexplain.methods.clusters.scores import Scoring, Weights
+from dpexplain.requests import Clusters
 from stubs import combination_score
 
 PARTITIONS = tuple(partition_of(name, DOMAIN[name], 10) for name in ATTRIBUTES)
@@ -21,11 +22,11 @@ THIRDS = (1 / 3, 1 / 3, 1 / 3)
 
 
 def tables_of(table):
-    kernel = partial(counts.statistic, assign=CLUSTERING.assign, partitions=PARTITIONS, clusters=3)
+    kernel = partial(spec.statistic, assign=CLUSTERING.assign, partitions=PARTITIONS, clusters=3)
     found = table.map_sum(
-        Gate(table.door, pure(1)), kernel, [*ATTRIBUTES, "group"], size=counts.size_of(PARTITIONS, 3), label=""
+        Gate(table.door, pure(1)), kernel, [*ATTRIBUTES, "group"], size=spec.size_of(PARTITIONS, 3), label=""
     )
-    return counts.tables_of(found, PARTITIONS, 3)
+    return spec.tables_of(found, PARTITIONS, 3)
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_empty_tables_and_empty_clusters_score_nothing():
 )
 def test_weights_are_whole_parts(given, expected):
     weights = Weights.of(given)
-    assert (weights.interest, weights.sufficiency, weights.diversity) == expected
+    assert weights == expected
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_weights_are_whole_parts(given, expected):
 )
 def test_weights_that_are_none_are_refused(given):
     with pytest.raises(InputError, match="weights"):
-        Weights.of(given)
+        Clusters(weights=given)
 
 
 def test_a_row_is_fine_enough_for_any_number_of_clusters():

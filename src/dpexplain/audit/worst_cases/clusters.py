@@ -12,7 +12,9 @@ from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.clusters import release as clusters
+from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.models.clustering import Clustering
 
 LABELLED = Domain({**{name: Categorical([0, 1, 2, 3]) for name in "pqr"}, "label": Categorical([0, 1, 2])})
@@ -59,7 +61,7 @@ def of_clusters() -> list[Case]:
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
         settings = {"attributes": ["p", "q"], "weights": (0, 1, 0), "selection_share": Fraction(1, 2), **options}
-        return clusters.explain(table, CLUSTERING, clusters.ClustersRequest(**settings), cost=cost)
+        return clusters.explain(table, CLUSTERING, Clusters(**settings), cost=cost)
 
     several = partial(run, attributes=["p", "q", "r"], per_cluster=2)
     two = partial(run, method="two-stage", candidates=1)
@@ -97,7 +99,7 @@ def of_kmeans() -> list[Case]:
     domain = Domain({"x": Numeric(0, 1)})
 
     def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        return kmeans.explain(table, kmeans.KMeansRequest(k=2, rounds=1, **options), cost=cost)
+        return kmeans.explain(table, None, KMeans(k=2, rounds=1, **options), cost=cost)
 
     pairs: dict[str, Pair] = {
         "replace-one": ([(0.0,), (0.0,), (1.0,)], [(0.0,), (1.0,), (1.0,)]),

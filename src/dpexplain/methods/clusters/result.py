@@ -7,22 +7,19 @@ cells count `own` times as much as rest cells under one noise: a cluster is smal
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.combinations import UNIT
-from dpexplain.core.mechanisms import Selection
 from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods.clusters.spec import MOST_LISTED, Cells, Chosen, Spec, nth_combination
 from dpexplain.methods.marginals.result import nearest_with_total
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -32,52 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEVEL = 0.95
-MOST_LISTED = 2**20  # combinations of candidates
 MOST_NAMED = 3  # values of a category that a sentence names
 LEAST_GAIN = 0.005  # of a share, for which a sentence names one more value
-Chosen = tuple[tuple[int, ...], ...]  # for each cluster the numbers of its attributes
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The cells of a combination: attribute after attribute, its clusters in order and then the rest."""
-
-    sizes: tuple[int, ...]  # how many values each attribute has
-    chosen: Chosen
-    gaussian: bool
-
-    @cached_property
-    def attributes(self) -> tuple[int, ...]:
-        """Every chosen attribute once."""
-        return tuple(sorted(set(itertools.chain.from_iterable(self.chosen))))
-
-    def users(self, attribute: int) -> tuple[int, ...]:
-        """The clusters that an attribute explains."""
-        return tuple(c for c, mine in enumerate(self.chosen) if attribute in mine)
-
-    @cached_property
-    def slices(self) -> dict[tuple[int, int | None], slice]:
-        """(attribute, cluster, or None for the rest) to its place in the released vector."""
-        places: dict[tuple[int, int | None], slice] = {}
-        end = 0
-        for a in self.attributes:
-            for group in (*self.users(a), None):
-                places[a, group] = slice(end, end + self.sizes[a])
-                end += self.sizes[a]
-        return places
-
-    @property
-    def size(self) -> int:
-        return int(max(place.stop for place in self.slices.values()))
-
-    @property
-    def uses(self) -> int:
-        return len(self.chosen[0])
-
-    @cached_property
-    def own(self) -> int:
-        """How much an own cell counts."""
-        return own_weight(len(self.chosen), self.uses, len(self.attributes), self.gaussian)
+Groups = Sequence[int | None]  # clusters, and None for the rest: histograms of one attribute
+Histograms = Mapping[tuple[int, int | None], Floats]  # by attribute and group
 
 
 @dataclass(frozen=True)
@@ -107,49 +62,48 @@ class ClusterExplanation(Result):
     """
 
     kind: ClassVar[str] = "clusters"
-
-    @property
-    def spec(self) -> JsonObject:
-        spec: JsonObject = self.receipt.request["spec"]
-        return spec
+    spec_type: ClassVar[type[Spec]] = Spec
 
     @property
     def labels(self) -> list[str]:
         """The names of the clusters."""
-        return [str(label) for label in self.spec["labels"]]
+        return list(self.spec.labels)
 
     @property
     def title(self) -> str:
         return f"What tells {len(self.labels)} clusters apart"
 
-    @cached_property
+    @property
     def partitions(self) -> tuple[Partition, ...]:
-        return tuple(Partition.from_json(p) for p in self.spec["partitions"])
+        """The attributes with their cells."""
+        partitions: tuple[Partition, ...] = self.spec.partitions
+        return partitions
 
     @cached_property
     def _numbers(self) -> Chosen:
         """The chosen attributes of each cluster by their number, as they were released."""
-        values = self.released["parts"]["combination"]["values"]
-        if self.spec["method"] == "two-stage":
-            (number,) = values
-            chosen = nth_combination(self.candidates, int(self.spec["per_cluster"]), int(number))
+        spec, values = self.spec, self.released["parts"]["combination"]["values"]
+        if spec.candidates is None:
+            chosen = tuple(map(tuple, values))
         else:
-            chosen = tuple(tuple(int(a) for a in mine) for mine in values)
-        uses = int(self.spec["per_cluster"])
-        known = all(len(set(mine)) == len(mine) == uses and min(mine) >= 0 for mine in chosen)
-        if not known or len(chosen) != len(self.labels) or max(map(max, chosen)) >= len(self.partitions):
+            (number,), listed = values, self.candidates
+            if [len(mine) for mine in listed] != [spec.candidates] * spec.clusters or type(number) is not int:
+                raise ValueError("no candidates of ours")
+            if spec.combinations > MOST_LISTED:
+                raise ValueError("more combinations than are ever listed")
+            chosen = nth_combination(listed, spec.per_cluster, number)
+        known = all(type(a) is int and 0 <= a < spec.attributes for mine in chosen for a in mine)
+        if not known or [(len(mine), len(set(mine))) for mine in chosen] != [(spec.per_cluster,) * 2] * spec.clusters:
             raise ValueError("no choice of ours")
         return chosen
 
     @property
     def candidates(self) -> list[list[int]]:
-        """Of a two-stage choice: the candidates of each cluster, by their number, best first."""
+        """The candidates of each cluster in a two-stage choice, by their number, best first."""
         parts = self.released["parts"]
         if "candidates" in parts:
-            listed = parts["candidates"]["values"]
-        else:
-            listed = [parts[f"candidates-{c + 1}"]["values"] for c in range(len(self.labels))]
-        return [[int(a) for a in mine] for mine in listed]
+            return [list(mine) for mine in parts["candidates"]["values"]]
+        return [list(parts[f"candidates-{c + 1}"]["values"]) for c in range(len(self.labels))]
 
     @property
     def chosen(self) -> dict[str, list[str]]:
@@ -158,12 +112,17 @@ class ClusterExplanation(Result):
         return dict(zip(self.labels, names, strict=True))
 
     @cached_property
+    def _explained(self) -> list[tuple[int, int]]:
+        """The cluster and the attribute of each explanation, by their numbers."""
+        return [(c, a) for c, mine in enumerate(self._numbers) for a in mine]
+
+    @cached_property
     def cells(self) -> Cells:
         _, noise = self.part("histograms")
         return Cells(tuple(p.size for p in self.partitions), self._numbers, noise.law is Law.GAUSSIAN)
 
     @cached_property
-    def _noisy(self) -> dict[tuple[int, int | None], Floats]:
+    def _noisy(self) -> Histograms:
         """Every released histogram in rows, as noisy as it is."""
         values, _ = self.part("histograms")
         return {
@@ -194,35 +153,34 @@ class ClusterExplanation(Result):
             left, right = left[:, :-1], right - left[:, -1] * rows
         solved = np.linalg.lstsq(left, right, rcond=None)[0]
         total = max(0.0, float(solved[-1])) if rows is None else float(rows)
-        found = solved[:clusters]
-        return nearest_with_total(np.append(found, total - found.sum()), total)
+        return nearest_with_total(np.append(solved[:clusters], total - solved[:clusters].sum()), total)
 
     @cached_property
-    def _counts(self) -> dict[tuple[int, int | None], Floats]:
+    def _counts(self) -> Histograms:
         """Every released histogram, not negative, with the total of its cluster or of its rest."""
         counts = {}
         for (a, group), noisy in self._noisy.items():
-            total = (
-                self.sizes[group]
-                if group is not None
-                else self.sizes.sum() - self.sizes[list(self.cells.users(a))].sum()
-            )
+            users = list(self.cells.users(a))
+            total = self.sizes.sum() - self.sizes[users].sum() if group is None else self.sizes[group]
             counts[a, group] = nearest_with_total(noisy, float(total))
         return counts
+
+    def _sides(self, c: int, a: int) -> tuple[Groups, Groups]:
+        """The released histograms that make up a cluster, and those that make up the rest."""
+        return [c], [g for g in (*self.cells.users(a), None) if g != c]
+
+    def _sum(self, histograms: Histograms, a: int, groups: Groups) -> Floats:
+        return sum((histograms[a, g] for g in groups), np.zeros(self.partitions[a].size))
 
     @cached_property
     def explanations(self) -> list[Explanation]:
         """One for each cluster and each of its attributes, in order."""
-        found = []
-        for c, mine in enumerate(self._numbers):
-            for a in mine:
-                partition = self.partitions[a]
-                rest = sum(
-                    (self._counts[a, g] for g in (*self.cells.users(a), None) if g != c), np.zeros(partition.size)
-                )
-                names = cell_names(partition, whole=bool(self.spec["whole"][a]))
-                found.append(Explanation(self.labels[c], partition.feature, partition, names, self._counts[a, c], rest))
-        return found
+        explanations = []
+        for c, a in self._explained:
+            partition, names = self.partitions[a], cell_names(self.partitions[a], whole=self.spec.whole[a])
+            counts, rest = (self._sum(self._counts, a, groups) for groups in self._sides(c, a))
+            explanations.append(Explanation(self.labels[c], partition.feature, partition, names, counts, rest))
+        return explanations
 
     @cached_property
     def values(self) -> Floats:
@@ -230,15 +188,14 @@ class ClusterExplanation(Result):
 
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """(low, high) around each exact number of rows."""
-        lows, highs = [], []
-        for c, mine in enumerate(self._numbers):
-            for a in mine:
-                for groups in self._sides(c, a):
-                    middle = sum((self._noisy[a, g] for g in groups), np.zeros(self.partitions[a].size))
-                    half = self._reach(groups, 1, level)
-                    lows.append(np.maximum(middle - half, 0))
-                    highs.append(np.maximum(middle + half, 0))
-        return np.concatenate(lows), np.concatenate(highs)
+        sides = [(a, groups) for c, a in self._explained for groups in self._sides(c, a)]
+        middles = [self._sum(self._noisy, a, groups) for a, groups in sides]
+        halves = [self._reach(groups, 1, level) for _, groups in sides]
+        low, high = (
+            np.concatenate([np.maximum(middle + sign * half, 0) for middle, half in zip(middles, halves, strict=True)])
+            for sign in (-1, 1)
+        )
+        return low, high
 
     def share_interval(
         self, explanation: int, cells: list[int], *, rest: bool, level: float = LEVEL
@@ -248,9 +205,9 @@ class ClusterExplanation(Result):
         A share grows with the rows in these cells and falls with those in all other cells; both are noisy, so each
         interval may miss half as often.
         """
-        c, a = self._place(explanation)
+        c, a = self._explained[explanation]
         groups = self._sides(c, a)[int(rest)]
-        noisy = sum((self._noisy[a, g] for g in groups), np.zeros(self.partitions[a].size))
+        noisy = self._sum(self._noisy, a, groups)
         inside = np.zeros(len(noisy), dtype=bool)
         inside[cells] = True
         each = (1 + checked_level(level)) / 2
@@ -261,16 +218,7 @@ class ClusterExplanation(Result):
         (low, high), (low_rest, high_rest) = ends
         return low / max(low + high_rest, 1e-300), high / (high + low_rest) if high > 0 else 0.0
 
-    def _place(self, explanation: int) -> tuple[int, int]:
-        """The cluster and the attribute of the explanation with this number."""
-        uses = self.cells.uses
-        return explanation // uses, self._numbers[explanation // uses][explanation % uses]
-
-    def _sides(self, c: int, a: int) -> tuple[list[int | None], list[int | None]]:
-        """The released histograms that make up a cluster, and those that make up the rest."""
-        return [c], [g for g in (*self.cells.users(a), None) if g != c]
-
-    def _reach(self, groups: list[int | None], cells: int, level: float) -> float:
+    def _reach(self, groups: Groups, cells: int, level: float) -> float:
         """Half the width of the interval of a sum over so many cells of each group."""
         _, noise = self.part("histograms")
         own = cells * sum(g is not None for g in groups)
@@ -284,7 +232,7 @@ class ClusterExplanation(Result):
     def _sentence(self, number: int) -> str:
         e = self.explanations[number]
         cells = telling_cells(e)
-        total, half = float(e.counts.sum()), self._reach([self._place(number)[0]], len(e.counts), LEVEL)
+        total, half = float(e.counts.sum()), self._reach([self._explained[number][0]], len(e.counts), LEVEL)
         if total <= half:
             return f"Cluster {e.cluster}: too few rows to tell anything by {e.attribute} ({total:,.0f} ± {half:,.0f})."
         share, rest = float(e.shares[cells].sum()), float(e.rest_shares[cells].sum())
@@ -300,21 +248,20 @@ class ClusterExplanation(Result):
         """With probability `level`, the score of the chosen combination is at most so many rows below that of the best
         one: of all combinations, or of those that the candidates of a two-stage choice allow.
         """
-        return combination_shortfall(self.spec, self.released["parts"]["combination"], level)
+        return float(self.spec.combination_shortfall(self.released["parts"], level))
 
     @property
     def utility(self) -> str:
         """What the noise of the choice may have cost, in words (of the paper: Proposition 5.1)."""
-        largest = float(self.sizes.sum()) / len(self.labels)
-        lost = self.shortfall()
+        largest, lost = float(self.sizes.sum()) / len(self.labels), self.shortfall()
         part = f" ({_percent(lost / largest)} of the largest possible score)" if largest > 0 else ""
         text = (
             f"With probability 95 % the score of this choice is at most {lost:,.4g} rows{part} below that of the best "
-            f"of {combinations_in(self.spec):,.4g} combinations"
+            f"of {self.spec.combinations:,.4g} combinations"
         )
-        if self.spec["method"] != "two-stage":
+        if self.spec.candidates is None:
             return text + "."
-        first = candidate_shortfall(self.spec, self.released["parts"], LEVEL)
+        first = self.spec.candidate_shortfall(self.released["parts"], LEVEL)
         return (
             f"{text} of its candidates. With probability 95 % each candidate of a cluster scores at most "
             f"{first:,.4g} rows below the attribute that it should not have beaten."
@@ -345,98 +292,18 @@ class ClusterExplanation(Result):
     def view(self) -> JsonObject:
         return {}
 
-    def check(self) -> None:
-        """Refuse a file that asks for endless work, or that says what no release of ours says."""
-        labels, parts, uses = self.labels, self.released["parts"], self.spec["per_cluster"]
-        if len(set(labels)) < len(labels) or not all(label.strip() and label != "other" for label in labels):
-            raise ValueError("every cluster has a name of its own")
-        choice = parts["combination"]["values"]
-        if self.spec["method"] == "two-stage":
-            listed = self.candidates
-            ways = math.prod(math.comb(len(mine), uses) for mine in listed)
-            if len(listed) != len(labels) or any(len(mine) != self.spec["candidates"] for mine in listed):
-                raise ValueError("no candidates of ours")
-            if not 0 < ways <= MOST_LISTED or type(choice[0]) is not int:
-                raise ValueError("no choice of ours")
-        elif not all(type(a) is int for mine in choice for a in mine):
-            raise ValueError("no choice of ours")
-        if int(self.spec["unit"]) < 1 or int(self.spec["cluster_unit"]) < 1:
-            raise ValueError("no scores of ours")
-
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> ClusterExplanation:
-        if view:
-            raise ValueError("explanations of clusters have no view")
-        found = cls(receipt, released)
-        found.check()
-        values, noise = found.part("histograms")
-        if (
-            len(values) != found.cells.size
-            or noise.law is Law.CUBE
-            or len(found.spec["whole"]) != len(found.partitions)
-        ):
+        """Refuse what no release of ours says."""
+        result = cls(receipt, released)
+        labels, (values, noise) = result.labels, result.part("histograms")
+        if len(set(labels)) < len(labels) or not all(label.strip() and label != "other" for label in labels):
+            raise ValueError("every cluster has a name of its own")
+        if view or len(values) != result.cells.size or noise.law is Law.CUBE:
             raise ValueError("the cells do not fit the released values")
-        if not np.isfinite(np.concatenate(found.interval())).all() or not found.describe() or not found.receipt.public:
+        if not np.isfinite(np.concatenate(result.interval())).all() or not result.describe() or not receipt.public:
             raise ValueError("no explanation of ours")
-        return found
-
-
-def own_weight(clusters: int, uses: int, distinct: int, gaussian: bool) -> int:
-    """How much own cells count, for C clusters with l = uses attributes each, d different ones in all.
-
-    A row is in l own cells and in d - l rest cells. The squared error of shares is about (C / own)^2 for a cluster, a
-    C-th of the rows, plus (C / (C - 1))^2 for the rest, times the square of l own + (d - l) (Laplace noise) or times
-    l own^2 + (d - l) (Gaussian). It is smallest at the third, or the fourth, root of (C - 1)^2 (d - l) / l.
-    """
-    odds = (clusters - 1) ** 2 * (distinct - uses) / uses
-    return max(1, round(float(odds ** (1 / 4 if gaussian else 1 / 3))))
-
-
-def nth_combination(candidates: list[list[int]], uses: int, number: int) -> Chosen:
-    """The combination with this number among all ways to give each cluster `uses` of its candidates."""
-    options = [list(itertools.combinations(mine, uses)) for mine in candidates]
-    found: list[tuple[int, ...]] = []
-    for choices in reversed(options):
-        number, place = divmod(number, len(choices))
-        found.append(tuple(sorted(choices[place])))
-    if number:
-        raise ValueError("no combination of these candidates")
-    return tuple(reversed(found))
-
-
-def combinations_in(spec: JsonObject) -> float:
-    """How many combinations were weighed against each other."""
-    two = spec["method"] == "two-stage"
-    among = int(spec["candidates"]) if two else len(spec["partitions"])
-    return float(math.comb(among, int(spec["per_cluster"]))) ** len(spec["labels"])
-
-
-def combination_shortfall(spec: JsonObject, part: JsonObject, level: float) -> float:
-    """In rows of the score. One stage: P(score < best - x) <= combinations * exp(-x / scale)."""
-    if "rate" in part:
-        scale = UNIT / (float(positive(part["rate"])) * math.log(2))
-        found = scale * (math.log(combinations_in(spec)) - math.log(1 - checked_level(level)))
-    else:
-        found = _selection(part, 1, combinations_in(spec)).shortfall(checked_level(level))
-    return float(found / int(spec["unit"]))
-
-
-def candidate_shortfall(spec: JsonObject, parts: JsonObject, level: float) -> float:
-    """Of a candidate of one cluster, in rows of the score of a single cluster."""
-    part = parts["candidates"] if "candidates" in parts else parts["candidates-1"]
-    law = _selection(part, int(spec["candidates"]), len(spec["partitions"]))
-    return law.shortfall(checked_level(level)) / int(spec["cluster_unit"])
-
-
-def _selection(part: JsonObject, k: int, candidates: float) -> Selection:
-    return Selection(positive(part["scale"]), k, math.ceil(candidates))
-
-
-def positive(text: str) -> Fraction:
-    """A positive fraction as the core writes it, and not one that fills the memory."""
-    if not re.fullmatch(r"\d{1,60}(/\d{1,60})?", text) or Fraction(text) <= 0:
-        raise ValueError("no scale of ours")
-    return Fraction(text)
+        return result
 
 
 def reach_of_sum(noise: Noise, own: int, own_cells: int, rest_cells: int, level: float) -> float:

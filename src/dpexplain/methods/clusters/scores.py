@@ -12,23 +12,12 @@ pairs that share an attribute, and nothing else. With L = uses * clusters explan
 
     sum over explanations of (l_Int Int + l_Suf Suf) / L  -  sum over sharing pairs of l_Div Pen / (L (L - 1) / 2),
 
-times a whole number that makes all factors whole. Proofs of the ranges: docs/methods/clusters.md, in short:
+times a whole number that makes all factors whole.
 
-One row comes, into cluster e. |dInt_c| <= n_c / (n + 1) for c != e, (n - n_e) / (n + 1) for e: in sum at most 2.
-dSuf_e is in [0, 1]. For c != e it is in [-1, 0], and for one attribute these add up to -1 at least. dPen is 0 for pairs
-without e; for c and e it is in [-1, 1] if n_c <= n_e, in [0, 2] otherwise. Let s and w be what Suf and Pen count, and
-l = uses. By Suf and Pen a combination gains at most l s + l (C - 1) w, if all clusters are smaller than e, and loses at
-most the larger of l (C - 1) s + l w (each cluster by attributes of its own, one by those of e) and l s + l (C - 1) w
-(all by those of e); every cluster larger than e takes l w from the gain and adds no more than that to the loss.
-One row is replaced: |dInt_c| <= 1 for the cluster it leaves and for the one it joins, n_c / n for the others: in sum at
-most 3; Suf and Pen move as in two steps. A unit of k rows is at most k such steps. Rounding down keeps a change within
-whole bounds; where several changes have one bound in sum, Int and Suf of one attribute, each pays a step.
-
-What is bounded is one number for each pair of tables: the spread, the largest change of a combination less the
-smallest. The paper's bound holds for it too: with the minima, which add the same to every combination, no Int, Suf or
-pair moves by more than a row (a shared pair: min(n_c, n_d) rises by one exactly when dPen is in [0, 2]), so no
-combination does, and the spread is at most 2. Two bounds of one number: the smaller one holds, whatever interval each
-of them was derived from. Without rounding ours is never the larger; the paper's is, by rounding alone, for 2 clusters.
+docs/methods/clusters.md proves how far they move (`combination_range`, `joint_range`, `cluster_range`): of a pair of
+tables the spread is bounded, the largest change of a combination less the smallest. Rounding down keeps a change within
+whole bounds; where several changes have one bound in sum, Int and Suf of one attribute, each pays a step. The paper's
+bound is one of the same spread, so the smaller of the two holds.
 """
 
 from __future__ import annotations
@@ -36,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,25 +42,17 @@ FIT = 2**31  # tables of fewer rows are scored in 64 bits, larger ones with Pyth
 LARGEST = 2**59  # of a score
 
 
-@dataclass(frozen=True)
-class Weights:
-    """Of interestingness, sufficiency and diversity: whole numbers, parts of their sum."""
+class Weights(NamedTuple):
+    """Weights of interestingness, sufficiency and diversity: whole numbers, parts of their sum."""
 
     interest: int
     sufficiency: int
     diversity: int
 
-    @property
-    def parts(self) -> int:
-        return self.interest + self.sufficiency + self.diversity
-
     @classmethod
-    def of(cls, given: Any) -> Weights:
+    def of(cls, given: Sequence[float]) -> Weights:
         """From three numbers that add up to one."""
-        try:
-            weights = [float(weight) for weight in given]
-        except (TypeError, ValueError):
-            weights = []
+        weights = list(map(float, given))
         if len(weights) != 3 or not all(0 <= weight <= 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
             raise InputError(
                 f"weights are three numbers of at least 0 that add up to 1; got {given!r}."[:200],
@@ -184,7 +165,8 @@ def measure(tables: Sequence[Integers], steps: int, most_rows: int) -> Measures:
     off = abs(n * inside - sizes[:, None, None] * everyone).sum(axis=2)
     own = _steps(inside * inside, np.maximum(everyone, 1), steps).sum(axis=2)
     alike = np.stack([_overlap(inside, sizes, c, steps) for c in range(len(inside))])
-    return Measures(*(_cut(values, steps * most_rows) for values in (_steps(off, 2 * max(n, 1), steps), own, alike)))
+    exact = (_steps(off, 2 * max(n, 1), steps), own, alike)
+    return Measures(*(np.minimum(values, steps * most_rows).astype(np.int64) for values in exact))
 
 
 def _overlap(inside: Any, sizes: Any, c: int, steps: int) -> Any:
@@ -196,11 +178,6 @@ def _overlap(inside: Any, sizes: Any, c: int, steps: int) -> Any:
 def _steps(over: Any, under: Any, steps: int) -> Any:
     """floor(steps * over / under), without ever multiplying a large number by `steps`."""
     return over // under * steps + over % under * steps // under
-
-
-def _cut(values: Any, most: int) -> Integers:
-    cut: Integers = np.minimum(values, most).astype(np.int64)
-    return cut
 
 
 def most_rows(scoring: Scoring, rate: float = 0.0) -> int:

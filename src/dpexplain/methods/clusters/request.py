@@ -1,0 +1,81 @@
+"""What a caller decides about an explanation of clusters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from dpexplain.errors import InputError
+from dpexplain.methods.clusters.scores import Weights
+from dpexplain.methods.request import Must, Names, Request
+
+
+def _exact(value: Any) -> Any:
+    """In JSON a fraction is a text."""
+    written = isinstance(value, str) and re.fullmatch(r"\d{1,40}/[1-9]\d{0,39}", value, re.ASCII)
+    return Fraction(value) if written else value
+
+
+class Clusters(Request):
+    """Everything about an explanation of clusters, but the clustering."""
+
+    labels: Annotated[
+        Sequence[str | int | float] | None,
+        Field(description="The names of the clusters. By default those of the clustering."),
+        Must("a list of names"),
+    ] = None
+    attributes: Annotated[
+        Names,
+        Field(description="The columns that may explain a cluster. By default all that have more than one value."),
+    ] = None
+    method: Annotated[
+        Literal["one-stage", "two-stage"],
+        Field(
+            description='"one-stage" weighs all combinations of attributes; "two-stage", as in the paper, those of the '
+            "best candidates of each cluster."
+        ),
+    ] = "one-stage"
+    bounds: Annotated[
+        Literal["tight", "paper"],
+        Field(description='"tight" for our ranges of score changes, "paper" for the published ones.'),
+    ] = "tight"
+    candidates: Annotated[int, Field(ge=1, description="Of each cluster, where there are two stages.")] = 3
+    per_cluster: Annotated[int, Field(ge=1, description="How many attributes explain each cluster.")] = 1
+    weights: Annotated[
+        Sequence[float],
+        Field(description="Of interestingness, sufficiency and diversity; they add up to one."),
+        Must("three numbers of at least 0 that add up to 1"),
+    ] = (1 / 3, 1 / 3, 1 / 3)
+    cells: Annotated[int, Field(ge=2, description="How many cells a continuous attribute is cut into.")] = 10
+    selection_share: Annotated[
+        Annotated[float | Fraction, Field(gt=0, lt=1)] | None,
+        BeforeValidator(_exact),
+        Field(description="The part of the price for the choice, the rest for histograms. By default by a forecast."),
+        Must("a number between 0 and 1, for example 0.3"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Clusters:
+        if self.labels is not None and len(set(map(str, self.labels))) < len(self.labels):
+            raise InputError("every cluster needs a name of its own.")
+        weights = Weights.of(self.weights)
+        if self.method == "two-stage" and weights.interest + weights.sufficiency == 0:
+            raise InputError(
+                "two stages choose the candidates by interestingness and sufficiency: one of them needs a weight.",
+                hint='method="one-stage" can do with diversity alone',
+            )
+        return self
+
+    @property
+    def share(self) -> Fraction | None:
+        """The part of the price for the choice, exactly as it was written."""
+        given = self.selection_share
+        return Fraction(repr(given)) if isinstance(given, float) else given
+
+    @property
+    def label(self) -> str:
+        return "explanation of clusters" if self.labels is None else f"explanation of {len(self.labels)} clusters"
