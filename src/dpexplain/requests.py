@@ -6,20 +6,21 @@ Which ones there are is asked of the registry when somebody wants one: importing
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares with the registry
-    from dpexplain.methods.accumulated_effects.release import AccumulatedEffects
-    from dpexplain.methods.clusters.release import ClustersRequest as Clusters
-    from dpexplain.methods.generic_plot.release import GenericPlot
-    from dpexplain.methods.influence.release import InfluenceRequest as Influence
-    from dpexplain.methods.interaction_ranking.release import InteractionRanking
-    from dpexplain.methods.kmeans.release import KMeansRequest as KMeans
-    from dpexplain.methods.local_explanation.release import LocalExplanation
-    from dpexplain.methods.local_sketch.release import LocalSketchRequest as LocalSketch
-    from dpexplain.methods.marginals.release import MarginalsRequest as Marginals
+    from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
+    from dpexplain.methods.adaptive.request import AdaptiveExplanation
+    from dpexplain.methods.clusters.request import Clusters
+    from dpexplain.methods.generic_plot.request import GenericPlot
+    from dpexplain.methods.influence.request import InfluenceRequest as Influence
+    from dpexplain.methods.interaction_ranking.request import InteractionRanking
+    from dpexplain.methods.kmeans.request import KMeans
+    from dpexplain.methods.local_explanation.request import LocalExplanation
+    from dpexplain.methods.local_sketch.request import LocalSketchRequest as LocalSketch
+    from dpexplain.methods.marginals.request import MarginalsRequest as Marginals
     from dpexplain.methods.partial_dependence.request import PartialDependence
-    from dpexplain.methods.permutation_importance.release import PermutationImportance
-    from dpexplain.methods.quantiles.release import QuantilesRequest as Quantiles
-    from dpexplain.methods.rank_aggregation.release import RankAggregation
-    from dpexplain.methods.transparency.release import TransparencyRequest as TransparencyReport
+    from dpexplain.methods.permutation_importance.request import PermutationImportance
+    from dpexplain.methods.quantiles.request import QuantilesRequest as Quantiles
+    from dpexplain.methods.rank_aggregation.request import RankAggregation
+    from dpexplain.methods.transparency.request import TransparencyRequest as TransparencyReport
 
     __all__ = [
         "AccumulatedEffects", "Clusters", "GenericPlot", "Influence", "InteractionRanking", "KMeans",

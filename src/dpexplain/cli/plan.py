@@ -133,7 +133,7 @@ def _request(explainer: str, typed: dict[str, Any], place: Place) -> Any:
     return request_of(known[explainer], {name: value for name, value in given.items() if name in names}, place)
 
 
-def _unported(explainer: str, named: list[str], target: str | None, method: str, mechanism: str | None) -> Any:
+def _unported(explainer: str, named: list[str], target: str | None, method: Any, mechanism: Any) -> Any:
     from dpexplain import requests
 
     if explainer == "ale":

@@ -8,7 +8,6 @@ TypeError or LookupError, which `Result.from_json` takes for a damaged file).
 
 from __future__ import annotations
 
-import re
 import types
 from dataclasses import MISSING, fields
 from enum import Enum

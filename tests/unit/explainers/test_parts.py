@@ -13,8 +13,7 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
-from dpexplain.data.assignment import assignment_for
+from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.methods import parts
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.request import GenericPlot
