@@ -193,7 +193,7 @@ def test_a_plan_tells_the_error_to_expect_and_the_wider_interval():
     forecast = told()
     assert forecast.to_json() == told().to_json()
     assert all(0 < option.error < option.interval for option in forecast.options)
-    assert "The 95 % interval will be about ±" in str(forecast)
+    assert "The 95 % interval will be about ±" in " ".join(str(forecast).split())
     assert "Expected error" not in str(
         dpx.plan(dpx.requests.PartialDependence(feature="a"), domain=domain, n=2_000, relation="replace-one", epsilon=1)
     )

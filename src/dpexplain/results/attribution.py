@@ -219,7 +219,7 @@ class Attribution(Result):
         return self._around(self._steps, np.eye(len(self.space.features), dtype=bool), level)
 
     def _around(self, lines: Floats, moves: NDArray[np.bool_], level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around coefficients . line for each line; in the features of `moves` it begins at the reference."""
+        """(low, high) around coefficients . line for each line; `moves`: where it begins at the reference."""
         middle, half = lines @ self.fit.coefficients, halfwidths(self.fit, self.space, lines, moves, level)
         return middle - half, middle + half
 
