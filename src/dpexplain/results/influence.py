@@ -40,6 +40,7 @@ MOST_OUTCOMES, MOST_ROWS = 2**18, 2**40  # questions about one row, and rows tha
 SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
 SMALL = 0.005  # of the range of outcomes: a half-width of chance that is not worth many more predictions
 SOURCE = "Values came from released histograms: the noise and the width of their cells are not in these intervals."
+ESTIMATED = "What the drawn orders or sets add is estimated on synthetic rows, and may be more."
 UNSEEN = 2.0  # standard deviations by which a share may be larger than what was drawn says
 
 
@@ -241,6 +242,7 @@ class TableInfluence(Influence):
         if self.note is not None:
             return self.note
         used = SOURCE if self.spec["method"] != "paper" else ""
+        used += f" {ESTIMATED}" if self.spec["samples"] else ""
         used += f" One row in {self._one_in:,} was used, chosen at random." if self._one_in > 1 else ""
         if not self._mostly_drawn:
             return used.strip()
