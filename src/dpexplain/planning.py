@@ -162,7 +162,7 @@ def plan(
     which grids, draws and forms are chosen; n is your own guess, by which the error is told. `max_error` is the error
     to expect of each value, before smoothing. `marginals` were released before, for explainers that draw from them.
 
-    With the `model`, importance and local explanations are tried on public rows, drawn evenly from the domain, which
+    With the `model`, importance and local explanations are tried on made-up rows of the domain, which
     makes their expected errors sharper. Without it say its `output` range (0 to 1 by default), `label` and `features`.
     """
     if (epsilon is None) == (max_error is None):

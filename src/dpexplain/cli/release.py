@@ -257,11 +257,9 @@ def _forecast(
         relation=neighbours.relation,
         unit=neighbours.unit,
         rows_hint=hint,
-        output=model.output,
+        model=model,
         epsilon=budget.epsilon_of(cost),
         delta=USUAL_DELTA if budget.delta is None else budget.delta,
-        label=model.label,
-        features=model.features(domain),
         marginals=task.marginals,
     )
     own = tuple(option for option in both.options if option.definition == budget.definition.value)
