@@ -164,8 +164,10 @@ class Words:
         return f"The model decides {side} {goal}: its score is {score:.3g}, and it takes {self.threshold:.3g} or more."
 
 
-def span(low: float, high: float, least: float = 1e-12) -> str:
-    """An interval in words, rounded outwards to a step that fits its width, of at least `least`: "20 to 30"."""
+def span(low: float, high: float, least: float = 1e-12, possible: tuple[float, float] = (-math.inf, math.inf)) -> str:
+    """An interval in words, rounded outwards to a step that fits its width, of at least `least`, but not beyond what is
+    possible: "20 to 30".
+    """
     width = high - low
     power = 10.0 ** math.floor(math.log10(max(width, least)))
     step = max(power if width < 5 * power else 5 * power, least)
@@ -173,7 +175,11 @@ def span(low: float, high: float, least: float = 1e-12) -> str:
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     if last - first <= 1.5 * least:
         return f"about {(low + high) / 2:.3g}"
-    return f"{first:,.{digits}f} to {last:,.{digits}f}"
+    ends = [
+        f"{end:,.{digits}f}" if possible[0] <= end <= possible[1] else f"{inside:,.6g}"
+        for end, inside in ((first, max(first, possible[0])), (last, min(last, possible[1])))
+    ]
+    return " to ".join(ends)
 
 
 @dataclass(frozen=True)
