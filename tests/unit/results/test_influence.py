@@ -22,7 +22,7 @@ from dpexplain.explainers import marginals as histograms
 from dpexplain.explainers.influence import influence
 from dpexplain.render.plots import figure_of, svg_of
 from dpexplain.results import from_json
-from dpexplain.results.influence import TableInfluence, rounded_up
+from dpexplain.results.influence import SOURCE, TableInfluence, rounded_up
 from dpexplain.results.tails import combined_halfwidth
 from examples import score
 from stubs import FreeAccount
@@ -373,6 +373,7 @@ def test_a_larger_epsilon_helps(make_table, frame, model):
 def test_words(ask, quantity, outcome):
     found = ask(quantity, outcome=outcome, samples=None)
     said = found.sentences(2)
+    assert said.pop() == found.caveat == SOURCE  # what intervals leave out stands beside them
     assert len(said) == 2
     starts = {"average": ("For ", "The score"), "group": ("Where sex is Female, ",), "disparity": ("sex lowers the ",)}
     assert said[0].startswith(starts[quantity])
