@@ -39,8 +39,8 @@ def test_an_unknown_effect_of_a_short_way_is_not_taken_as_none():
 
 
 def test_simulated_averages_are_covered():
-    """The effect is not seen at all (coefficients of zero) and may be as large as it is. 4,000 noisy averages of a fixed
-    seed: the share that is held does not hang on chance. Without the new term nothing would be held near the average.
+    """The effect is not seen at all (coefficients of zero), and as large as it may be. 4,000 noisy averages of a fixed
+    seed, so that nothing hangs on chance. Without the new term nothing would be held near the average.
     """
     effect, exact, draw = 2.0, 0.5, np.random.default_rng(0)
     released = exact + 0.1 * draw.normal(size=4_000)
