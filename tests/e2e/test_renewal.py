@@ -142,7 +142,7 @@ class TestCommandLine:
             edit(project / "dpexplain.toml", "epsilon = 2.0", f"epsilon = 2.0\nrenewal = {written}")
             released = answer(capsys, "pdp", "--feature", "age", "--epsilon", "0.5")
             monkeypatch.setattr(renewal, "today", lambda: date.fromisoformat(day))
-            monkeypatch.setattr("dpexplain.cli.books.Ledger.statement", _opened_on(opened))
+            monkeypatch.setattr("dpexplain.ledger.Ledger.statement", _opened_on(opened))
             return released
 
         whole = dpx.open_ledger("sqlite:///:memory:").__class__.statement

@@ -458,8 +458,8 @@ def test_the_outlook_is_about_the_width_of_the_interval(make_table, people, prot
         if "method" in options:
             assert half == pytest.approx(told.error)
         often = 4 if options.get("limit") else 2  # for narrow intervals chance counts most, and it is small here
-        assert half / often <= told.error <= half * often
-        assert told.std <= told.error <= told.band
+        assert half / often <= (told.interval or told.error) <= half * often
+        assert told.std <= told.error <= (told.interval or told.error) <= told.band
 
 
 @pytest.mark.parametrize("loss", ["squared", "absolute", "log", "accuracy"])
