@@ -19,6 +19,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.explainers import accumulated_effects as ale
 from dpexplain.results.accumulated import bins_of
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
+from rings import examples
 
 REQUEST = ale.AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)
 
@@ -39,7 +40,7 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     return counts, found, spec, table.neighbours
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(neighbours(), st.integers(0, 2**32 - 1))
 def test_one_unit_moves_counts_and_sums_at_most_as_far_as_their_bounds(pair, seed):
     protection, rows, other = pair

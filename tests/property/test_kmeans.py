@@ -22,6 +22,7 @@ from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.results.centres import HALF, OWN
 from dpexplain.surrogate.sketch import GRID
 from neighbouring import DOMAIN, neighbours, norms, private, within
+from rings import examples
 from stubs import ADD_REMOVE
 
 FEATURES = (("a", "b", "c"), ("a", "b"), ("b",), ("c",))
@@ -45,7 +46,7 @@ def spec_of(features, weight):
     return replace(spec, lloyd=replace(spec.lloyd, weight=weight))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(neighbours(), st.sampled_from(FEATURES), st.sampled_from([HALF // 2, HALF, 3 * HALF]), st.data())
 def test_one_unit_moves_the_answer_at_most_as_far_as_its_bound(pair, features, weight, data):
     protection, rows, other = pair

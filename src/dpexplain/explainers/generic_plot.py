@@ -45,13 +45,14 @@ from dpexplain.explainers.partial_dependence import (
     _rug_share,
 )
 from dpexplain.grids import Axis, Partition, axis_of, is_complete, partition_of
+from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.plain import Dealt, Levels, accumulated_effects, partial_dependence
 from dpexplain.plain.grouped import Floats
 from dpexplain.results import Curve, Marginals
 from dpexplain.results.base import receipt_for
 from dpexplain.results.curve import MOST_POINTS
-from dpexplain.results.generic_curve import GenericCurve, unevenness
+from dpexplain.results.generic_curve import GenericCurve, fewest_answers, unevenness
 from dpexplain.results.means import Means
 
 BUILT_IN = {"pdp": partial_dependence, "ale": accumulated_effects}
@@ -128,6 +129,7 @@ class Spec:
     neighbours: Neighbours
     explainer: JsonObject  # its name, version and title, and whether it is one of ours
     columns: tuple[str, ...] | None
+    clipped: bool = False  # whether the model's predictions may lie outside the box
 
     @property
     def count_weight(self) -> int:
@@ -145,17 +147,23 @@ class Spec:
 
     @property
     def whole(self) -> bool:
-        """Whether the mean over parts is that over all rows, but for the numbers of rows that parts have."""
-        return bool(self.explainer["built_in"]) and self.explainer["name"] == "pdp"
+        """Whether the mean over parts is that over all rows, but for the numbers of rows that parts have.
+
+        Not where a part's mean may be clipped to the box: the mean of clipped means is another one.
+        """
+        return bool(self.explainer["built_in"]) and self.explainer["name"] == "pdp" and not self.clipped
 
     def means(self, noise: Noise, rows: int) -> Means:
         """The released mean of a table of so many rows, as far as its error goes."""
         parts, weight = self.parts, self.count_weight
         empty = shared.empty_share(parts, rows, self.neighbours, self.assignment)
-        answered = max(1, round(parts * (1 - empty)))
-        uneven = unevenness(parts, rows if not weight else None, answered) if self.whole else 0.0
-        released = np.array([0, weight * answered], dtype=np.int64)
-        return Means(released, noise, self.output, weight, parts, slice(0, 1), uneven)
+        answered = max(1.0, parts * (1 - empty))
+        released = np.array([0, round(weight * answered)], dtype=np.int64)
+        means = Means(released, noise, self.output, weight, parts, slice(0, 1))
+        if not self.whole:
+            return means
+        known = (rows, 0.0) if not weight else (None, fewest_answers(means, parts))
+        return replace(means, unevenness=unevenness(parts, *known))
 
     def to_json(self, neighbours: Neighbours) -> JsonObject:
         return {
@@ -198,13 +206,20 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def resolve(
-    request: GenericPlot, domain: Domain, neighbours: Neighbours, assignment: Assignment, rows: int | None, cost: Cost
+    request: GenericPlot,
+    domain: Domain,
+    neighbours: Neighbours,
+    assignment: Assignment,
+    rows: int | None,
+    cost: Cost,
+    predictions: PublicRange | None = None,
 ) -> Spec:
-    """The concrete spec of a request. Reads nothing but public things."""
+    """The concrete spec of a request, from public things alone; `predictions` is the output range of the model."""
     domain.column(request.feature)
     for name in request.columns or ():
         domain.column(name)
     output = PublicRange(*request.output)
+    clipped = predictions is not None and not output.low <= predictions.low <= predictions.high <= output.high
     rug = partition_of(request.feature, domain[request.feature], RUG_CELLS) if request.rug else None
     share = Fraction(0) if rug is None else _rug_share((rug,), neighbours, rows, cost)
     columns = None if request.columns is None else tuple(dict.fromkeys([*request.columns, request.feature]))
@@ -216,7 +231,9 @@ def resolve(
 
     def spec(resolution: int, parts: int) -> Spec:
         axis = axis_of(domain, request.feature, request.grid, resolution)
-        return Spec(axis, output, parts, assignment, rug, share, request.mechanism, neighbours, identity, columns)
+        return Spec(
+            axis, output, parts, assignment, rug, share, request.mechanism, neighbours, identity, columns, clipped
+        )
 
     points = len(spec(2, 2).axis.points)
     if points > MOST_POINTS:
@@ -259,7 +276,7 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 def outlook(request: GenericPlot, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move the mean curve of the parts."""
     dealt = assignment_for(setting.neighbours, None)
-    spec = resolve(request, setting.domain, setting.neighbours, dealt, setting.hint, cost)
+    spec = resolve(request, setting.domain, setting.neighbours, dealt, setting.hint, cost, setting.output)
     parts = forecast(spec, setting.neighbours, cost)
     noise, means = parts["curve"], spec.means(parts["curve"], setting.rows)
     points = len(spec.axis.points)
@@ -289,7 +306,8 @@ def diagram() -> DataFlow:
 def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost) -> Curve:
     """Release the curve of `request` for `cost`, rug included."""
     neighbours, domain = table.neighbours, table.domain
-    spec = resolve(request, domain, neighbours, table.assignment, table.rows_hint, cost)
+    predictions = model.output if isinstance(model, Model) else None
+    spec = resolve(request, domain, neighbours, table.assignment, table.rows_hint, cost, predictions)
     forecast(spec, neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     columns, curves = _black_box(table, model, request, spec)
 

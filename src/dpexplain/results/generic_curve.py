@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expi
 
+from dpexplain.core.sensitivity import Assignment
 from dpexplain.results.curve import MeanCurve
 from dpexplain.results.means import Means
 
@@ -41,8 +42,10 @@ class GenericCurve(MeanCurve):
     def caveat(self) -> str:
         if not self._whole:
             return "The interval is about the mean over the parts as they were dealt, not about all rows at once. "
-        if self.receipt.neighbours.rows > 1:
+        if self.receipt.neighbours.unit is not None:
             return "Rows of units with few rows count more; the interval leaves that out. "
+        if self.spec["parts"]["assignment"] == Assignment.KEYED.value:
+            return "Rows that share an id share a part: the interval holds if every row has an id of its own. "
         return ""
 
     @property
@@ -57,14 +60,19 @@ class GenericCurve(MeanCurve):
             return plain
         if not plain.weight:
             return replace(plain, unevenness=unevenness(self.parts, self.receipt.request["table"]["rows"]))
-        answered = plain.count - CAUTION * plain.noise.std / plain.weight
-        return replace(plain, unevenness=unevenness(self.parts, None, answered))
+        return replace(plain, unevenness=unevenness(self.parts, None, fewest_answers(plain, self.parts)))
 
     @property
     def _number(self) -> int | None:
         if not 0 < self.parts < 2**31:
             raise ValueError("no number of parts")
         return self.parts
+
+
+def fewest_answers(means: Means, parts: int) -> float:
+    """How many parts may be expected to have rows, at least, by the noisy count of those that answered."""
+    empty = max(0.0, parts - means.count + CAUTION * means.noise.std / means.weight)
+    return parts - (math.sqrt(empty + 1) + CAUTION / 2) ** 2  # so many may be expected, if so few came (Poisson)
 
 
 def unevenness(parts: int, rows: int | None, answered: float = 0.0) -> float:

@@ -329,23 +329,39 @@ class PersonInfluence(Influence):
         """How far below and above each value the influence may lie because a histogram does not tell where in a cell
         its rows are: one line for each item. None in files of earlier versions, whose intervals leave it out.
         """
-        lines = self.settings["lines"]
-        if not all("within" in line for line in lines):
+        if not self._cells_count:
             return None
-        return np.array([line["within"] for line in lines], dtype=np.float64).reshape(-1, 2)
+        middle, low, high = (np.array([value for value, *_ in self._lines_at(sign)]) for sign in (0, -1, 1))
+        within: Floats = np.maximum(np.stack([middle - low, high - middle], axis=1), 0.0)
+        return within
 
-    @cached_property
-    def _lines(self) -> list[tuple[float, Floats, float]]:
-        """(value, coefficients, Monte Carlo error) of each influence."""
+    @property
+    def _cells_count(self) -> bool:
+        return all({"below", "above"} <= set(line) for line in self.settings["lines"])
+
+    def _lines_at(self, sign: int) -> list[tuple[float, Floats, float]]:
+        """(value, coefficients, Monte Carlo error) of each influence: with rows spread evenly over their cells (0), or
+        where in them it is smallest (-1) or largest (1).
+        """
         found = []
         for line in self.settings["lines"]:
-            sizes = {name: self._amounts.slices[name] for name in line["slopes"]}
-            slopes = {
-                name: _from_runs(runs, sizes[name].stop - sizes[name].start) for name, runs in line["slopes"].items()
-            }
+            slopes = self._by_cell(line["slopes"])
+            if sign:
+                gaps = self._by_cell(line["below" if sign < 0 else "above"])
+                if any((gap < 0).any() for gap in gaps.values()) or set(gaps) != set(slopes):
+                    raise ValueError("no influence of ours")
+                slopes = {name: slope + sign * gaps[name] for name, slope in slopes.items()}
             value, coefficients = self._amounts.mean(slopes)
             found.append((float(line["fixed"]) + value, coefficients, float(line["error"])))
         return found
+
+    def _by_cell(self, written: Mapping[str, Any]) -> dict[str, Floats]:
+        sizes = {name: self._amounts.slices[name] for name in written}
+        return {name: _from_runs(runs, sizes[name].stop - sizes[name].start) for name, runs in written.items()}
+
+    @cached_property
+    def _lines(self) -> list[tuple[float, Floats, float]]:
+        return self._lines_at(0)
 
     @cached_property
     def values(self) -> Floats:
@@ -360,9 +376,14 @@ class PersonInfluence(Influence):
         return np.where(np.abs(numbers) < ROUNDING * self.output.width, 0.0, numbers)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in self._lines])
-        below, above = np.zeros((2, len(half))) if self.within is None else self.within.T
-        ends = self._middle - half - below, self._middle + half + above
+        """(low, high): the exact influence lies between that with all rows where in their cells it is smallest, and
+        that where it is largest. Each of these two is known but for noise.
+        """
+        ends = []
+        for sign in (-1, 1):
+            lines = self._lines_at(sign if self._cells_count else 0)
+            half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in lines])
+            ends.append(np.array([value for value, *_ in lines]) + sign * half)
         return self._inside(self._rounded(ends[0])), self._inside(self._rounded(ends[1]))
 
     def noise_halfwidth(self, level: float = 0.95) -> Floats:
