@@ -139,6 +139,8 @@ def _words(cell: dict[str, Any]) -> str:
 
 
 def run(options: Namespace) -> None:
+    if options.part not in ("all", *QUESTIONS):
+        raise SystemExit(f"--part is one of {', '.join(QUESTIONS)}")
     times = QUICK if options.quick else REPETITIONS
     only = [options.part] if options.part in QUESTIONS else list(QUESTIONS)
     tables = ["heart"] if options.quick else list(TABLES)
