@@ -16,7 +16,7 @@ test: $(VENV)/test.stamp check
 	$(RINGS) -m "not long"
 
 audit: $(VENV)/test.stamp
-	$(RINGS) -m long
+	$(RINGS) -m "long or random_inputs"
 
 check: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -40,8 +40,12 @@ def main() -> None:
     influence = ["accuracy", "models", "discrimination", "person", "shapley"]
     audit = ["records", "words", "table", "releases"]
     parts = ["all", *clusters, *influence, *audit]
-    parser.add_argument("--part", default="all", choices=parts, help="for clusters, influence, audit")
+    parser.add_argument(
+        "--part", default="all", help=f"for clusters, influence, audit: {', '.join(parts)}; a method of honesty"
+    )
     options = parser.parse_args()
+    if options.name != "honesty" and options.part not in parts:
+        parser.error(f"--part is one of {', '.join(parts)}")
     importlib.import_module(f"bench.{options.name}").run(options)
 
 

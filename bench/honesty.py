@@ -16,6 +16,8 @@ bound lies under 0.94.
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import warnings
 from argparse import Namespace
@@ -137,6 +139,8 @@ def _words(cell: dict[str, Any]) -> str:
 
 
 def run(options: Namespace) -> None:
+    if options.part not in ("all", *QUESTIONS):
+        raise SystemExit(f"--part is one of {', '.join(QUESTIONS)}")
     times = QUICK if options.quick else REPETITIONS
     only = [options.part] if options.part in QUESTIONS else list(QUESTIONS)
     tables = ["heart"] if options.quick else list(TABLES)
@@ -149,11 +153,25 @@ def run(options: Namespace) -> None:
     ]
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 2))) as pool:
         cells = list(track(pool.map(measure, jobs), total=len(jobs), description="honesty"))
-    content = {"summary": summarize(cells), "cells": cells}
     for cell in cells:
         print({key: value for key, value in cell.items() if key not in ("values", "repetitions")})
-    name = "honesty" if options.part not in QUESTIONS else f"honesty-{options.part}"
-    report.write(name, options, content, None if options.quick else _figure(cells))
+    cells, again = _together(cells, only, options)
+    content = {"summary": summarize(cells), **again, "cells": cells}
+    report.write("honesty", options, content, None if options.quick else _figure(cells))
+
+
+def _together(
+    cells: list[dict[str, Any]], methods: Sequence[str], options: Namespace
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """With `--part METHOD` its cells take the place of the old ones in the file, which says when each was measured."""
+    file = report.RESULTS / "honesty.json"
+    if options.quick or len(methods) == len(QUESTIONS) or not file.exists():
+        return cells, {}
+    before = json.loads(file.read_text(encoding="utf-8"))
+    kept = [cell for cell in before["cells"] if cell["method"] not in methods]
+    order = {(method, key): i for i, (key, method) in enumerate(itertools.product(TABLES, QUESTIONS))}
+    every = sorted([*kept, *cells], key=lambda cell: order[cell["method"], cell["table"]])
+    return every, {"the others": before.get("the others", before["about"])}
 
 
 def _figure(cells: Sequence[dict[str, Any]]) -> Figure:

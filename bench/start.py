@@ -66,7 +66,7 @@ def cases(number: int) -> dict[str, list[str]]:
         "python": [*python, "pass"],
         REFERENCE: [*python, REFERENCE],
         "import dpexplain": [*python, "import dpexplain"],
-        "... and use it": [*python, f"import dpexplain; {USE}"],
+        "import dpexplain and use it": [*python, f"import dpexplain; {USE}"],
         "dpexplain --help": [*command, "--help"],
         "dpexplain pdp --help": [*command, "pdp", "--help"],
         "dpexplain plan": [*command, "plan", *price, "0.5", "--n", "1000"],

@@ -20,7 +20,12 @@ from dpexplain.core.release import Door
 from dpexplain.ledger import open_ledger
 from examples import DOMAIN, score
 from ledger_servers import Server, new_url, postgresql_server
-from rings import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401 (hooks)
+from rings import (  # noqa: F401 (hooks)
+    pytest_configure,
+    pytest_itemcollected,
+    pytest_runtest_protocol,
+    pytest_terminal_summary,
+)
 from stubs import ZeroNoise
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])

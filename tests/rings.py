@@ -1,6 +1,7 @@
 """Two rings of tests, and tests that judge draws of noise.
 
-`make test` runs what is not marked `long`, `make audit` what is. Without a choice pytest runs both, and says so.
+`make test` runs what is not marked `long`, `make audit` what is. Without a choice pytest runs both, and says so. Tests
+over random inputs run in both: a third of their examples in the short ring, all of them in the long one.
 
 Tests that draw noise and judge it by statistics are marked `drawn(p)`: by chance one draw fails, because it accuses a
 sound product or misses a planted defect, with probability at most p. It fails if two independent draws fail, so by
@@ -13,6 +14,24 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+
+SHORT = "not long"
+_ring = {"short": False}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    _ring["short"] = config.getoption("markexpr") == SHORT
+
+
+def examples(number: int) -> int:
+    """How many random inputs a property is tried on."""
+    return max(8, number // 3) if _ring["short"] else number
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        item.add_marker("random_inputs")
+
 
 FALSE_ALARM = 1e-9  # the most that chance may do in two draws
 
@@ -39,7 +58,8 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
-RINGS = {"not long": "the short one (make test)", "long": "the long one (make audit)"}
+LONG = "long or random_inputs"
+RINGS = {SHORT: "the short one (make test)", LONG: "the long one (make audit)"}
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -158,7 +158,11 @@ _HOMES = {
     "data": "PrivateTable",
     "data.domain_file": "load_domain save_domain",
     "engines": "progress",
-    "errors": "BudgetError BudgetWarning DomainError DpexplainError InputError InternalError LedgerCorrupt LedgerError LedgerTooNew LedgerUnavailable ModelError ModelWarning ReleaseLost TableError VerificationError",
+    "errors": (
+        "BudgetError BudgetWarning DomainError DpexplainError InputError InternalError "
+        "LedgerCorrupt LedgerError LedgerTooNew LedgerUnavailable ModelError "
+        "ModelWarning ReleaseLost TableError VerificationError"
+    ),
     "ledger": "open_ledger",
     "methods.accumulated_effects.release": "accumulated_effects",
     "methods.adaptive.release": "AdaptiveExplainer",

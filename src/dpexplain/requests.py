@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares with the registry
     from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
-    from dpexplain.methods.adaptive.request import AdaptiveExplanation
     from dpexplain.methods.clusters.request import Clusters
     from dpexplain.methods.generic_plot.request import GenericPlot
     from dpexplain.methods.influence.request import InfluenceRequest as Influence

@@ -156,6 +156,7 @@ class TestWholeWay:
         assert answer(capsys, "verify", "results/permutation-importance.json")["genuine"] is True
         assert refusal(capsys, 2, "importance", "--loss", "odd", "--epsilon", "0.1")["spent"] == "Nothing was spent."
         planned = answer(capsys, "plan", "--explainer", "importance", "--epsilon", "0.5", "--n", "3000")
+        assert not any("give the model" in option["note"] for option in planned["forecasts"][0]["options"])
         assert planned["forecasts"][0]["options"][0]["points"] == 2
 
     def test_marginals_are_paid_once_and_used_again(self, project, capsys):

@@ -24,6 +24,7 @@ from dpexplain.core.sensitivity import Assignment, Neighbours, Relation
 from dpexplain.data.assignment import secret_order
 from dpexplain.data.encode import NO_ID, check_objects, check_type, encode, identifiers
 from dpexplain.data.sources import open_source
+from rings import examples
 
 ENTRIES = [
     "0", "1", "2", "-1", "01", "1.0", "2.0", "2.50", "1e3", "inf", "True", "False", "TRUE", "false", "?", "abc", "",
@@ -62,7 +63,7 @@ def codes(source: Any, column: Any, name: str = "value") -> np.ndarray:
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_no_entry_changes_the_code_of_another_one(reader: str, tmp_path_factory: Any, data: Any) -> None:
     """Whatever one person's entry is, the others are read alike. A column of dates or times is refused by its type."""
@@ -147,7 +148,7 @@ def person(entry: str) -> str:
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_one_id_is_one_unit_and_two_ids_are_two(reader: str, tmp_path_factory: Any, data: Any) -> None:
     """Readers turn some ids into floats, some into texts, some into whole numbers; a column of floats is refused."""
@@ -301,7 +302,7 @@ def columns_of(rows: list[dict[str, str]]) -> Columns:
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(case=neighbours())
 def test_whole_releases_of_raw_neighbours_stay_within_their_bounds(
     reader: str, tmp_path_factory: Any, case: Any
@@ -397,7 +398,7 @@ def test_rows_of_a_part_stand_in_a_secret_order(options: Any) -> None:
             return dpx.generic_plot(table, first_home, "income", output=(0, 1), epsilon=1, parts=50, grid=2, rug=False)
 
         (sums, *_), *_ = calls(table, ask)
-        return round(sums[0] / 2**20)
+        return round(sums[0] / 2**20 + 50 / 2)  # a part adds -1/2 or 1/2, and none is empty
 
     assert 5 <= begin_with_the_second(shuffled=True) <= 45
     assert begin_with_the_second(shuffled=False) == 0  # the broken sibling

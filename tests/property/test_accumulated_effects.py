@@ -20,6 +20,7 @@ from dpexplain.methods.accumulated_effects import release as ale
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.setting import Setting
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
+from rings import examples
 
 REQUEST = AccumulatedEffects(feature=["a", "b", "c"], clip=0.5)
 
@@ -40,7 +41,7 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     return counts, found, spec, table.neighbours
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(neighbours(), st.integers(0, 2**32 - 1))
 def test_one_unit_moves_counts_and_sums_at_most_as_far_as_their_bounds(pair, seed):
     protection, rows, other = pair

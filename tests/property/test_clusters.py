@@ -24,6 +24,7 @@ from dpexplain.methods.clusters import scores, spec
 from dpexplain.methods.clusters.scores import Scoring, Weights
 from dpexplain.methods.clusters.spec import Cells
 from neighbouring import DOMAIN, neighbours, norms, private, within
+from rings import examples
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 
 PARTITIONS = tuple(partition_of(name, column, 4) for name, column in DOMAIN.items())
@@ -69,7 +70,7 @@ def tables_of(rows, protection):
     return spec.tables_of(found, PARTITIONS, CLUSTERS), table.neighbours
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(neighbours(), WEIGHTS, st.integers(1, 2), st.data())
 def test_one_unit_moves_scores_and_histograms_within_their_bounds(pair, weights, uses, data):
     protection, rows, other = pair
@@ -110,7 +111,7 @@ def counted(draw):
     return tables, draw(row), draw(row)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(counted(), WEIGHTS, st.integers(1, 2))
 def test_ranges_hold_for_any_counts(made, weights, uses):
     tables, (cluster, values), (other, new) = made
@@ -127,7 +128,7 @@ def minima(tables, scoring):
     return scoring.factors[2] * scoring.steps * sum(map(min, pairs))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(counted(), WEIGHTS, st.integers(1, 2), st.sampled_from([1, 3, 900, 10**6]))
 def test_with_the_minima_no_score_moves_by_more_than_one_row(made, weights, uses, most):
     """The paper's bound, rounded down and cut: what `combination_range` takes if smaller."""
@@ -140,7 +141,7 @@ def test_with_the_minima_no_score_moves_by_more_than_one_row(made, weights, uses
     assert abs(change).max() <= scoring.unit
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(counted(), WEIGHTS, st.integers(1, 2), st.integers(1, 3), st.data())
 def test_ranges_hold_for_units_of_rows(made, weights, uses, k, data):
     """Up to k rows come (add-remove), or up to k leave and up to k others come (replace-one)."""

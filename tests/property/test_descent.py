@@ -25,6 +25,7 @@ from dpexplain.methods.adaptive import release as adaptive
 from dpexplain.methods.adaptive.request import AdaptiveExplanation
 from dpexplain.methods.local_explanation.spec import average_of, statistic
 from neighbouring import DOMAIN, neighbours, private, wild
+from rings import examples
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
 
 SPACE = Space(DOMAIN, ("a", "b", "c"))
@@ -65,7 +66,7 @@ def queries(draw):
     return slope, np.stack(points)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(neighbours(), queries())
 def test_one_unit_moves_gradients_and_lengths_at_most_as_far_as_the_bound(pair, query):
     protection, rows, other = pair
@@ -125,7 +126,7 @@ def test_the_worst_replacement_found_by_search_moves_the_gradient_by_nine_tenths
     assert moved <= bound
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(0, 10**6))
 def test_no_pair_of_rows_beats_the_bound_for_a_replacement(seed):
     draw = np.random.default_rng(seed)

@@ -24,6 +24,7 @@ from dpexplain.models import Predictor
 from dpexplain.models.outcomes import Asker, Outcome
 from neighbouring import DOMAIN, neighbours, private, wild, within
 from neighbouring import norms as norms_of
+from rings import examples
 
 LEVELS = [2, 4, 6, 14, 2**20, 2**32 - 2]
 
@@ -79,7 +80,7 @@ def assert_within(plan, levels, rng):
     assert linf == bound.linf
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(any_plan(), st.sampled_from(LEVELS), st.integers(0, 2**32))
 def test_no_outcomes_go_beyond(plan, levels, seed):
     assert_within(plan, levels, np.random.default_rng(seed))
@@ -195,7 +196,7 @@ def sums(rows, protection, plan, values, kind, absolute, model=wild):
     return found, table.neighbours, asker.outcome.range.levels
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     neighbours(),
     st.sampled_from(list(TABLE_PLANS)),

@@ -27,6 +27,7 @@ from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, private, within
 from neighbouring import norms as lengths
+from rings import examples
 
 COLUMNS = ["a", "b", "c"]
 GROUP = {"a": (2, 3)}
@@ -87,7 +88,7 @@ def repeated(values, size):
 DRAW = st.tuples(st.integers(0, 3), st.floats(-1, 1), st.integers(0, 2))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     neighbours(),
     st.sampled_from(PEOPLE),
@@ -311,7 +312,7 @@ def paired(rows, spec, model=wild):
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(ROW, min_size=2, max_size=8),
     VALUES,

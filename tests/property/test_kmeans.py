@@ -24,6 +24,7 @@ from dpexplain.methods.kmeans import spec as kmeans
 from dpexplain.methods.kmeans.release import resolve
 from dpexplain.requests import KMeans
 from neighbouring import DOMAIN, neighbours, norms, private, within
+from rings import examples
 from stubs import ADD_REMOVE
 
 FEATURES = (("a", "b", "c"), ("a", "b"), ("b",), ("c",))
@@ -47,7 +48,7 @@ def spec_of(features, weight):
     return replace(spec, lloyd=replace(spec.lloyd, weight=weight))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(neighbours(), st.sampled_from(FEATURES), st.sampled_from([HALF // 2, HALF, 3 * HALF]), st.data())
 def test_one_unit_moves_the_answer_at_most_as_far_as_its_bound(pair, features, weight, data):
     protection, rows, other = pair

@@ -24,6 +24,7 @@ from dpexplain.maths.surrogate.local import Local
 from dpexplain.maths.surrogate.moments import Moments
 from dpexplain.methods.local_explanation import spec as local
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
+from rings import examples
 
 RECORDS = [(0, -1.0, "x"), (2, 0.3, "z"), (3, 1.0, "y")]
 WEIGHTS = ["stable", "exponential", "gaussian", lambda u: 1.0, lambda u: abs(math.sin(7 * u))]
@@ -49,7 +50,7 @@ def sums(rows, protection, spec, model=wild):
     return np.array(spec.pack(gram[first + 1 :]), dtype=object), person, average, table.neighbours
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(neighbours(), st.sampled_from(RECORDS), st.sampled_from(WEIGHTS), st.sampled_from([-1.0, 0.0, 0.6, None]))
 def test_one_unit_moves_the_moments_at_most_as_far_as_the_bound(pair, record, weight, anchor):
     protection, rows, other = pair

@@ -27,6 +27,7 @@ from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.setting import Setting
 from dpexplain.models import Predictor
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
+from rings import examples
 
 COST = zcdp(1)
 ONES = Blocks((WEIGHT_ONE,) * 5)
@@ -62,7 +63,7 @@ CELLS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(neighbours(), CELLS)
 def test_one_unit_moves_the_sums_at_most_as_far_as_their_bounds(pair, request):
     protection, one, two = pair
@@ -129,7 +130,7 @@ def test_a_bound_for_add_remove_is_too_small_for_replace_one():
 WEIGHTS = st.tuples(*[st.integers(1, 4 * WEIGHT_ONE)] * 5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(WEIGHTS)
 def test_the_bound_of_a_pair_against_a_search(weights):
     """All pairs in one cell, by brute force over t = u.u', f, f' and how much each counts: never above the bound, and
@@ -148,7 +149,7 @@ def test_the_bound_of_a_pair_against_a_search(weights):
     assert math.sqrt(worst) * ROW <= math.sqrt(bound.l2_squared) <= math.sqrt(proven) * ROW * (1 + 2e-3) + slack
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.01, 3))
 def test_no_row_is_longer_than_its_bound(seed, size, radius):
     """Random rows, rows at centres and rows on the edge of the radius, one by one."""

@@ -27,6 +27,7 @@ from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.methods.setting import Setting
 from dpexplain.requests import Marginals, PartialDependence
 from neighbouring import neighbours, norms, private, within
+from rings import examples
 
 KEPT = dpx.Domain(
     {
@@ -75,7 +76,7 @@ def curves(rows, protection):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(neighbours())
 def test_partial_dependence(pair):
     protection, rows, other = pair
@@ -97,7 +98,7 @@ def histograms(rows, protection):
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(neighbours())
 def test_marginals(pair):
     protection, rows, other = pair
@@ -115,7 +116,7 @@ def test_going_missing_attains_the_bound_of_counts():
     assert left.sum() == right.sum() == 3 * 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.floats(-3, 6) | st.just(float("nan")), max_size=30), st.integers(1, 9))
 def test_every_row_is_in_one_cell(values, cells):
     for column in (KEPT["a"], KEPT["b"]):
@@ -137,7 +138,7 @@ def effects(rows, protection, released):
     return counts, sums, spec, table.neighbours
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(neighbours(), st.integers(0, 2**32 - 1))
 def test_accumulated_effects(pair, seed):
     protection, rows, other = pair
@@ -151,7 +152,7 @@ def test_accumulated_effects(pair, seed):
     assert within(norms(counts - others), Sensitivity.of_counts(relation, 3))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(neighbours())
 def test_counts_of_clusters(pair):
     """Two clusters: whether `a` is missing. A row is in one cell of each attribute and cluster."""

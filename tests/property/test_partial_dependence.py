@@ -21,6 +21,7 @@ from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.methods.setting import Setting
 from dpexplain.requests import PartialDependence
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
+from rings import examples
 
 REQUEST = PartialDependence(feature=["a", "c", ("b", "c")], grid={"b": 3})
 SIMPLE = PartialDependence(feature=["a", "c"])
@@ -49,7 +50,7 @@ def bounds(spec, relation):
     return pdp.sensitivity(spec, relation), Sensitivity.of_counts(relation, len(spec.rug))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(neighbours())
 def test_one_unit_moves_the_statistic_at_most_as_far_as_its_bound(pair):
     protection, rows, other = pair

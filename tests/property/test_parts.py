@@ -27,6 +27,7 @@ from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.rank_aggregation.spec import UNIT, ballot_bounds, ballots_of
 from dpexplain.methods.setting import Setting
 from neighbouring import DOMAIN, ROW, VALUES, frame, wild
+from rings import examples
 from stubs import FreeAccount, ZeroNoise
 
 PARTS = 3
@@ -133,7 +134,7 @@ def assert_within(left, right, protection, seed, ask, what):
     assert move.max() <= limit.linf
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(ROW, min_size=3, max_size=9), VALUES, st.integers(0, 8))
 @pytest.mark.parametrize(("ask", "what"), ASK)
 def test_replace_one_row_dealt_by_position(ask, what, rows, values, place):
@@ -142,7 +143,7 @@ def test_replace_one_row_dealt_by_position(ask, what, rows, values, place):
     assert_within(rows, other, {"relation": "replace-one"}, 0, ask, what)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(ROW, max_size=8), ROW, st.integers(0, 99))
 @pytest.mark.parametrize(("ask", "what"), ASK)
 def test_add_one_row_dealt_at_random(ask, what, rows, row, seed):
@@ -150,7 +151,7 @@ def test_add_one_row_dealt_at_random(ask, what, rows, row, seed):
     assert_within(rows, [*rows, row], {"relation": "add-remove", "rows_hint": 9}, seed, ask, what)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(ROW, max_size=8), VALUES, st.integers(0, 8), st.integers(0, 99))
 @pytest.mark.parametrize(("ask", "what"), ASK)
 def test_add_one_row_dealt_by_its_id(ask, what, rows, values, place, seed):
@@ -161,7 +162,7 @@ def test_add_one_row_dealt_by_its_id(ask, what, rows, values, place, seed):
 UNIT_ROWS = st.lists(VALUES, max_size=3)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(ROW, min_size=2, max_size=7), UNIT_ROWS, UNIT_ROWS, st.integers(0, 99), st.data())
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 @pytest.mark.parametrize(("ask", "what"), ASK)

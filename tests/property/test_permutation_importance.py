@@ -24,6 +24,7 @@ from dpexplain.methods.permutation_importance.request import PermutationImportan
 from dpexplain.methods.setting import Setting
 from dpexplain.models import Predictor
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, norms, private, within
+from rings import examples
 
 MECHANISMS = ["discrete-laplace", "cube", "discrete-gaussian"]
 COLUMNS = ["a", "b", "c"]
@@ -83,7 +84,7 @@ def place_of_change(left, right) -> int:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(neighbours(), st.sampled_from(MECHANISMS), st.integers(1, 3), st.integers(1, 3), st.data())
 def test_groups_of_rows(pair, mechanism, parts, repeats, data):
     protection, one, two = pair
@@ -140,7 +141,7 @@ class FakeMarginals:
 DRAWN = st.lists(st.tuples(st.floats(-1, 1), st.integers(0, 2)), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(neighbours(), st.sampled_from(MECHANISMS), DRAWN)
 def test_rows_with_drawn_values(pair, mechanism, values):
     protection, one, two = pair
@@ -149,7 +150,7 @@ def test_rows_with_drawn_values(pair, mechanism, values):
     assert_within(left, right, spec, relation)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(neighbours())
 def test_the_base_and_the_number_of_rows(pair):
     protection, one, two = pair
@@ -173,7 +174,7 @@ def paper_sums(rows, model=wild, **options):
     return found, spec, table.neighbours
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(ROW, min_size=2, max_size=8), VALUES, st.integers(0, 7), st.integers(0, 100))
 def test_the_faithful_form(rows, values, place, seed):
     place %= len(rows)
@@ -307,7 +308,7 @@ def test_a_replaced_unit_changes_two_groups(monkeypatch):
     assert 4 * limit - 4 <= high - low <= 4 * limit
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.lists(st.integers(-(2**40), 2**40), min_size=3, max_size=3), min_size=1, max_size=4),
     st.integers(1, 2**30),

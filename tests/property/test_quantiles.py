@@ -23,6 +23,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.ladder import Ladder
 from dpexplain.methods import histogram
 from dpexplain.methods.quantiles import spec as quantiles
+from rings import examples
 
 COLUMN = dpx.Numeric(0, 3, integer=True)
 DOMAIN = dpx.Domain({"a": COLUMN})
@@ -86,7 +87,7 @@ def released(draw):
     return ladder, dict(enumerate([0, *inner, ladder.size]))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(released(), ROWS, ROW, VALUES, st.integers(0, 12))
 def test_replace_one_row(public, rows, row, value, place):
     rows = [*rows, (0, 0), row]
@@ -95,7 +96,7 @@ def test_replace_one_row(public, rows, row, value, place):
     check(rows, other, {"relation": "replace-one"}, *public)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(released(), ROWS, ROW, st.integers(0, 12))
 def test_add_or_remove_one_row(public, rows, row, place):
     check(rows, [*rows[:place], row, *rows[place:]], {"relation": "add-remove"}, *public)
@@ -104,7 +105,7 @@ def test_add_or_remove_one_row(public, rows, row, place):
 UNIT_ROWS = st.lists(VALUES, max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(released(), ROWS, UNIT_ROWS, UNIT_ROWS, st.data())
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_units_of_several_rows(relation, public, rows, before, after, data):

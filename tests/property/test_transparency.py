@@ -26,6 +26,7 @@ from dpexplain.methods.transparency.result import Estimate, information
 from dpexplain.models import Predictor
 from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, neighbours, norms, private, within
+from rings import examples
 
 COLUMNS = ["a", "b", "c"]
 
@@ -55,7 +56,7 @@ def bounds(spec, relation):
     return transparency.counts_sensitivity(spec, relation), transparency.outcomes_sensitivity(spec, relation)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(neighbours(), st.sampled_from(["class", "score"]))
 def test_no_unit_moves_them_further_than_their_sensitivity(pair, outcome):
     protection, one, two = pair
@@ -166,7 +167,7 @@ def estimate(ends) -> Estimate:
     return Estimate(ends[1], ends[0], ends[2])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(UNIT_INTERVAL, UNIT_INTERVAL, UNIT_INTERVAL)
 def test_measures_lie_between_the_ends_of_their_intervals(inside, outside, share):
     """Any point of the box may be the true one: the middle one stands for it."""
@@ -175,7 +176,7 @@ def test_measures_lie_between_the_ends_of_their_intervals(inside, outside, share
         assert found.low - 1e-4 <= found.value <= found.high + 1e-4
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(UNIT_INTERVAL, min_size=2, max_size=4), st.lists(st.floats(0.01, 1), min_size=4, max_size=4), st.data())
 def test_information_lies_between_the_ends_of_its_interval(rates, weights, data):
     """For the shares and rates of any table whose numbers lie in the intervals, not only for the estimates."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from rings import LONG, SHORT
 
 pytest_plugins = "pytester"
 
 HOOKS = "from rings import pytest_runtest_protocol, pytest_terminal_summary"
+EVERY_HOOK = f"{HOOKS}, pytest_configure, pytest_itemcollected"
 SETTINGS = """
 [pytest]
 markers =
     long: l
+    random_inputs: r
     drawn(p): d
 """
 DRAWS = """
@@ -67,7 +73,34 @@ def test_a_chance_that_two_draws_do_not_make_small_is_refused(pytester: pytest.P
 
 def test_the_ring_is_named(pytester: pytest.Pytester) -> None:
     text = "import pytest\n@pytest.mark.long\ndef test_a(): pass\ndef test_b(): pass"
-    for options, ring in (([], "both"), (["-m", "long"], "make audit"), (["-m", "not long"], "make test")):
+    rings = (([], "both"), (["-m", LONG], "make audit"), (["-m", SHORT], "make test"))
+    for options, ring in rings:
         ran, said = outcomes(pytester, text, *options)
         assert ran["passed"] == (1 if options else 2)
         assert ring in said.split("ring: ")[1]
+
+
+PROPERTY = """
+from hypothesis import given, settings, strategies as st
+from rings import examples
+tried = []
+
+@settings(max_examples=examples(30), database=None)
+@given(st.integers())
+def test_a(x):
+    tried.append(x)
+
+def test_b():
+    assert (len(tried) <= 12) == {short}
+"""
+
+
+def test_random_inputs_are_fewer_in_the_short_ring_and_all_in_the_long_one(pytester: pytest.Pytester) -> None:
+    """In processes of their own: what is set for them must not be set for this one."""
+    pytester.makeconftest(f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\n{EVERY_HOOK}")
+    pytester.makeini(SETTINGS)
+    pytester.makepyfile(PROPERTY.format(short=True))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "-m", SHORT).assert_outcomes(passed=2)
+    pytester.makepyfile(PROPERTY.format(short=False))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "-m", LONG).assert_outcomes(passed=1, deselected=1)

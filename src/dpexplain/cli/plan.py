@@ -67,6 +67,9 @@ def plan(
 ) -> None:
     """Tell the error of a release at a price, or the price of an error. Free: no row is read, no ledger is opened.
 
+    If the project's model file is there, importance and sketches are tried with it on made-up rows; otherwise the
+    forecast knows their noise only, and says so. Loading a model runs the code inside: use only one you trust.
+
     A pure account and a zCDP account are compared side by side, because the choice is made once: when the account is
     opened (with or without delta in the project file).
 
@@ -91,6 +94,7 @@ def plan(
     aim = target or (None if found is None else found.target)
     typed = {"feature": feature, "pair": pair, "grid": grid, "method": method, "mechanism": mechanism}
     request = _request(explainer, {**typed, "rug": no_rug, "target": target}, Place(declared, aim))
+    model = None if found is None or output else found.model_at_hand()
     forecasts = [
         forecast_of(
             request,
@@ -100,6 +104,7 @@ def plan(
             unit=neighbours.unit,
             rows_hint=None if found is None else found.rows_hint,
             output=span,
+            model=model,
             epsilon=number(epsilon, "epsilon"),
             max_error=number(max_error, "max-error"),
             delta=number(delta, "delta"),

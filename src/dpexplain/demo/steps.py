@@ -181,10 +181,9 @@ def _forecast(request: Any, data: PrivateTable, model: Model, epsilon: float) ->
         domain=data.domain,
         n=data.size,
         relation=data.neighbours.relation,
-        output=model.output,
+        model=model,
         epsilon=epsilon,
         delta=BUDGET.delta,
-        features=model.features(data.domain),
     )
 
 

@@ -27,7 +27,10 @@ from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.tails import combined_halfwidth
 
 Floats = NDArray[np.float64]
-PLACES = np.linspace(0, 1, 9)  # from the middle of the range to its edge, at which half-widths are computed
+# Places from the middle of the range (0) to its edge (1), at which half-widths are computed, and joined by straight
+# lines. Noise is convex in the place, so these lie above it; chance is a quarter of a circle, and needs more places.
+PLACES, ROUND_PLACES = np.linspace(0, 1, 9), np.sin(np.linspace(0, np.pi / 2, 33))
+STEEPEST = 0.9  # fall of a half-width towards the edge: beyond that it is taken as wider
 MOST_UNITS = 500.0  # in a part, on average: with more of them parts are even
 
 
@@ -86,17 +89,28 @@ class Means:
         if simultaneous:
             level = 1 - (1 - level) / (len(self.released) - bool(weight))
         edge = output.width / 2
-        halves = np.array([self.half_width(float(place), level) for place in PLACES])
-        steep = (np.abs(np.diff(halves)) >= np.diff(PLACES) * edge).any()
-        if self.count < 1 or steep:  # the number of rows is not sure
+        places = ROUND_PLACES if self.unevenness else PLACES
+        halves, steps = np.array([self.half_width(float(place), level) for place in places]), np.diff(places) * edge
+        for i, step in enumerate(steps):
+            halves[i + 1] = max(halves[i + 1], halves[i] - STEEPEST * step)
+        if self.count < 1 or (np.diff(halves) >= steps).any():  # the number of rows is not sure
             whole = np.ones(len(self.sums))
             return output.low * whole, output.high * whole
         # From there on m - h(|m|) and m + h(|m|) rise with m, so each end is one crossing.
-        means = np.linspace(-edge, edge, 2 * len(PLACES) - 1)
+        means = edge * np.concatenate([-places[::-1], places[1:]])
         around = np.concatenate([halves[::-1], halves[1:]])
         middle = self.unclipped - output.middle
         low, high = (np.interp(middle, means + sign * around, means) for sign in (1, -1))
         return output.middle + low, output.middle + high
+
+
+CAUTION = 1.96  # standard deviations by which the released number of parts that answered is taken as too large
+
+
+def fewest_answers(means: Means, parts: int) -> float:
+    """How many parts may be expected to have rows, at least, by the noisy count of those that answered."""
+    empty = max(0.0, parts - means.count + CAUTION * means.noise.std / means.weight)
+    return parts - (math.sqrt(empty + 1) + CAUTION / 2) ** 2  # so many may be expected, if so few came (Poisson)
 
 
 def unevenness(parts: int, rows: int | None, answered: float = 0.0) -> float:

@@ -263,6 +263,12 @@ class Project:
             version=self.need("clustering", "version", str),
         )
 
+    def model_at_hand(self) -> Model | None:
+        """The model, if its file is there already or it can be imported; a plan may be made before there is one."""
+        path = self.get("model", "path", str)
+        there = self.get("model", "import", str) is not None if path is None else (self.folder / path).is_file()
+        return self.model() if there else None
+
     def model(self) -> Model:
         """The model."""
         from dpexplain.models import Model

@@ -60,10 +60,10 @@ def _findings(report: TransparencyReport) -> list[tuple[str, list[str]]]:
 def _often(report: TransparencyReport, rate: Estimate) -> str:
     """How often the outcome is positive; of a score, how high it is."""
     if report.influence.is_class:
-        return f"{span(100 * rate.low, 100 * rate.high, 0.1)} of 100"
+        return f"{span(100 * rate.low, 100 * rate.high, 0.1, (0, 100))} of 100"
     output = report.influence.output
     ends = [output.low + output.width * end for end in (rate.low, rate.high)]
-    return span(ends[0], ends[1], output.width / 1000)
+    return span(ends[0], ends[1], output.width / 1000, (output.low, output.high))
 
 
 def _measure(estimate: Estimate) -> str:

@@ -29,6 +29,7 @@ from dpexplain.methods.permutation_importance import release as permutation_impo
 from dpexplain.methods.quantiles import release as quantiles
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.transparency import release as transparency
+from rings import examples
 
 PAPER_PDP = DataFlow(
     {"a": "explanation data", "(1)": "x values", "(2)": "y values", "b": "plot"},
@@ -57,7 +58,7 @@ def diagrams(draw):
     return DataFlow({str(i): "" for i in range(size)}, [(str(a), str(b)) for a, b in edges])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(diagrams())
 def test_all_minimal_separators_and_no_others(flow):
     """Against the definition, by trying every set of stages."""
@@ -73,7 +74,7 @@ def paths(flow, stage):
     return [[stage, *rest] for a, b in flow.edges if a == stage for rest in paths(flow, b)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(diagrams(), st.data())
 def test_separating_means_that_every_path_passes(flow, data):
     chosen = {stage for stage in flow.stages if data.draw(st.booleans())}

@@ -197,3 +197,11 @@ def test_a_file_from_before_curves_were_cut_opens_as_it_was(make_table, frame, m
     np.testing.assert_allclose(again.values, free)
     np.testing.assert_allclose(np.clip(free, -1, 1), curve.raw)
     assert np.abs(again.interval()).max() <= 1
+
+
+@pytest.mark.parametrize(("output", "clip"), [((0, 8e99), None), ((0, 1e-99), 2e-102)])
+def test_a_range_that_cannot_be_computed_with_is_refused_before_it_is_paid(make_table, frame, output, clip):
+    table, model = make_table(frame), dpx.Model(lambda rows: np.zeros(len(rows)), output=output, version="1")
+    with pytest.raises(dpx.InputError):
+        dpx.accumulated_effects(table, model, "age", clip=clip, epsilon=1)
+    assert table.ledger.statement(table.name).spent.amount == 0

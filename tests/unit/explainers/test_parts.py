@@ -399,3 +399,16 @@ def test_long_work_shows_that_it_goes_on(make_table, frame, model, monkeypatch):
         ("pdp of age in parts", None, 0),
         ("ranking of pairs by interaction", None, 0),
     ]
+
+
+@pytest.mark.parametrize(("box", "row_id", "words"), [
+    ((0, 1), None, ""),
+    ((0, 0.5), None, "the parts as they were dealt"),
+    ((-1, 2), "person", "if every row has an id of its own"),
+])  # fmt: skip
+def test_partial_dependence_in_parts_says_when_it_is_not_about_all_rows(make_table, frame, model, box, row_id, words):
+    """Clipped to a box, the mean of the parts' means is not that of all rows; nor where rows share an id."""
+    table = make_table(frame, relation="add-remove", row_id=row_id, rows_hint=len(frame))
+    curve = dpx.generic_plot(table, "pdp", "age", model=model, output=box, epsilon=1)
+    assert words in curve.caveat
+    assert bool(words) == bool(curve.caveat)

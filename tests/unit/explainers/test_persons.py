@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
-from dpexplain.maths.grids import partition_of
+from dpexplain.maths.grids import cells_of, partition_of
 from dpexplain.maths.reference import Reference
 from dpexplain.methods.influence import persons
 from dpexplain.methods.influence.person import PersonInfluence
@@ -275,9 +275,8 @@ def test_an_interval_holds_wherever_rows_lie_in_their_cells(make_table, monkeypa
     if "samples" not in options and options.get("outcome") != "class":
         assert np.abs(away).max() > 0.005  # which is what evenly spread values miss
     low, high = found.interval()
-    half = found.noise_halfwidth()
-    assert (low <= found._inside(found.values - half - below) + 1e-9).all()
-    assert (high >= found._inside(found.values + half + above) - 1e-9).all()
+    assert (low <= found._inside(found.values - below) + 1e-9).all()
+    assert (high >= found._inside(found.values + above) - 1e-9).all()
 
 
 def test_what_cells_leave_open_is_nothing_for_categories_and_whole_numbers(make_table, frame, model):
@@ -291,19 +290,55 @@ def test_a_file_of_an_earlier_version_says_what_its_intervals_leave_out(make_tab
     document = json.loads(ask(make_table(frame), model, epsilon=1, cells=5).to_json())
     now = dpx.from_json(json.dumps(document))
     for line in document["view"]["lines"]:
-        del line["within"]
+        del line["below"], line["above"]
     before = dpx.from_json(json.dumps(document))
     assert "leave out where values lie inside the cells" in before.caveat
     assert "leave out" not in now.caveat
     assert (before.values == now.values).all()
     assert (np.diff(before.interval(), axis=0) <= np.diff(now.interval(), axis=0)).all()
-    document["view"]["lines"][0]["within"] = [0.1, 0.1]  # some lines only: as if there were none
+    document["view"]["lines"][0]["below"] = {}  # some lines only: as if there were none
     assert dpx.from_json(json.dumps(document)).within is None
-    for wrong in ([-0.1, 0.1], [0.1], [float("nan"), 0.1], ["a", 0.1], None):
+    for wrong in (
+        {},
+        {"income": [[5, -0.1]]},
+        {"income": [[4, 0.1]]},
+        {"income": [["a", 0.1]]},
+        {"odd": [[5, 0.1]]},
+        None,
+    ):
         for line in document["view"]["lines"]:
-            line["within"] = wrong
+            line["below"] = line["above"] = wrong
         with pytest.raises(dpx.DpexplainError):
             dpx.from_json(json.dumps(document))
+
+
+SAW = dpx.Domain({"x": dpx.Numeric(0, 1), "y": dpx.Numeric(0, 1)})
+
+
+def test_what_cells_leave_open_has_noise_of_its_own(make_table):
+    """A model with a step in the middle of every second cell, and rows that lie below the steps: evenly spread, the
+    outcome would be a half in all cells, so the noise of shares moves nothing; where rows lie, it moves much.
+    """
+    edges = np.array(cells_of(["x"], SAW, 12)[0].edges)
+    wide = np.flatnonzero(np.diff(edges) > 0.02)
+
+    def step(x):
+        cell = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, len(edges) - 2)
+        upper = x >= (edges[cell] + edges[cell + 1]) / 2
+        return np.where(np.isin(cell, wide[1::2]), upper.astype(float), 0.5)
+
+    model = dpx.Model(lambda rows: step(rows["x"].to_numpy()), output=(0, 1), version="1")
+    cells = np.tile(wide, 200)[:2000]
+    rows = pd.DataFrame({"x": edges[cells] + 0.1 * np.diff(edges)[cells], "y": 0.5})
+    options = {"features": ["x"], "row": {"x": 0.999, "y": 0.5}, "epsilon": 1, "cells": 12}
+    found = ask(make_table(rows, domain=SAW, exact=True), model, **options)
+    exact = step(np.array([0.999]))[0] - step(rows["x"].to_numpy()).mean()
+    low, high = found.interval()
+    assert found.noise_halfwidth()[0] < 1e-6  # that of evenly spread rows, which was all there was
+    below = found.values[0] - found.within[0, 0], found.values[0] + found.within[0, 1]
+    assert min(abs(exact - end) for end in below) < 1e-3  # without noise the exact value is one of the ends
+    assert low[0] + 0.002 < below[0]
+    assert below[1] < high[0] - 0.002
 
 
 def test_a_higher_price_buys_finer_cells(domain):

@@ -13,6 +13,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.errors import BudgetError
 from dpexplain.ledger import open_ledger
 from ledger_servers import make_ask
+from rings import examples
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 100), max_value=Fraction(3, 2), max_denominator=100)
 ANALYSTS = st.sampled_from([None, "ann", "bob"])
@@ -30,7 +31,7 @@ def cost(amount: Fraction) -> Cost:
     return Cost(Definition.PURE, amount)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=STEPS, total=AMOUNTS)
 def test_a_ledger_is_exact_arithmetic(steps: list[tuple[Any, ...]], total: Fraction) -> None:
     ledger = open_ledger("sqlite:///:memory:")

@@ -263,6 +263,12 @@ def test_numbers_are_rounded_to_what_their_interval_allows(low, high, words):
     assert span(low, high, 0.1) == words
 
 
+def test_an_interval_in_words_stays_inside_what_is_possible():
+    assert span(0.3, 11.9, 0.012) == "0 to 20"
+    assert span(0.3, 11.9, 0.012, (0, 12)) == "0 to 12"
+    assert span(60, 99.9, 0.1, (0, 100)) == "60 to 100"
+
+
 def test_values_are_shown_as_people_write_them():
     assert [shown_value(v) for v in (12_345, 0.25, 39, "x", 5013)] == ["12,345", "0.25", "39", "x", "5013"]
 

@@ -64,7 +64,7 @@ def halfwidths(fit: Fit, space: Space, lines: Floats, moves: NDArray[np.bool_], 
     which spread, pull and unknown are for, by phi'.r, and by (phi - phi').r. The last counts most where a line is short
     and its effect unknown, as that of a rare category is: for a phi that is off by no more than R it deviates by at
     most R times one coordinate of r, and R is taken to be how far phi may be off along the worst of its coordinates.
-    Put together with the unknown as if independent: a noisy line is longer than the exact one as a rule.
+    It is added to the unknown: |(phi' - phi).(line + r)| is at most what both come to.
     """
     sure = -float(ndtri((1 - checked_level(level)) / 2))
     known = [term for term in (fit.pull, fit.unknown) if term is not None]
@@ -75,4 +75,4 @@ def halfwidths(fit: Fit, space: Space, lines: Floats, moves: NDArray[np.bool_], 
         off = fit.average.spread(units) * (fit.spread(units) + sum(term(units) for term in known))
         deviation += np.square(fit.average.spread(own * fit.coefficients))
         moved = sure * (own * off).max(axis=1)
-    return np.asarray(sure * np.sqrt(deviation) + np.hypot(sum(term(lines) for term in known), moved))
+    return np.asarray(sure * np.sqrt(deviation) + sum(term(lines) for term in known) + moved)

@@ -81,7 +81,9 @@ def resolve(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Spec:
             f"clip={request.clip:g} is too small a part of the output range.",
             hint=f"use at least {LEAST_CLIP * output.width:g}",
         )
-    return replace(draft, clip=share * output.width, count_noise=laws["counts"].std, sum_noise=share * noise)
+    found = replace(draft, clip=share * output.width, count_noise=laws["counts"].std, sum_noise=share * noise)
+    _ = found.differences  # a range that is too wide or too narrow is refused here, before anything is paid
+    return found
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:

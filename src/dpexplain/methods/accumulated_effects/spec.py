@@ -55,6 +55,11 @@ class Spec(Coded):
         return self.output.width
 
     @property
+    def differences(self) -> PublicRange:
+        """What a row's difference is clipped to."""
+        return PublicRange(-self.clip, self.clip, self.levels)
+
+    @property
     def levels(self) -> int:
         """K: the quantised differences are whole numbers from -K/2 to K/2."""
         return self.output.levels
@@ -120,7 +125,7 @@ class Spec(Coded):
 def statistic(rows: Rows, predictor: Predictor, spec: Spec, bins: Sequence[Bins]) -> Integers:
     """Exact integer sums of differences of one batch: no noise, no budget, no randomness."""
     inputs, output, zero = predictor.inputs(rows), spec.output, spec.levels // 2
-    limits, own = PublicRange(-spec.clip, spec.clip, spec.levels), None
+    limits, own = spec.differences, None
 
     def predictions(fixed: dict[str, Any]) -> Floats:
         return np.clip(predictor.predict_at(inputs, fixed), output.low, output.high)

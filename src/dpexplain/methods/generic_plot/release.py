@@ -66,6 +66,8 @@ def resolve(request: GenericPlot, setting: Setting, cost: Cost) -> Spec:
     for name in (request.feature, *(request.columns or ())):
         domain.column(name)
     column, output = domain[request.feature], PublicRange(*request.output)
+    # the mean of parts' means that were clipped to the box is not the mean over all rows
+    whole = request.built_in == "pdp" and output.low <= setting.output.low <= setting.output.high <= output.high
     rug = (partition_of(request.feature, column, RUG_CELLS),) if request.rug else ()
     share = _rug_share(rug, neighbours, rows, cost) if rug else Fraction(0)
     columns = None if request.columns is None else tuple(dict.fromkeys([*request.columns, request.feature]))
@@ -80,7 +82,7 @@ def resolve(request: GenericPlot, setting: Setting, cost: Cost) -> Spec:
         axis = axis_of(domain, request.feature, request.grid, resolution)
         return Spec(
             ((axis,),), output, count_weight(axis, output, assignment), dealing, rug, share, request.mechanism,
-            explainer, columns, whole=request.built_in == "pdp",
+            explainer, columns, whole=whole,
         )  # fmt: skip
 
     points = len(spec(2).axis.points)
@@ -91,7 +93,7 @@ def resolve(request: GenericPlot, setting: Setting, cost: Cost) -> Spec:
     if rows is None:
         return spec(UNKNOWN_ROWS_RESOLUTION)
     most = min(rows, MOST_PARTS if request.built_in else shared.MOST_CALLS)
-    if request.built_in == "pdp" and assignment is not Assignment.POSITION:
+    if whole and assignment is not Assignment.POSITION:
         most = MOST_PARTS  # the more parts, the fewer rows share one
     numbers = shared.ladder(most) if request.parts is None else [request.parts]
     distortion = UNKNOWN_DISTORTION if request.built_in is None else DISTORTION[request.built_in]

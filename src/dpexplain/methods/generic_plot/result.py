@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from dpexplain.maths.means import Means, unevenness
+from dpexplain.core.sensitivity import Assignment
+from dpexplain.maths.means import Means, fewest_answers, unevenness
 from dpexplain.methods.curves import MeanCurve
 from dpexplain.methods.generic_plot.spec import Spec
-
-CAUTION = 1.96  # standard deviations by which the released number of parts that answered is taken as too large
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,10 @@ class GenericCurve(MeanCurve):
     def caveat(self) -> str:
         if not self.spec.whole:
             return "The interval is about the mean over the parts as they were dealt, not about all rows at once. "
-        if self.receipt.neighbours.rows > 1:
+        if self.receipt.neighbours.unit is not None:
             return "Rows of units with few rows count more; the interval leaves that out. "
+        if self.spec.parts.assignment is Assignment.KEYED:
+            return "Rows that share an id share a part: the interval holds if every row has an id of its own. "
         return ""
 
     @cached_property
@@ -49,8 +50,7 @@ class GenericCurve(MeanCurve):
             return plain
         if not plain.weight:
             return replace(plain, unevenness=unevenness(self.parts, self.receipt.request["table"]["rows"]))
-        answered = plain.count - CAUTION * plain.noise.std / plain.weight
-        return replace(plain, unevenness=unevenness(self.parts, None, answered))
+        return replace(plain, unevenness=unevenness(self.parts, None, fewest_answers(plain, self.parts)))
 
     @property
     def _number(self) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +16,7 @@ from dpexplain.core.release import split
 from dpexplain.core.sensitivity import Assignment, Neighbours, Sensitivity
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Axis, Partition
-from dpexplain.maths.means import Means, unevenness
+from dpexplain.maths.means import Means, fewest_answers, unevenness
 from dpexplain.methods.parts import Dealing, empty_share
 
 
@@ -63,10 +63,13 @@ class Spec(Coded):
     def means(self, noise: Noise, rows: int, neighbours: Neighbours) -> Means:
         """The released mean of a table of so many rows, as far as its error goes."""
         parts, weight = self.parts.number, self.count_weight
-        answered = max(1, round(parts * (1 - empty_share(parts, rows, neighbours, self.parts.assignment))))
-        uneven = unevenness(parts, rows if not weight else None, answered) if self.whole else 0.0
-        released = np.array([0, weight * answered], dtype=np.int64)
-        return Means(released, noise, self.output, weight, parts, slice(0, 1), uneven)
+        answered = max(1.0, parts * (1 - empty_share(parts, rows, neighbours, self.parts.assignment)))
+        released = np.array([0, round(weight * answered)], dtype=np.int64)
+        means = Means(released, noise, self.output, weight, parts, slice(0, 1))
+        if not self.whole:
+            return means
+        known = (rows, 0.0) if not weight else (None, fewest_answers(means, parts))
+        return replace(means, unevenness=unevenness(parts, *known))
 
 
 def count_weight(axis: Axis, output: PublicRange, assignment: Assignment) -> int:

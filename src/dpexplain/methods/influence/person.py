@@ -167,8 +167,10 @@ class Words:
         return f"The model decides {side} {goal}: its score is {score:.3g}, and it takes {self.threshold:.3g} or more."
 
 
-def span(low: float, high: float, least: float = 1e-12) -> str:
-    """An interval in words, rounded outwards to a step that fits its width, of at least `least`: "20 to 30"."""
+def span(low: float, high: float, least: float = 1e-12, possible: tuple[float, float] = (-math.inf, math.inf)) -> str:
+    """An interval in words, rounded outwards to a step that fits its width, of at least `least`, but not beyond what is
+    possible: "20 to 30".
+    """
     width = high - low
     power = 10.0 ** math.floor(math.log10(max(width, least)))
     step = max(power if width < 5 * power else 5 * power, least)
@@ -176,7 +178,11 @@ def span(low: float, high: float, least: float = 1e-12) -> str:
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     if last - first <= 1.5 * least:
         return f"about {(low + high) / 2:.3g}"
-    return f"{first:,.{digits}f} to {last:,.{digits}f}"
+    ends = [
+        f"{end:,.{digits}f}" if possible[0] <= end <= possible[1] else f"{inside:,.6g}"
+        for end, inside in ((first, max(first, possible[0])), (last, min(last, possible[1])))
+    ]
+    return " to ".join(ends)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,17 +192,18 @@ class Line(Coded):
     fixed: float
     slopes: dict[str, list[list[float]]]
     error: float  # by chance: a standard deviation
-    # how far below and above the influence may lie because a histogram does not tell where in a cell its rows are;
+    # by how much slopes may be too high, and too low, because a histogram does not tell where in a cell its rows are;
     # None in files of earlier versions, whose intervals leave it out
-    within: tuple[float, float] | None = None
+    below: dict[str, list[list[float]]] | None = None
+    above: dict[str, list[list[float]]] | None = None
 
     def to_json(self) -> JsonObject:
         return {name: value for name, value in super().to_json().items() if value is not None}
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Line:
-        if value.get("within", ()) is None:
-            raise ValueError("left out, or two numbers")
+        if None in (value.get("below", ()), value.get("above", ())):
+            raise ValueError("left out, or slopes")
         return super().from_json(value)
 
 
@@ -325,18 +332,39 @@ class PersonInfluence(Influence):
         """How far below and above each value the influence may lie because a histogram does not tell where in a cell
         its rows are: one line for each item. None in files of earlier versions, whose intervals leave it out.
         """
-        within = [line.within for line in self.answer.lines]
-        return None if None in within else np.array(within, dtype=np.float64)
+        if not self._cells_count:
+            return None
+        middle, low, high = (np.array([value for value, *_ in self._lines_at(sign)]) for sign in (0, -1, 1))
+        within: Floats = np.maximum(np.stack([middle - low, high - middle], axis=1), 0.0)
+        return within
 
-    @cached_property
-    def _lines(self) -> list[tuple[float, Floats, float]]:
-        """(value, coefficients, Monte Carlo error) of each influence."""
-        found, sizes = [], {partition.feature: partition.size for partition in self.marginals.partitions}
+    @property
+    def _cells_count(self) -> bool:
+        return all(line.below is not None and line.above is not None for line in self.answer.lines)
+
+    def _lines_at(self, sign: int) -> list[tuple[float, Floats, float]]:
+        """(value, coefficients, Monte Carlo error) of each influence: with rows spread evenly over their cells (0), or
+        where in them it is smallest (-1) or largest (1).
+        """
+        found = []
         for line in self.answer.lines:
-            slopes = {name: _from_runs(runs, sizes[name]) for name, runs in line.slopes.items()}
+            slopes = self._by_cell(line.slopes)
+            if sign:
+                gaps = self._by_cell((line.below if sign < 0 else line.above) or {})
+                if any((gap < 0).any() for gap in gaps.values()) or set(gaps) != set(slopes):
+                    raise ValueError("no influence of ours")
+                slopes = {name: slope + sign * gaps[name] for name, slope in slopes.items()}
             value, coefficients = self._amounts.mean(slopes)
             found.append((line.fixed + value, coefficients, line.error))
         return found
+
+    def _by_cell(self, written: Mapping[str, Any]) -> dict[str, Floats]:
+        sizes = {partition.feature: partition.size for partition in self.marginals.partitions}
+        return {name: _from_runs(runs, sizes[name]) for name, runs in written.items()}
+
+    @cached_property
+    def _lines(self) -> list[tuple[float, Floats, float]]:
+        return self._lines_at(0)
 
     @cached_property
     def values(self) -> Floats:
@@ -351,9 +379,14 @@ class PersonInfluence(Influence):
         return np.where(np.abs(numbers) < ROUNDING * self.output.width, 0.0, numbers)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in self._lines])
-        below, above = np.zeros((2, len(half))) if self.within is None else self.within.T
-        ends = self._middle - half - below, self._middle + half + above
+        """(low, high): the exact influence lies between that with all rows where in their cells it is smallest, and
+        that where it is largest. Each of these two is known but for noise.
+        """
+        ends = []
+        for sign in (-1, 1):
+            lines = self._lines_at(sign if self._cells_count else 0)
+            half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in lines])
+            ends.append(np.array([value for value, *_ in lines]) + sign * half)
         return self._inside(self._rounded(ends[0])), self._inside(self._rounded(ends[1]))
 
     def noise_halfwidth(self, level: float = 0.95) -> Floats:

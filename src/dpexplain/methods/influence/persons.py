@@ -164,7 +164,8 @@ class Found:
     value: Floats
     error: Floats
     slopes: dict[str, Floats]  # feature -> one line for each person, one number for each cell
-    within: Floats  # persons x 2: at most so far below, and above, if values lie elsewhere in their cells
+    gaps: dict[str, Floats]  # feature -> persons x 2 x cells: how far a slope may be too high, and too low, if values
+    #                          lie elsewhere in their cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +188,7 @@ class Player:
     @property
     def _nothing(self) -> Found:
         none = np.zeros(self.persons.size)
-        return Found(none, none, {}, np.zeros((self.persons.size, 2)))
+        return Found(none, none, {}, {})
 
     @property
     def _affordable(self) -> int:
@@ -238,7 +239,7 @@ class Player:
         every = [np.arange(1 + len(reference.cells)) for reference in references]
         game = self._over(names, every)
         values = _by_mask(_contracted(game, means)) @ weights.T
-        found = [replace(self._nothing, value=value, slopes={}) for value in values.T]
+        found = [replace(self._nothing, value=value, slopes={}, gaps={}) for value in values.T]
         for j, (name, reference) in enumerate(zip(names, references, strict=True)):
             cells, size, points = np.flatnonzero(reference.wide), reference.partition.size, len(reference.cells)
             ends = [*every[:j], 1 + points + np.concatenate([cells, size + cells]), *every[j + 1 :]]
@@ -251,7 +252,7 @@ class Player:
                 low, high = np.full((2, *slope.shape), slope)
                 np.minimum.at(low.T, place, by_value.T)
                 np.maximum.at(high.T, place, by_value.T)
-                influence.within[:] += np.stack([slope - low, high - slope], axis=1) @ reference.shares
+                influence.gaps[name] = np.stack([slope - low, high - slope], axis=1)
         return found
 
     def _over(self, names: list[str], asked: Sequence[Integers]) -> Floats:
@@ -281,7 +282,7 @@ class Player:
         found = []
         for line in weights:
             error = _error(game * line, batch, batches, self.question.outcome.range.width)
-            found.append(replace(self._nothing, value=game @ line, error=error, slopes={}))
+            found.append(replace(self._nothing, value=game @ line, error=error, slopes={}, gaps={}))
         wide = sum(bool(self.references[name].wide.any()) for name in names)
         some = max(min(T, FEW_DRAWS), T // max(1, wide))  # as many more questions as were asked until here
         for j, name in enumerate(names):
@@ -297,8 +298,7 @@ class Player:
             for i, influence in enumerate(found):
                 influence.slopes[name] = slopes[i]
                 changes = np.array([np.zeros_like(slopes[i]), *(lines[i] for lines in moved)])
-                influence.within[:, 0] -= changes.min(axis=0) @ reference.shares
-                influence.within[:, 1] += changes.max(axis=0) @ reference.shares
+                influence.gaps[name] = np.stack([-changes.min(axis=0), changes.max(axis=0)], axis=1)
         return found
 
     def _replaced(self, names: list[str], masks: Integers, values: Sequence[NDArray[Any]]) -> Floats:
@@ -442,13 +442,20 @@ def answers(
 def _line(found: Found, place: int, marginals: Marginals, width: float) -> Line:
     """An influence as a line over the shares of cells: `fixed` + slopes . shares, its value at the released ones."""
     slopes = {name: np.round(lines[place] / width, DIGITS) * width for name, lines in found.slopes.items()}
-    below, above = found.within[place] * (TOGETHER if len(found.slopes) > 1 else 1)
+    more = TOGETHER if len(slopes) > 1 else 1
     return Line(
         fixed=float(found.value[place]) - sum(float(slope @ marginals.shares(name)) for name, slope in slopes.items()),
         slopes={name: runs_of(slope) for name, slope in slopes.items()},
         error=float(found.error[place]),
-        within=(float(below), float(above)),
+        below={name: runs_of(_up(gaps[place, 0] * more, width)) for name, gaps in found.gaps.items()},
+        above={name: runs_of(_up(gaps[place, 1] * more, width)) for name, gaps in found.gaps.items()},
     )
+
+
+def _up(gaps: Floats, width: float) -> Floats:
+    """Rounded up, to as many digits as slopes have."""
+    scaled: Floats = np.ceil(np.maximum(gaps, 0) / width * 10**DIGITS - 1e-6) / 10**DIGITS * width
+    return scaled
 
 
 def checked_scores(predictor: Predictor, persons: Rows) -> Floats:
