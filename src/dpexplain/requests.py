@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for editors and type checkers; a test compares with the registry
     from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
+    from dpexplain.methods.adaptive.request import AdaptiveExplanation
     from dpexplain.methods.clusters.request import Clusters
     from dpexplain.methods.generic_plot.request import GenericPlot
     from dpexplain.methods.influence.request import InfluenceRequest as Influence
@@ -22,8 +23,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with the reg
     from dpexplain.methods.transparency.request import TransparencyRequest as TransparencyReport
 
     __all__ = [
-        "AccumulatedEffects", "Clusters", "GenericPlot", "Influence", "InteractionRanking", "KMeans",
-        "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "PermutationImportance", "Quantiles",
+        "AccumulatedEffects", "AdaptiveExplanation", "Clusters", "GenericPlot", "Influence", "InteractionRanking",
+        "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "PermutationImportance", "Quantiles",
         "RankAggregation", "TransparencyReport",
     ]  # fmt: skip
 else:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import dpexplain as dpx
 from dpexplain import errors
+from dpexplain.methods.request import Request
 
 NAMES = [
     "AdaptiveExplainer",
@@ -80,8 +79,8 @@ def test_all_is_the_written_list():
 def test_requests_are_frozen_and_serve_plan():
     for name in dpx.requests.__all__:
         cls = getattr(dpx.requests, name)
-        assert dataclasses.is_dataclass(cls)
-        assert cls.__dataclass_params__.frozen
+        assert issubclass(cls, Request)
+        assert cls.model_config["frozen"]
 
 
 def test_every_error_says_what_to_do_and_whether_budget_was_spent():

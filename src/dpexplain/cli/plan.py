@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dpexplain.cli.methods import Place, needed_target, parameters_of, request_of
+from dpexplain.cli.methods import Place, parameters_of, request_of
 from dpexplain.cli.options import (
     DEFAULT_PROJECT,
     Epsilon,
@@ -18,7 +18,6 @@ from dpexplain.cli.options import (
     ProjectFile,
     Target,
     number,
-    once,
     option,
 )
 from dpexplain.cli.report import Reporter
@@ -30,12 +29,10 @@ from dpexplain.project.run import SOME_SIZES
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
 
-UNPORTED = ("ale", "importance", "interactions", "sketch")  # until their requests are declared as models
-
 
 def planned() -> list[str]:
     """The commands that can be planned."""
-    return sorted({*UNPORTED, *(method.command for method in methods().values() if method.command)})
+    return sorted(method.command for method in methods().values() if method.command)
 
 
 def plan(
@@ -126,31 +123,12 @@ def _request(explainer: str, typed: dict[str, Any], place: Place) -> Any:
         names = {parameter.name for parameter in parameters_of(known[explainer])}
         if "features" in names and "feature" in given:
             given["features"] = given.pop("feature")
-    elif explainer in UNPORTED:
-        names = {"feature", "method", "mechanism", "target"}
     else:
         raise InputError(f"unknown explainer {explainer!r}.", hint="use " + ", ".join(planned()))
     for name in given:
         if name not in names | {"target"}:
             raise InputError(f"--{'no-' * (name == 'rug')}{name} is no option of {explainer}.", hint="leave it out")
-    if explainer not in known:
-        return _unported(explainer, once(given.get("feature")), place.target, typed["method"], typed["mechanism"])
     return request_of(known[explainer], {name: value for name, value in given.items() if name in names}, place)
-
-
-def _unported(explainer: str, named: list[str], target: str | None, method: Any, mechanism: Any) -> Any:
-    from dpexplain import requests
-
-    if explainer == "ale":
-        if not named:
-            raise InputError("name what to explain.", hint="--feature age")
-        return requests.AccumulatedEffects(feature=named, method=method, mechanism=mechanism)
-    if explainer == "importance":
-        options = {"target": needed_target(target), "features": named or None, "method": method, "mechanism": mechanism}
-        return requests.PermutationImportance.of_json(options)
-    if explainer == "interactions":
-        return requests.InteractionRanking(features=named or None, mechanism=mechanism)
-    return requests.LocalSketch(features=named or None)
 
 
 def _known(project: Project | None) -> Project:

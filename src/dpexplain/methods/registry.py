@@ -15,7 +15,6 @@ from typing import Any
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError, InternalError
 from dpexplain.methods.request import Request
-from dpexplain.methods.unported import public_name, unported, unported_requests
 
 Named = str | Callable[..., Any]
 
@@ -94,9 +93,6 @@ def method_of(request: Any) -> Method:
     for method in methods().values():
         if type(request) is method.request:
             return method
-    not_yet: Method | None = unported(type(request), Method)
-    if not_yet is not None:
-        return not_yet
     raise InputError(
         f"this is about a request; got an object of type {type(request).__name__}.",
         hint='dpx.requests.PartialDependence(feature="age")',
@@ -106,12 +102,9 @@ def method_of(request: Any) -> Method:
 
 def requests_by_name() -> dict[str, type]:
     """The classes of requests by their public names."""
-    known = {
-        public_name(method.home) or method.request_name or method.request.__name__.removesuffix("Request"): method
+    return {
+        method.request_name or method.request.__name__.removesuffix("Request"): method.request
         for method in methods().values()
-    }
-    return unported_requests({method.home for method in known.values()}) | {
-        name: method.request for name, method in known.items()
     }
 
 

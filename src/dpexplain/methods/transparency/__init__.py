@@ -7,6 +7,7 @@ register(
     Method(
         name="transparency-report",
         request=TransparencyRequest,
+        request_name="TransparencyReport",
         explain=".release:explain",
         outlook=".release:outlook",
         diagram=".release:diagram",
