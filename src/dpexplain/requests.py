@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with the reg
 
     __all__ = [
         "AccumulatedEffects", "AdaptiveExplanation", "Clusters", "GenericPlot", "Influence", "InteractionRanking",
-        "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "PermutationImportance", "Quantiles",
-        "RankAggregation", "TransparencyReport",
+        "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "PermutationImportance",
+        "Quantiles", "RankAggregation", "TransparencyReport",
     ]  # fmt: skip
 else:
 
