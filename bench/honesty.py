@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from rich.progress import track
 
 import dpexplain as dpx
@@ -194,6 +195,8 @@ def _figure(cells: Sequence[dict[str, Any]]) -> Figure:
     middle.set_xscale("log")
     middle.set_title("mean width / public range")
     right.set_xscale("log")
+    right.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
+    right.xaxis.set_minor_formatter(NullFormatter())
     right.axvspan(1 / FACTOR, FACTOR, color="#7f7f7f", alpha=0.15)
     right.set_title("forecast / realised error (95 %)")
     left.set_yticks(range(len(methods)), methods)
