@@ -166,7 +166,7 @@ def adult(data: Path) -> HonestTable:
     frame = frame.dropna(subset=["workclass"])
     target = (frame["income"].astype(str) == ">50K").to_numpy()
     numeric = {"age": (17, 90), "education_num": (1, 16), "hours_per_week": (1, 99)}
-    return _made("Adult", frame, target, numeric, ["education", "marital_status", "workclass", "sex"])
+    return made("Adult", frame, target, numeric, ["education", "marital_status", "workclass", "sex"])
 
 
 def heart(data: Path) -> HonestTable:
@@ -174,7 +174,7 @@ def heart(data: Path) -> HonestTable:
     frame = pd.read_parquet(data / "framingham.parquet").dropna()
     target = frame["TenYearCHD"].to_numpy() == 1
     numeric = {"age": (32, 70), "sysBP": (80, 300), "diaBP": (40, 150), "totChol": (100, 700)}
-    return _made("Heart", frame, target, numeric, ["prevalentHyp", "prevalentStroke", "male"])
+    return made("Heart", frame, target, numeric, ["prevalentHyp", "prevalentStroke", "male"])
 
 
 def bike(data: Path) -> HonestTable:
@@ -182,13 +182,13 @@ def bike(data: Path) -> HonestTable:
     frame = pd.read_parquet(data / "bike_sharing_hour.parquet")
     target = (frame["cnt"] > frame["cnt"].median()).to_numpy()
     numeric = {"hr": (0, 23), "temp": (0.0, 1.0), "atemp": (0.0, 1.0)}
-    return _made("Bike", frame, target, numeric, ["season", "mnth", "weathersit", "workingday"])
+    return made("Bike", frame, target, numeric, ["season", "mnth", "weathersit", "workingday"])
 
 
 TABLES = {"adult": adult, "heart": heart, "bike": bike}
 
 
-def _made(
+def made(
     name: str, frame: pd.DataFrame, target: np.ndarray, numeric: dict[str, tuple[float, float]], categories: list[str]
 ) -> HonestTable:
     chosen = np.random.default_rng(0).permutation(len(frame))[:ROWS]
