@@ -53,7 +53,7 @@ def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
         ax.annotate(_short(value), (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
     names = [attribution.base_name, *(name_lines(plain(push.name)) for push in pushes), attribution.end_name]
     ax.set_yticks(np.arange(len(names))[::-1], names, fontsize=8)
-    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.set_ylim(-1.6, len(names) - 0.3)  # room for the legend below the bars and their numbers
     ax.use_sticky_edges = False  # room for the numbers beside bars that end at the edge
     ax.margins(x=0.19)
     ax.set_xlabel("prediction")
@@ -203,7 +203,10 @@ def _legend(
         entries.append(Patch(color=NOTE, alpha=FAINT, label=f"faint: {attribution.unsure_words}"))
     if interval:
         entries.append(Line2D([], [], color=NOTE, marker="|", markersize=5, linewidth=1.1, label=INTERVAL))
-    ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower right" if corner else "best")
+    if interval:
+        ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower center", ncol=len(entries), columnspacing=1.2)
+    else:
+        ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower right" if corner else "best")
 
 
 def _colour(push: Push) -> str:
