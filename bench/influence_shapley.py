@@ -187,7 +187,7 @@ def background_of(people: People, classifier: Classifier, person: pd.Series) -> 
     draw = np.random.default_rng(0)
     found = {}
     for name in classifier.feature_names_in_:
-        shares, rug, column = marginals.shares(name), marginals.rug(name), people.domain[name]
+        shares, rug, column = marginals.shares(name), marginals.histogram(name), people.domain[name]
         cell = draw.choice(len(shares), BACKGROUND, p=shares)
         if isinstance(column, dpx.Categorical):
             found[name] = np.array(column.categories)[cell]

@@ -18,9 +18,10 @@ from dpexplain.maths.grids import Partition
 from dpexplain.methods.attributions import Attribution
 from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.curves import Curve
+from dpexplain.methods.histogram import Histogram
 from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.kmeans.result import ClusterCentres
-from dpexplain.methods.marginals.result import Marginals, Rug
+from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.quantiles.result import Quantiles
 from dpexplain.methods.rankings import Ranking
 from dpexplain.methods.result import Result
@@ -98,7 +99,7 @@ def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
     ax.legend(fontsize=7, framealpha=0.85, edgecolor="none", loc="best")
 
 
-def _shares(rug: Rug) -> list[str]:
+def _shares(rug: Histogram) -> list[str]:
     """The share of rows in each cell with the 95 % noise of its count: of all laws, Laplace's is the widest for its
     standard deviation. Leaves out that counts were made to add up, and the noise of the total where it is private.
     """
@@ -136,7 +137,7 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     """The share of rows in each cell, a strip of bars for each feature, with its values below it."""
     ax = new_axes(ax)
     for line, feature in enumerate(reversed(marginals.features)):
-        rug = marginals.rug(feature)
+        rug = marginals.histogram(feature)
         x = (np.arange(rug.partition.size) + 0.5) / rug.partition.size
         ax.bar(x, STRIP * rug.shares / rug.shares.max(), 0.9 / len(x), line, color=INK, linewidth=0)
         ax.plot([0, 1], [line, line], color=NOTE, linewidth=0.6)
@@ -306,7 +307,7 @@ def _frame_y(ax: Axes, low: Any, high: Any, curve: Curve) -> None:
     ax.legend(fontsize=7, frameon=False, loc="best")
 
 
-def _draw_rug(ax: Axes, rug: Rug) -> None:
+def _draw_rug(ax: Axes, rug: Histogram) -> None:
     """The histogram of the rows along the bottom of the plot."""
     if rug.partition.edges is None or rug.counts[: len(rug.partition.edges) - 1].max() <= 0:
         return

@@ -19,12 +19,12 @@ from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.data.donors import by_histogram
 from dpexplain.data.rows import Rows
 from dpexplain.maths.reference import points_in
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence import result as influences
 from dpexplain.methods.influence.release import InfluenceRequest, influence
 from dpexplain.methods.influence.request import PREDICTIONS
-from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
 from examples import DOMAIN, score

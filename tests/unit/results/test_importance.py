@@ -15,7 +15,7 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.maths.losses import Loss
 from dpexplain.maths.tails import combined_halfwidth
-from dpexplain.methods.marginals.result import nearest_with_total
+from dpexplain.methods.histogram import nearest_with_total
 from dpexplain.methods.permutation_importance.result import (
     allowance,
     halfwidths,

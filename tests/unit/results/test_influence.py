@@ -18,10 +18,10 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence.release import influence
 from dpexplain.methods.influence.result import SOURCE, TableInfluence, rounded_up
-from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.result import from_json
 from dpexplain.render.plots import figure_of, svg_of
 from examples import score

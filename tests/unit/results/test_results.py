@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
-from dpexplain.methods.marginals.result import nearest_with_total
+from dpexplain.methods.histogram import nearest_with_total
 from dpexplain.render.files import write_results
 from dpexplain.render.plots import figure_of
 from stubs import FreeAccount
@@ -174,7 +174,7 @@ def test_marginals_are_paid_once_and_serve_as_a_free_rug(make_table, frame, mode
     curve = dpx.partial_dependence(table, model, "sex", epsilon=1, rug=marginals)
     assert set(curve.released["parts"]) == {"curve"}
     assert curve.std < plain.std  # the whole price is for the curve
-    np.testing.assert_array_equal(curve.rug[0].counts, marginals.rug("sex").counts)
+    np.testing.assert_array_equal(curve.rug[0].counts, marginals.histogram("sex").counts)
     assert dpx.from_json(curve.to_json(tmp_path / "curve.json")) == curve
     note = " ".join(" ".join(t.get_text() for t in figure_of(curve).axes[0].texts).split())
     assert "Rug: an earlier release with epsilon = 0.5 (pure)" in note

@@ -92,7 +92,7 @@ def test_cuts_are_those_of_public_cells(report):
     assert conditions["job"] == "job is chief"
     assert conditions["years"] == "years is at most 4"  # more people are above
     cut = int(re.fullmatch(r"gain is at least ([\d,]+)", conditions["gain"])[1].replace(",", ""))
-    assert cut - 0.5 in report.marginals.rug("gain").partition.edges
+    assert cut - 0.5 in report.marginals.histogram("gain").partition.edges
     assert cut <= 5_000
 
 

@@ -41,7 +41,7 @@ from dpexplain.methods.accumulated_effects.result import AccumulatedCurve
 from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Floats, Spec, counts, sensitivity, statistic
 from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.quantiles import release as quantiles
+from dpexplain.methods.quantiles import spec as quantiles
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
@@ -120,7 +120,7 @@ def _usual_shares(steps: Steps, marginals: Marginals | None) -> Floats:
     """The share of the rows in each cell: as marginals have it, else that of a usual table."""
     cells = steps.cells
     if marginals is not None and steps.feature in marginals.features:
-        known = marginals.rug(steps.feature).partition
+        known = marginals.histogram(steps.feature).partition
         every = marginals.shares(steps.feature)
         there = every[:-1] / max(float(every[:-1].sum()), 1e-9) if known.missing else every
         below = np.concatenate([[0.0], np.cumsum(there)])

@@ -14,7 +14,7 @@ from dpexplain.maths.binning import Bins
 from dpexplain.maths.grids import Axis
 from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Spec
 from dpexplain.methods.curves import Curve
-from dpexplain.methods.marginals.result import Rug
+from dpexplain.methods.histogram import Histogram
 from dpexplain.methods.result import Floats
 
 
@@ -110,8 +110,8 @@ class AccumulatedCurve(Curve):
         return self._curve.interval(1 - tail)
 
     @cached_property
-    def rug(self) -> tuple[Rug, ...]:
+    def rug(self) -> tuple[Histogram, ...]:
         counts, noise = self.part("counts")
         cells = [steps.cells for steps in self.spec.steps]
         mine = np.split(counts, np.cumsum([partition.size for partition in cells])[:-1])[self.index]
-        return (Rug(cells[self.index], np.maximum(mine, 0).astype(np.float64), noise.std),)
+        return (Histogram(cells[self.index], np.maximum(mine, 0).astype(np.float64), noise.std),)

@@ -19,8 +19,8 @@ from dpexplain.data.rows import Rows
 from dpexplain.maths.accumulation import Accumulation
 from dpexplain.maths.binning import Bins, Steps
 from dpexplain.maths.coded import Coded
+from dpexplain.maths.ladder import Ladder
 from dpexplain.methods.accumulated_effects.request import MOST_BINS
-from dpexplain.methods.quantiles.result import Ladder
 from dpexplain.models import Predictor
 
 Floats = NDArray[np.float64]

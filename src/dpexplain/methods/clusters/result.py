@@ -20,7 +20,7 @@ from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.clusters.spec import MOST_LISTED, Cells, Chosen, Spec, nth_combination
-from dpexplain.methods.marginals.result import nearest_with_total
+from dpexplain.methods.histogram import nearest_with_total
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
 

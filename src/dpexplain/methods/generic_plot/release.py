@@ -38,15 +38,9 @@ from dpexplain.methods.curves import MOST_POINTS, Curve
 from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.generic_plot.result import GenericCurve
 from dpexplain.methods.generic_plot.spec import Explainer, Spec, count_weight, forecast, sensitivity, statistic
-from dpexplain.methods.marginals.release import known_marginals
+from dpexplain.methods.histogram import SHOWN_CELLS, known_marginals, share_to_show
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.partial_dependence.release import (
-    RESOLUTIONS,
-    RUG_CELLS,
-    UNKNOWN_ROWS_RESOLUTION,
-    USUAL_PLACE,
-    _rug_share,
-)
+from dpexplain.methods.partial_dependence.release import RESOLUTIONS, UNKNOWN_ROWS_RESOLUTION, USUAL_PLACE
 from dpexplain.methods.plain import Dealt, Levels, accumulated_effects, partial_dependence
 from dpexplain.methods.plain.grouped import Floats
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
@@ -68,8 +62,8 @@ def resolve(request: GenericPlot, setting: Setting, cost: Cost) -> Spec:
     column, output = domain[request.feature], PublicRange(*request.output)
     # the mean of parts' means that were clipped to the box is not the mean over all rows
     whole = request.built_in == "pdp" and output.low <= setting.output.low <= setting.output.high <= output.high
-    rug = (partition_of(request.feature, column, RUG_CELLS),) if request.rug else ()
-    share = _rug_share(rug, neighbours, rows, cost) if rug else Fraction(0)
+    rug = (partition_of(request.feature, column, SHOWN_CELLS),) if request.rug else ()
+    share = share_to_show(rug, neighbours, rows, cost) if rug else Fraction(0)
     columns = None if request.columns is None else tuple(dict.fromkeys([*request.columns, request.feature]))
     shared.checked_parts(request.parts, rows if neighbours.rows_public else None)
     name, version = request.identity

@@ -28,9 +28,9 @@ from dpexplain.errors import InputError
 from dpexplain.maths.games import EXACT, exact_plan
 from dpexplain.maths.grids import cells_of
 from dpexplain.maths.reference import Reference, points_in
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.request import PREDICTIONS, InfluenceRequest, set_of
 from dpexplain.methods.influence.spec import DRAWN, MOST_OUTCOMES, MOST_ROWS, Ended, Spec, sensitivity
-from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker, Outcome
 from dpexplain.models.predictor import SMALLEST_BLOCK
@@ -61,7 +61,7 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
             hint='use relation="replace-one" without units, or the default method',
         )
     if marginals is not None:  # a feature that the marginals do not have is refused before anything is paid
-        partitions = tuple(marginals.rug(name).partition for name in names)
+        partitions = tuple(marginals.histogram(name).partition for name in names)
     elif paper:
         partitions = ()
     elif request.cells is not None:
@@ -294,7 +294,7 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     counts_cost, sums_cost = split(cost, spec.marginals_share)
     parts = {"influences": best(sensitivity(spec, neighbours), spec.size, sums_cost, spec.mechanism)}
     if spec.partitions:
-        parts |= histograms.forecast(histograms.Spec(spec.partitions, None), neighbours, counts_cost)
+        parts["counts"] = histograms.forecast(spec.partitions, neighbours, counts_cost)
     return parts
 
 

@@ -38,12 +38,14 @@ from dpexplain.maths.reference import Reference
 from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.space import is_missing
 from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.forecast import MOST_FEATURES, TYPICAL, items_of, known_rows
 from dpexplain.methods.influence.person import Answer, Line, PersonInfluence, coefficient_norm, runs_of
 from dpexplain.methods.influence.request import MOST_SAMPLES, InfluenceRequest, records_of
 from dpexplain.methods.influence.spec import MOST_OUTCOMES, Question
-from dpexplain.methods.marginals import release as histograms
+from dpexplain.methods.marginals.release import release_cells
 from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.marginals.spec import Spec as CountsSpec
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.outcomes import Outcome
@@ -481,13 +483,13 @@ def question_of(request: InfluenceRequest, setting: Setting) -> Question:
     )
 
 
-def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> histograms.Spec:
+def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> CountsSpec:
     """The histograms that are paid for; their cells by forecast unless the request says how many."""
     names = question_of(request, setting).names
-    spec = histograms.Spec(cells_of(names, setting.domain, request.cells or CELLS), request.mechanism)
+    spec = CountsSpec(cells_of(names, setting.domain, request.cells or CELLS), request.mechanism)
     if request.cells is not None:
         return spec
-    noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
+    noise = histograms.forecast(spec.partitions, setting.neighbours, cost, spec.mechanism)
     return replace(spec, partitions=histograms.fine_cells(names, setting.domain, noise, known_rows(setting.hint)))
 
 
@@ -496,7 +498,7 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     over the feature with most cells. Monte Carlo error, and what cells leave open, come on top.
     """
     question, spec = question_of(request, setting), resolve(request, setting, cost)
-    noise = histograms.forecast(spec, setting.neighbours, cost)["counts"]
+    noise = histograms.forecast(spec.partitions, setting.neighbours, cost, spec.mechanism)
     cells = max(partition.size for partition in spec.partitions)
     rise = TYPICAL * question.outcome.range.width
     coefficients, items = rise / setting.rows * np.linspace(-0.5, 0.5, cells), len(question.items)
@@ -538,6 +540,6 @@ def person_influence(
     else:
         assert cost is not None
         label = f"marginals of {', '.join(question.names)}"
-        known = histograms.release_cells(table, resolve(request, setting, cost), label, cost)
+        known = release_cells(table, resolve(request, setting, cost), label, cost)
     (answer,) = answers(question, model, predictor, persons, known, request.row)
     return PersonInfluence(known.receipt, known.released, answer)

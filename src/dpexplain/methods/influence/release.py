@@ -45,6 +45,7 @@ from dpexplain.design import DataFlow
 from dpexplain.engines import map_sum
 from dpexplain.errors import InputError
 from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence import persons
 from dpexplain.methods.influence.forecast import GROUP_PARTS, chance, expected_chance, forecast, resolve, sampling_error
 from dpexplain.methods.influence.request import MARGINALS_SHARE, Item
@@ -52,7 +53,6 @@ from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
 from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.influence.spec import Integers, Spec, Values, sensitivity, statistic
-from dpexplain.methods.marginals import release as histograms
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model

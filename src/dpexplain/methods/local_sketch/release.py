@@ -57,11 +57,11 @@ from dpexplain.maths.surrogate.sketch import (
     spread_points,
 )
 from dpexplain.methods import averages
+from dpexplain.methods.histogram import builds_on, known_marginals
 from dpexplain.methods.local_explanation.outlook import LikelyTable, told, with_noise
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.local_sketch.result import LocalSketch
 from dpexplain.methods.local_sketch.spec import GAUSSIAN, Spec, forecast, histogram_statistic, sensitivity, statistic
-from dpexplain.methods.marginals.release import builds_on, known_marginals
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.models import Model
@@ -121,7 +121,7 @@ def _histogram(space: Space, partition: Partition, marginals: Marginals | None) 
     """Where the rows of one feature are: by released marginals, or anywhere in the domain."""
     name, counts = partition.feature, np.ones(partition.size)
     if marginals is not None:
-        rug = marginals.rug(name)
+        rug = marginals.histogram(name)
         partition, counts = rug.partition, rug.counts
     return Histogram(name, middles(space, name, partition.labels), np.rint(counts).astype(np.int64))
 

@@ -12,24 +12,15 @@ References   Dwork, McSherry, Nissim, Smith 2006.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Numeric
 from dpexplain.core.release import Gate
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.errors import InputError
 from dpexplain.maths.grids import WHOLE_NUMBERS, partition_of
 from dpexplain.methods import histogram
-from dpexplain.methods.histogram import FEWEST_CELLS as FEWEST_CELLS  # (moved) these, until all methods ask there
-from dpexplain.methods.histogram import builds_on as builds_on
-from dpexplain.methods.histogram import cells_for as cells_for
-from dpexplain.methods.histogram import fine_cells as fine_cells
-from dpexplain.methods.histogram import known_marginals as known_marginals
-from dpexplain.methods.histogram import references as references
-from dpexplain.methods.histogram import send_counts as send_counts
 from dpexplain.methods.marginals.request import CELLS
 from dpexplain.methods.marginals.request import MarginalsRequest as MarginalsRequest
 from dpexplain.methods.marginals.result import Marginals
@@ -80,17 +71,6 @@ def release_cells(table: PrivateTable, spec: Spec, label: str, cost: Cost) -> Ma
         histogram.send_counts(table, gate, spec.partitions, cost, label, spec.mechanism)
 
     return Marginals(*table.release("marginals", label, spec.to_json(), cost, body, public=["the cells"]))
-
-
-def share_of(value: Any) -> Fraction:  # (moved) until the request of influences checks it
-    """The part of a price that is paid for marginals."""
-    try:
-        share = Fraction(value).limit_denominator(10**6)
-    except (TypeError, ValueError, ArithmeticError):
-        share = Fraction(0)
-    if isinstance(value, bool) or not 0 < share < 1:
-        raise InputError(f"marginals_share lies between 0 and 1; got {value!r}."[:200])
-    return share
 
 
 @of_wrapped

@@ -14,7 +14,6 @@ from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.reference import Reference
 from dpexplain.methods.histogram import Histogram, read, size_of, total_of
-from dpexplain.methods.histogram import nearest_with_total as nearest_with_total  # (moved)
 from dpexplain.methods.marginals.spec import Spec
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -22,8 +21,6 @@ from dpexplain.receipts import Receipt
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-Rug = Histogram  # (moved) its name until all methods ask methods/histogram.py
 
 
 @dataclass(frozen=True)
@@ -62,8 +59,6 @@ class Marginals(Result):
         if feature not in self.features:
             raise InputError(f"these marginals do not have {feature!r}.", hint="they have: " + ", ".join(self.features))
         return self.histograms[feature]
-
-    rug = histogram  # (moved) its name until all methods call it a histogram
 
     def shares(self, feature: str) -> Floats:
         """The estimated distribution of one feature over its cells; it adds up to one."""

@@ -46,7 +46,6 @@ USUAL_PLACE = 0.5  # of a curve between the middle of the output range (0) and i
 RESOLUTIONS = (20, 25, 32, 40, 50, 64, 80, 101)
 UNKNOWN_ROWS_RESOLUTION, PAIR_RESOLUTION = 50, 12
 PAPER_RUG_SHARE, PAPER_RESOLUTION = Fraction(1, 9), 20
-RUG_CELLS, _rug_share = histogram.SHOWN_CELLS, histogram.share_to_show  # (moved) until generic plots ask there
 
 
 def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:

@@ -25,7 +25,7 @@ from dpexplain.data.donors import TAGS, Gathered, by_feature, by_group, drawn
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.tails import Term, combined_halfwidth
-from dpexplain.methods.marginals import release as histograms
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.permutation_importance.release import resolve
 from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.permutation_importance.result import allowance, gap_halfwidth

@@ -43,7 +43,7 @@ from dpexplain.design import DataFlow
 from dpexplain.engines import map_sum
 from dpexplain.errors import InputError
 from dpexplain.maths.losses import Loss
-from dpexplain.methods.marginals import release as histograms
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.permutation_importance.request import PermutationImportance as PermutationImportance
 from dpexplain.methods.permutation_importance.result import Importance
@@ -156,7 +156,7 @@ def _features(request: PermutationImportance, setting: Setting) -> tuple[str, ..
 
 def _known(marginals: Marginals, features: Sequence[str]) -> Histograms:
     """What is known of marginals that are handed over. A feature that they do not have is refused here."""
-    cells = tuple(marginals.rug(feature).partition.size for feature in features)
+    cells = tuple(marginals.histogram(feature).partition.size for feature in features)
     return Histograms(marginals.part("counts")[1], cells, len(marginals.features), marginals.total)
 
 

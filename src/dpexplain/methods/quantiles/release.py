@@ -19,32 +19,20 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Gate, split
-from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.maths.ladder import Ladder
 from dpexplain.methods.histogram import statistic
 from dpexplain.methods.quantiles.request import CELLS
 from dpexplain.methods.quantiles.request import QuantilesRequest as QuantilesRequest
 from dpexplain.methods.quantiles.result import Quantiles
-from dpexplain.methods.quantiles.spec import Spec, expected_error, forecast
-from dpexplain.methods.quantiles.spec import check as check  # (moved) accumulated effects ask for these here
-from dpexplain.methods.quantiles.spec import ladder_of as ladder_of
-from dpexplain.methods.quantiles.spec import select_quantiles as select_quantiles
+from dpexplain.methods.quantiles.spec import Spec, expected_error, forecast, ladder_of, select_quantiles
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 
 COUNT_SHARE = Fraction(1, 20)
-
-
-def histogram(rows: Rows, ladder: Ladder) -> NDArray[np.int64]:  # (moved) accumulated effects ask for it here
-    return statistic(rows, [ladder.partition])
 
 
 def resolve(request: QuantilesRequest, setting: Setting, cost: Cost) -> Spec:  # noqa: ARG001 - cells do not depend on it

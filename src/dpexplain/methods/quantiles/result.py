@@ -11,8 +11,7 @@ import numpy as np
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.coded import fraction_of
-from dpexplain.maths.ladder import Ladder as Ladder  # (moved) accumulated effects ask for it here
-from dpexplain.maths.ladder import rank_errors
+from dpexplain.maths.ladder import Ladder, rank_errors
 from dpexplain.methods.quantiles.spec import Spec
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt

@@ -32,10 +32,10 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import CELLS, cells_of
+from dpexplain.methods.histogram import builds_on, fine_cells, known_marginals
 from dpexplain.methods.influence.forecast import known_rows
 from dpexplain.methods.influence.persons import answers, check_question, checked_scores, read_persons
 from dpexplain.methods.influence.spec import Question
-from dpexplain.methods.marginals.release import builds_on, fine_cells, known_marginals
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.transparency.request import TransparencyRequest as TransparencyRequest
@@ -59,7 +59,7 @@ def resolve(request: TransparencyRequest, setting: Setting, cost: Cost) -> Spec:
     )
     features, outcome = question.names, question.outcome
     if known is not None:
-        partitions = tuple(known.rug(feature).partition for feature in features)
+        partitions = tuple(known.histogram(feature).partition for feature in features)
         return Spec(partitions, outcome, Fraction(1), known.receipt.entry.payload_hash, request.mechanism)
     cells = cells_of(features, domain, request.cells or CELLS)
 
