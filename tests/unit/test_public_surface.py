@@ -2,57 +2,42 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
+import pytest
+
 import dpexplain as dpx
 from dpexplain import errors
 from dpexplain.methods.request import Request
 
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 NAMES = [
     "AdaptiveExplainer",
-    "Attribution",
     "Budget",
     "BudgetError",
-    "BudgetWarning",
     "Categorical",
-    "ClusterExplanation",
     "Clustering",
-    "Curve",
-    "Curves",
     "Domain",
-    "DomainError",
     "DpexplainError",
-    "Influence",
     "InputError",
-    "InternalError",
-    "LedgerCorrupt",
-    "LedgerError",
-    "LedgerTooNew",
-    "LedgerUnavailable",
-    "LocalSketch",
-    "Marginals",
     "Model",
-    "ModelError",
-    "ModelWarning",
     "Numeric",
     "PrivateTable",
-    "Quantiles",
-    "Ranking",
     "ReleaseLost",
-    "TableError",
-    "TransparencyReport",
-    "TransparencyReports",
     "Unit",
-    "VerificationError",
+    "__version__",
     "accumulated_effects",
-    "amplified_epsilon",
     "audit",
+    "calculators",
     "design",
     "dp_kmeans",
+    "errors",
     "explain_clusters",
     "from_json",
     "generic_plot",
     "influence",
     "interaction_ranking",
-    "load_domain",
     "local_explanation",
     "local_sketch",
     "marginals",
@@ -64,16 +49,28 @@ NAMES = [
     "quantiles",
     "rank_aggregation",
     "requests",
-    "save_domain",
-    "training_guarantee",
+    "results",
     "transparency_report",
     "verify",
 ]
 
 
-def test_all_is_the_written_list():
-    assert sorted(dpx.__all__) == sorted(NAMES)
+def test_the_stub_file_has_the_written_names_and_no_others():
+    assert sorted(dpx.__all__) == NAMES == dir(dpx)
     assert all(hasattr(dpx, name) for name in NAMES)
+    assert len(NAMES) <= 45, "think twice: what people need every day stands at the top"
+
+
+def test_the_version_is_that_of_the_package():
+    assert dpx.__version__ == tomllib.loads(PROJECT.read_text())["project"]["version"]
+
+
+def test_what_left_the_top_is_one_step_below():
+    assert dpx.errors.TableError is errors.TableError
+    assert dpx.results.Curve.__name__ == "Curve"
+    assert dpx.calculators.training_guarantee is not None
+    with pytest.raises(AttributeError, match="no attribute 'TableError'"):
+        _ = dpx.TableError
 
 
 def test_requests_are_frozen_and_serve_plan():

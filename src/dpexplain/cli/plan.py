@@ -137,9 +137,9 @@ def _known(project: Project | None) -> Project:
 
 
 def _reviewed(path: Path) -> Domain:
-    from dpexplain.data.domain_file import load_domain
+    from dpexplain.data.domain_file import Domain
 
-    domain = load_domain(path)
+    domain = Domain.load(path)
     domain.require_review()
     return domain
 

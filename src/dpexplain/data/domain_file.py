@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from dpexplain.core.domain import Categorical, Column, Domain, column_from_json
+from dpexplain.core import domain as declared
+from dpexplain.core.domain import Categorical, Column, column_from_json
 from dpexplain.data.encode import RawColumn
 from dpexplain.data.sources import open_source
 from dpexplain.data.spelling import says_missing
@@ -57,16 +58,26 @@ _HEAD = """\
 _REVIEW = "write your name here after checking every line; nothing runs before"
 
 
-def load_domain(path: str | Path) -> Domain:
-    """The domain in a file. A file that nobody has reviewed loads too, but no table opens with it."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise DomainError(
-            f"the domain file {path.name} cannot be read.", hint="`dpexplain init TABLE` drafts one"
-        ) from None
-    return parse_domain(text, path.name)
+class Domain(declared.Domain):
+    """The declared columns, in order, and the file that keeps them. Written in code they count as reviewed; in a file,
+    a person must say so.
+    """
+
+    @classmethod
+    def load(cls, path: str | Path) -> Domain:
+        """The domain in a file. A file that nobody has reviewed loads too, but no table opens with it."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise DomainError(
+                f"the domain file {path.name} cannot be read.", hint="`dpexplain init TABLE` drafts one"
+            ) from None
+        return parse_domain(text, path.name)
+
+    def save(self, path: str | Path) -> None:
+        """Write a file that loads as exactly this domain."""
+        Path(path).write_text(domain_text(self), encoding="utf-8")
 
 
 def parse_domain(text: str, name: str = "the domain file") -> Domain:
@@ -89,12 +100,7 @@ def parse_domain(text: str, name: str = "the domain file") -> Domain:
     return Domain(declared, reviewed_by=(reviewer or "").strip() or None, peeked=peeked)
 
 
-def save_domain(domain: Domain, path: str | Path) -> None:
-    """Write the domain to a file that loads as exactly the same domain."""
-    Path(path).write_text(domain_text(domain), encoding="utf-8")
-
-
-def domain_text(domain: Domain) -> str:
+def domain_text(domain: declared.Domain) -> str:
     """The domain as YAML text."""
     lines = [f"  {_spell(name)}: {_flow(_plain(column))}" for name, column in domain.items()]
     return _file(lines, reviewed_by=domain.reviewed_by, peeked=domain.peeked, head="")

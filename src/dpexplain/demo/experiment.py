@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from dpexplain.core.budget import Budget
-from dpexplain.core.domain import Categorical, Domain, Numeric
-from dpexplain.data.domain_file import load_domain, save_domain
+from dpexplain.core.domain import Categorical, Numeric
+from dpexplain.data.domain_file import Domain
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.models import Model
@@ -87,7 +87,7 @@ def prepare(out: Path, *, quick: bool) -> tuple[PrivateTable, Model]:
     rows.to_parquet(out / "table.parquet")
     declared = {name: column for name, (column, _) in COLUMNS.items()}
     domain = Domain({**declared, TARGET: VISITS}, reviewed_by="the authors of the demo")
-    save_domain(domain, out / "domain.yaml")
+    domain.save(out / "domain.yaml")
     estimator = HistGradientBoostingRegressor(
         max_iter=30 if quick else 120,
         learning_rate=0.06,
@@ -104,7 +104,7 @@ def prepare(out: Path, *, quick: bool) -> tuple[PrivateTable, Model]:
     (out / "dpexplain.toml").write_text(project, encoding="utf-8")
     data = PrivateTable(
         out / "table.parquet",
-        domain=load_domain(out / "domain.yaml"),
+        domain=Domain.load(out / "domain.yaml"),
         budget=BUDGET,
         relation=RELATION,
         ledger=f"sqlite:///{(out / 'budget.db').absolute()}",

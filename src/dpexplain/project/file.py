@@ -150,9 +150,9 @@ class Project:
         return output[0], output[1]
 
     def domain(self) -> Domain:
-        from dpexplain.data.domain_file import load_domain
+        from dpexplain.data.domain_file import Domain
 
-        domain = load_domain(self.folder / self.need("table", "domain", str))
+        domain = Domain.load(self.folder / self.need("table", "domain", str))
         domain.require_review()
         return domain
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import dpexplain as dpx
 from dpexplain.data.domain_file import (
     MOST_CATEGORIES,
+    Domain,
     domain_text,
     draft_domain,
-    load_domain,
     parse_domain,
-    save_domain,
 )
 
 HEAD = "dpexplain_domain: 1\nreviewed_by: Ada\npeeked: false\n"
@@ -53,8 +52,8 @@ class TestRoundTrip:
             reviewed_by="Zoë: Müller",
             peeked=True,
         )
-        save_domain(domain, tmp_path / "domain.yaml")
-        again = load_domain(tmp_path / "domain.yaml")
+        domain.save(tmp_path / "domain.yaml")
+        again = Domain.load(tmp_path / "domain.yaml")
         assert again.to_json() == domain.to_json()
         assert again.digest == domain.digest
         assert (again.reviewed_by, again.peeked) == ("Zoë: Müller", True)
@@ -270,10 +269,10 @@ class TestBadFiles:
 
     def test_a_file_that_is_not_there_or_not_text(self, tmp_path):
         with pytest.raises(dpx.DomainError, match="cannot be read"):
-            load_domain(tmp_path / "none.yaml")
+            Domain.load(tmp_path / "none.yaml")
         (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(dpx.DomainError, match="cannot be read"):
-            load_domain(tmp_path / "bad.yaml")
+            Domain.load(tmp_path / "bad.yaml")
 
 
 @pytest.mark.parametrize(
@@ -291,4 +290,4 @@ def test_tags_and_aliases_are_not_used(tmp_path, line):
     path = tmp_path / "domain.yaml"
     path.write_text(f"dpexplain_domain: 1\nreviewed_by: Ada\npeeked: false\ncolumns:\n  {line}\n")
     with pytest.raises(dpx.DomainError, match="not readable|tags and aliases"):
-        dpx.load_domain(path)
+        dpx.Domain.load(path)

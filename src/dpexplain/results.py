@@ -1,0 +1,27 @@
+"""What releases return, for annotations and `isinstance`: `dpx.results.Curve`. `dpx.from_json` reads any of them."""
+
+from dpexplain.methods.attributions import Attribution
+from dpexplain.methods.clusters.result import ClusterExplanation
+from dpexplain.methods.curves import Curve, Curves
+from dpexplain.methods.influence.result import Influence
+from dpexplain.methods.local_sketch.result import LocalSketch
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.quantiles.result import Quantiles
+from dpexplain.methods.rankings import Ranking
+from dpexplain.methods.result import Result
+from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
+
+__all__ = [
+    "Attribution",
+    "ClusterExplanation",
+    "Curve",
+    "Curves",
+    "Influence",
+    "LocalSketch",
+    "Marginals",
+    "Quantiles",
+    "Ranking",
+    "Result",
+    "TransparencyReport",
+    "TransparencyReports",
+]
