@@ -4,8 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= demo-output
 WORKERS ?= 2
-# whole files for each worker, so that what a file prepares is prepared once
-RINGS  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# whole files for each worker, so that what a file prepares is prepared once; the longest first (tests/rings.py)
+RINGS  := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test audit check coverage docs clean
 

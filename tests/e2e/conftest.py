@@ -7,8 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from commands import DOMAIN, MODEL, PROJECT
+from commands import DOMAIN, MODEL, PROJECT, edit
 from dpexplain.cli.app import run
+from pictures import sketched
+
+ZCDP = "epsilon = 8.0\ndelta = 1e-6"
+
+
+@pytest.fixture(autouse=True)
+def quick_pictures(request):
+    """What a command writes is asked here, not how it looks; the demo alone draws as users do."""
+    if not request.module.__name__.endswith("test_demo"):
+        request.getfixturevalue("sketched_pictures")
 
 
 @pytest.fixture
@@ -20,11 +30,22 @@ def project(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def spent(tmp_path_factory):
     """A small project with one release, to be copied: most of what a test needs, made once."""
-    with pytest.MonkeyPatch.context() as patch:
+    return after(tmp_path_factory, "pdp", "--feature", "sex", "--epsilon", "0.5")
+
+
+def after(tmp_path_factory, *command, budget="epsilon = 2.0"):
+    """A folder with a small project in which this command has run."""
+    with pytest.MonkeyPatch.context() as patch, sketched():
         folder = fill(tmp_path_factory.mktemp("spent"), patch)
-        assert run(["pdp", "--feature", "sex", "--epsilon", "0.5"]) == 0
+        edit(folder / "dpexplain.toml", "epsilon = 2.0", budget)
+        assert run(list(command)) == 0
         sys.modules.pop("cli_test_model", None)
     return folder
+
+
+@pytest.fixture(scope="session")
+def spent_on_a_sketch(tmp_path_factory):
+    return after(tmp_path_factory, "sketch", "--epsilon", "4", budget=ZCDP)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def _killed_worker(url: str, *, lines: int, pause: float) -> list[str]:
         assert worker.stdout is not None
         seen = [worker.stdout.readline() for _ in range(lines)]
         time.sleep(pause)
-        alive = worker.poll() is None
+        alive = "" not in seen and worker.poll() is None  # no line any more: it has ended, or is about to
         worker.kill()
         seen += worker.stdout.readlines()
     assert alive, "the worker ended by itself"

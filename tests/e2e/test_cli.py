@@ -541,8 +541,7 @@ class TestBudgetCommand:
         assert run(["budget"]) == 0
         assert "analyst bob" in capsys.readouterr().out
 
-    def test_an_anchor_notices_a_restored_backup(self, project, capsys):
-        answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5", "--out", "one")
+    def test_an_anchor_notices_a_restored_backup(self, project, released, capsys):
         old = (project / "budget.db").read_bytes()
         answer(capsys, "pdp", "--feature", "age", "--epsilon", "0.5", "--out", "two")
         assert run(["budget", "--anchor"]) == 0
@@ -555,10 +554,9 @@ class TestBudgetCommand:
         capsys.readouterr()
         assert refusal(capsys, 2, "budget", "--check-anchor", anchor)["kind"] == "LedgerCorrupt"
         assert refusal(capsys, 4, "verify", "two/age.json")["kind"] == "VerificationError"
-        assert answer(capsys, "verify", "one/sex.json")["genuine"]
+        assert answer(capsys, "verify", "explanations/sex.json")["genuine"]
 
-    def test_all_accounts_of_a_ledger(self, project, capsys, monkeypatch):
-        answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
+    def test_all_accounts_of_a_ledger(self, project, released, capsys, monkeypatch):
         edit(project / "dpexplain.toml", '"people"', '"others"\nseparate_from = ["people"]')
         answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
         found = answer(capsys, "budget", "--ledger", "sqlite:///budget.db")
@@ -610,8 +608,7 @@ class TestBudgetCommand:
         assert refusal(capsys, 2, "budget")["kind"] == "LedgerCorrupt"
         assert refusal(capsys, 2, "pdp", "--feature", "sex", "--epsilon", "0.5")["kind"] == "LedgerCorrupt"
 
-    def test_a_changed_event(self, project, capsys):
-        answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5")
+    def test_a_changed_event(self, project, released, capsys):
         with sqlite3.connect(project / "budget.db") as connection:
             connection.execute("DROP TRIGGER events_no_update")
             connection.execute("UPDATE events SET body = replace(body, '1/2', '1/9') WHERE kind = 'reserved'")
@@ -621,9 +618,8 @@ class TestBudgetCommand:
 
 class TestVerifyCommand:
     @pytest.fixture
-    def receipt(self, project, capsys) -> Path:
-        answer(capsys, "pdp", "--feature", "age", "--epsilon", "0.5", "--out", "results")
-        return project / "results" / "age.json"
+    def receipt(self, released) -> Path:
+        return released / "explanations" / "sex.json"
 
     @pytest.mark.parametrize(
         "change",

@@ -19,6 +19,8 @@ import pytest
 import dpexplain as dpx
 from dpexplain.render.text import plain, result_view
 
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
 matplotlib.use("Agg")
 
 N = 12_000
@@ -79,8 +81,15 @@ def wave():
     return frame, domain, dpx.Model(score, output=(4, 18), name="wave", version="1"), score, records, ["x1"]
 
 
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
-@pytest.mark.parametrize("made", [credit, wave])
+@pytest.mark.parametrize(
+    ("made", "relation"),
+    [
+        (credit, "replace-one"),
+        pytest.param(credit, "add-remove", marks=pytest.mark.long),
+        pytest.param(wave, "replace-one", marks=pytest.mark.long),
+        (wave, "add-remove"),
+    ],
+)
 def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made, relation):
     frame, domain, model, score, records, idle = made()
     table = make_table(frame, exact=True, domain=domain, budget=dpx.Budget(60, 1e-6), relation=relation, rows_hint=N)

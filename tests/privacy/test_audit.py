@@ -236,6 +236,7 @@ def test_selection_is_healthy() -> None:
     assert_healthy(bound, near=0.3)
 
 
+@pytest.mark.long
 def test_selection_in_a_zcdp_account_is_healthy() -> None:
     """At rho = 1/8 the odds of the two candidates move from e^-1/2 to e^1/2, which is nearly all that rho allows."""
     rho = zcdp(0.125)

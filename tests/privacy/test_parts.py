@@ -190,6 +190,7 @@ def test_half_the_bound_of_a_ballot_is_caught(tables, monkeypatch):
 # --- a part that begins to answer ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_count_that_weighs_more_than_the_bound_allows_is_caught(tables, monkeypatch):
     """One row more, the first one of its part: the count of parts that answered moves farther than anything else.
 

@@ -166,6 +166,7 @@ def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
     assert bound.violates, bound
 
 
+@pytest.mark.long
 def test_the_product_from_rows_to_payload(monkeypatch):
     """Rows, request, door, payload, positions; the exact counts are computed by the first release only."""
     monkeypatch.setattr(quantiles, "MOST_PARTS", 1)

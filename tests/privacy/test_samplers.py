@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import permutations
 
 import pytest
@@ -120,7 +121,16 @@ def off_by_one_range(size: int, scale: Fraction) -> list[int]:
             return [below(2 * t + 2) - t for _ in range(size)]
 
 
-@pytest.mark.parametrize("broken", [scale_too_small, no_acceptance, one_geometric_short, off_by_one_range])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        scale_too_small,
+        *(
+            pytest.param(broken, marks=pytest.mark.long)
+            for broken in (no_acceptance, one_geometric_short, off_by_one_range)
+        ),
+    ],
+)
 def test_broken_cube_is_rejected(broken: Callable[[int, Fraction], list[int]]) -> None:
     """The same 20,000 vectors and law as above."""
     draws = [tuple(broken(2, Fraction(2))) for _ in range(N)]
@@ -220,14 +230,20 @@ SCORES = (4, 1, 0, 3)
 CHANGE = ScoreRange(ADD_REMOVE, 0, 2)
 
 
-@pytest.mark.parametrize("k", [1, 2])
+@cache
+def selections(k: int, cost: Cost) -> tuple[Selection, list[tuple[int, ...]]]:
+    """The law, and 6,000 selections."""
+    law = selection(CHANGE, len(SCORES), cost, k)
+    return law, [tuple(ExactSampler().choose(SCORES, law, CHANGE, cost)) for _ in range(6_000)]
+
+
+@pytest.mark.parametrize("k", [pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize(
     ("cost", "once"), [(pure(1.5), permute_and_flip), (zcdp(0.3), exponential_mechanism)], ids=["pure", "zcdp"]
 )
 def test_noisy_top_k(k: int, cost: Cost, once: Callable[..., dict[int, float]]) -> None:
-    """6,000 selections, chi-square on the ordered indices; a scale 20 % off must be rejected."""
-    law = selection(CHANGE, len(SCORES), cost, k)
-    draws = [tuple(ExactSampler().choose(SCORES, law, CHANGE, cost)) for _ in range(6_000)]
+    """Chi-square on the ordered indices; a scale 20 % off must be rejected."""
+    law, draws = selections(k, cost)
     exact = peeled(SCORES, float(law.scale), k, once)
     assert sum(exact.values()) == pytest.approx(1)
     assert p_value(draws, exact) > FALSE_ALARM
@@ -237,10 +253,8 @@ def test_noisy_top_k(k: int, cost: Cost, once: Callable[..., dict[int, float]]) 
 
 def test_the_two_selection_laws_are_not_the_same() -> None:
     """The pure law must not be charged as the Gumbel one: the fit tells them apart."""
-    cost = pure(1.5)
-    law = selection(CHANGE, len(SCORES), cost, 1)
-    draws = [tuple(ExactSampler().choose(SCORES, law, CHANGE, cost)) for _ in range(6_000)]
-    assert p_value(draws, peeled(SCORES, float(law.scale), 1, exponential_mechanism)) < FALSE_ALARM
+    law, draws = selections(2, pure(1.5))
+    assert p_value(draws, peeled(SCORES, float(law.scale), 2, exponential_mechanism)) < FALSE_ALARM
 
 
 def test_selection_scale_too_small_is_refused() -> None:

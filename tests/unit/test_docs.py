@@ -13,8 +13,11 @@ import dpexplain as dpx
 matplotlib.use("Agg")
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+ATTACKS = ("attacks", "audit")  # whose examples run thousands of releases
 EXAMPLES = [
-    pytest.param(block, id=f"{page.relative_to(ROOT)}-{number}")
+    pytest.param(
+        block, id=f"{page.relative_to(ROOT)}-{number}", marks=[pytest.mark.long] if page.stem in ATTACKS else []
+    )
     for page in PAGES
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
 ]

@@ -119,7 +119,7 @@ def test_two_coordinates_stand_in_the_right_order_this_often(law: Law, gap: floa
     assert noise.below(step) + noise.below(-step) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("size", [2, 5, 20])
+@pytest.mark.parametrize("size", [2, 5, pytest.param(20, marks=pytest.mark.long)])
 def test_two_coordinates_of_a_cube_share_their_radius(size: int) -> None:
     noise = Noise(Law.CUBE, size, Fraction(10 * size))
     reach = math.ceil(10 * size * (size + 38 + 9 * math.sqrt(size)))

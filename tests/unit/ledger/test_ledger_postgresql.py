@@ -14,14 +14,16 @@ from dpexplain.core.budget import pure
 from dpexplain.errors import InputError, InternalError, LedgerCorrupt, LedgerUnavailable, ReleaseLost
 from dpexplain.ledger import LOST, RELEASED, Ledger, LedgerAccount, account, open_ledger
 from dpexplain.ledger.database import Database, releases
-from ledger_servers import Server, execute, make_ask, open_adult, postgresql_server
+from ledger_servers import Server, execute, make_ask, open_adult, postgresql_server, terminate_others
 
 NOTHING = "Nothing was spent."
 
 
 @pytest.fixture
-def url(server: Server) -> str:
-    return server.new_database()
+def url(server: Server) -> Iterator[str]:
+    new = server.new_database()
+    yield new
+    server.give_back(new)
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +37,6 @@ def private() -> Iterator[Server]:
 def private_url(private: Server) -> str:
     private.start()
     return private.new_database()
-
-
-def terminate_others(url: str) -> None:
-    """What a restart or a broken network does to everybody who is connected."""
-    execute(
-        url,
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
-    )
 
 
 class TestOpening:

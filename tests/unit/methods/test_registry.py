@@ -32,6 +32,8 @@ from dpexplain.methods.request import Names, Request
 from dpexplain.methods.result import Result
 from dpexplain.render.html import results_page
 
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
 TOY = Path(__file__).parents[2] / "toy_method.py"
 
 

@@ -15,6 +15,8 @@ from dpexplain.project.file import Project
 from dpexplain.project.run import SOME_SIZES, Task, left_for, opened
 from dpexplain.requests import LocalSketch, PartialDependence
 
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

@@ -1,5 +1,5 @@
 """Pictures of every kind of result with the longest names: no text leaves the figure or covers another name, legends
-and axes say what is drawn, and every picture on a page is described in words.
+and axes say what is drawn. That every picture on a page is described in words is in test_pages.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from matplotlib.text import Text
 import pictures
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.result import Result
-from dpexplain.render.html import results_page
-from dpexplain.render.plots import described, figure_of, figure_of_all, svg_of, svg_text
+from dpexplain.render.plots import figure_of, figure_of_all, svg_of, svg_text
 
 matplotlib.use("Agg")
 ROOT = Path(__file__).parents[3]
@@ -27,6 +26,12 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def results() -> dict[str, Result]:
     return pictures.every_result()
+
+
+@pytest.fixture(scope="module")
+def figures(results) -> dict[str, Figure]:
+    """Drawn once: fitting their texts takes nearly all the time of these tests."""
+    return {name: figure_of(result) for name, result in results.items()}
 
 
 def shown_texts(figure: Figure) -> list[Text]:
@@ -68,9 +73,8 @@ def test_every_kind_of_result_is_here(results):
     assert {result.kind for result in results.values()} >= drawn - {"made"}
 
 
-def test_nothing_leaves_the_figure_and_no_name_covers_another(results):
-    for name, result in results.items():
-        figure = figure_of(result)
+def test_nothing_leaves_the_figure_and_no_name_covers_another(figures):
+    for name, figure in figures.items():
         assert outside(figure) == [], name
         assert crossing_names(figure) == [], name
         plots = [ax.get_window_extent() for ax in figure.axes if ax.axison and ax.get_subplotspec() is not None]
@@ -78,7 +82,7 @@ def test_nothing_leaves_the_figure_and_no_name_covers_another(results):
 
 
 def test_several_curves_side_by_side(results):
-    curves = [result for result in results.values() if isinstance(result, Curve)][:3]
+    curves = [result for result in results.values() if isinstance(result, Curve)][:2]
     assert outside(figure_of_all(curves)) == []
 
 
@@ -104,65 +108,46 @@ def words(figure: Figure) -> str:
     return " ".join(" ".join(text.get_text() for text in shown_texts(figure)).split())
 
 
-def test_whole_names_and_titles_are_there(results):
+def test_whole_names_and_titles_are_there(figures):
     for name, wanted in (("curve", pictures.AGE), ("dots", pictures.KIND), ("surface", pictures.AGE)):
-        assert wanted in words(figure_of(results[name])).replace(r"\$", "$"), name
+        assert wanted in words(figures[name]).replace(r"\$", "$"), name
 
 
-def test_the_legend_names_what_is_drawn(results):
+def test_the_legend_names_what_is_drawn(figures, results):
     for name, legend in (
         ("curve", ["95% noise interval of each point", "smoothed", "released values"]),
         ("dots", ["95% noise interval of each point", "smoothed", "released values"]),
         ("rough curve", ["95% noise interval of each point", "released"]),
     ):
-        figure = figure_of(results[name])
-        assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == legend, name
-    drawn = {line.get_label(): line.get_xdata() for line in figure_of(results["dots"]).axes[0].get_lines()}
+        assert [text.get_text() for text in figures[name].axes[0].get_legend().get_texts()] == legend, name
+    drawn = {line.get_label(): line.get_xdata() for line in figures["dots"].axes[0].get_lines()}
     assert np.array_equal(drawn["smoothed"], results["dots"].values)
     assert np.array_equal(drawn["released values"], results["dots"].raw)
-    assert "(smoothed)" in words(figure_of(results["surface"]))
+    assert "(smoothed)" in words(figures["surface"])
 
 
-def test_shares_carry_their_error(results):
-    said = words(figure_of(results["dots"])).replace("\xa0", " ")
+def test_shares_carry_their_error(figures, results):
+    said = words(figures["dots"]).replace("\xa0", " ")
     assert len(re.findall(r"\(\d+% ± \d+%\)", said)) == len(pictures.KINDS)
     rug = results["dots"].rug[0]
     half = float(re.search(r"± (\d+)%", said)[1]) / 100 * rug.counts.sum()
     assert half >= 1.9 * rug.std  # no less than a 95 % interval of any law
-    assert words(figure_of(results["marginals"])).count("highest bar:") == len(pictures.DOMAIN)
+    assert words(figures["marginals"]).count("highest bar:") == len(pictures.DOMAIN)
 
 
-def test_marginals_show_values(results):
-    said = words(figure_of(results["marginals"]))
+def test_marginals_show_values(figures):
+    said = words(figures["marginals"])
     for value in ("110", "55", "500,000", "1,000,000", "Some college", "No"):
         assert value in said
     assert "cell" not in said.split("95% noise")[0]
 
 
-IMAGE = re.compile(r"<(?:svg|img)\b[^>]*>")
-
-
-def undescribed(html: str) -> list[str]:
-    return [tag for tag in IMAGE.findall(html) if not re.search(r'(?:aria-label|alt)="[^"]{12,}"', tag)]
-
-
-def test_every_picture_on_a_page_is_described(results):
-    some = list(results.values())[:3]
-    html = results_page("Some", "lead", some)
-    assert len(IMAGE.findall(html)) >= len(some)
-    assert undescribed(html) == []
-    for result in results.values():
-        assert undescribed(result._repr_html_()) == []
-        assert "95% interval" in described(result)
-    assert undescribed(results["report"].to_html()) == []
-    assert undescribed('<p><svg width="3">') == ['<svg width="3">']
-
-
-def test_descriptions_are_escaped_and_fall_back_to_titles(results):
-    figure = figure_of(results["rough curve"])
+def test_descriptions_are_escaped_and_fall_back_to_titles(figures, results):
+    figure = figures["rough curve"]
     assert 'aria-label="a &lt;b&gt; &quot;c&quot;"' in svg_text(figure, 'a <b> "c"')
     assert 'aria-label="Partial dependence of Insurance plan with $0-$500' in svg_text(figure)
-    assert "$0-$500" in svg_of(results["rough curve"]).split(">")[0]
+    with pictures.sketched():
+        assert "$0-$500" in svg_of(results["rough curve"]).split(">")[0]
 
 
 def test_every_picture_of_the_documents_is_described():

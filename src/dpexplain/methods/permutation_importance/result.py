@@ -310,7 +310,7 @@ def allowance(level: float) -> float:
 
     With v = max(0, squares + noise) + allowance std(noise), an interval that is right for chance of variance v misses
     normal chance, whose variance is the true sum of squares, with a probability of at most 1 - level, whatever that sum
-    is (tests/unit/results/test_importance.py integrates it).
+    is (tests/unit/methods/permutation_importance/test_result.py integrates it).
     """
     return max(3.0, -math.log(1 - level)) / 4
 

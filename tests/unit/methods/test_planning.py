@@ -1,18 +1,13 @@
-"""Public geometry, free post-processing, and forecasts."""
+"""Forecasts: the error at a price, the price of an error, and what a table says by itself."""
 
 from __future__ import annotations
 
-import itertools
-
-import numpy as np
 import pytest
 
 import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.maths.grids import axis_of, is_complete, partition_of
-from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.partial_dependence import release as pdp
 from dpexplain.methods.setting import Setting
 from dpexplain.requests import Marginals, PartialDependence
@@ -30,58 +25,6 @@ ONE = PublicRange(0, 1)
 RO = Neighbours(Relation.REPLACE_ONE)
 
 
-def test_grids_follow_the_declared_domain():
-    assert axis_of(DOMAIN, "hour", None, 5).points == tuple(range(24))  # a small integer feature: every value
-    assert len(axis_of(DOMAIN, "age", None, 20).points) == 20
-    assert axis_of(DOMAIN, "age", None, 101).points == tuple(range(17, 91))
-    gain = axis_of(DOMAIN, "gain", None, 50).points
-    assert len(gain) == 50
-    assert all(x == round(x) for x in gain)
-    assert axis_of(DOMAIN, "hum", 3, 50).points == (0, 0.5, 1)
-    assert axis_of(DOMAIN, "hum", [0.1, 0.2], 50).points == (0.1, 0.2)
-    assert axis_of(DOMAIN, "sex", None, 50).settings == [0, 1]
-    assert is_complete(axis_of(DOMAIN, "hour", None, 5), DOMAIN["hour"])
-    assert is_complete(axis_of(DOMAIN, "sex", None, 5), DOMAIN["sex"])
-    assert not is_complete(axis_of(DOMAIN, "age", None, 20), DOMAIN["age"])
-    assert not is_complete(axis_of(DOMAIN, "hum", None, 20), DOMAIN["hum"])
-
-
-@pytest.mark.parametrize(
-    ("feature", "grid", "message"),
-    [
-        ("height", None, "unknown feature 'height'"),
-        ("hum", 1, "at least 2 points"),
-        ("hum", True, "at least 2 points"),
-        ("hum", [0.5], "increasing order"),
-        ("hum", [0.5, 0.2], "increasing order"),
-        ("hum", [0.5, 2.0], "declared bounds"),
-        ("sex", [0.5, 2.0], "is categorical"),
-    ],
-)
-def test_bad_grids(feature, grid, message):
-    with pytest.raises(dpx.InputError, match=message):
-        axis_of(DOMAIN, feature, grid, 20)
-
-
-@pytest.mark.parametrize("feature", list(DOMAIN))
-@pytest.mark.parametrize("cells", [1, 7, 30, 101])
-def test_cells_hold_every_value_once(feature, cells):
-    column = DOMAIN[feature]
-    partition = partition_of(feature, column, cells)
-    if isinstance(column, dpx.Categorical):
-        assert partition.counts(np.array([0, 1, 1])).tolist() == [1, 2]
-        return
-    values = np.linspace(column.low, column.high, 4321)
-    values = np.rint(values) if column.integer else values
-    counts = partition.counts(values)
-    assert len(counts) == partition.size == len(partition.edges) - 1 <= cells
-    assert counts.sum() == len(values)
-    edges = np.array(partition.edges)
-    inside = [((values >= a) & (values < b)).sum() for a, b in itertools.pairwise(edges)]
-    inside[-1] += (values == edges[-1]).sum()
-    np.testing.assert_array_equal(counts, inside)
-
-
 def test_more_budget_buys_a_finer_grid_and_a_cheaper_rug():
     request = PartialDependence(feature="hum")
     specs = [pdp.resolve(request, Setting(DOMAIN, ONE, RO, 4000, 4000), pure(e)) for e in (0.1, 1, 3, 100)]
@@ -93,37 +36,6 @@ def test_more_budget_buys_a_finer_grid_and_a_cheaper_rug():
     assert shares[0] > shares[-1]
     unknown = pdp.resolve(request, Setting(DOMAIN, ONE, Neighbours(Relation.ADD_REMOVE), 4000, None), pure(1))
     assert len(unknown.views[0][0].points) == 50
-
-
-def test_smoothing_helps_a_smooth_curve_and_leaves_a_sharp_one():
-    draw = np.random.default_rng(0)
-    x = np.linspace(0, 1, 60)
-    wave = np.sin(5 * x)
-    noisy = wave + draw.normal(0, 0.3, 60)
-    assert ((smooth(noisy, 0.09, [x]) - wave) ** 2).mean() < 0.3 * ((noisy - wave) ** 2).mean()
-    step = (x > 0.5) * 1.0
-    noisy = step + draw.normal(0, 0.01, 60)
-    assert ((smooth(noisy, 1e-4, [x]) - step) ** 2).mean() < 2 * 1e-4
-    line = 3 * x + 1
-    np.testing.assert_allclose(smooth(line, 0.1, [x]), line, atol=1e-8)  # a straight line is not bent
-    uneven = np.sort(draw.uniform(0, 1, 30))
-    np.testing.assert_allclose(smooth(3 * uneven + 1, 0.1, [uneven]), 3 * uneven + 1, atol=1e-6)
-
-
-def test_smoothing_categories_pairs_and_short_axes():
-    draw = np.random.default_rng(1)
-    means = np.full(30, 0.4)
-    noisy = means + draw.normal(0, 0.1, 30)
-    assert ((smooth(noisy, 0.01, [30]) - means) ** 2).mean() < 0.3 * ((noisy - means) ** 2).mean()
-    np.testing.assert_array_equal(smooth(np.array([0.1, 0.9]), 0.01, [2]), [0.1, 0.9])  # too few to borrow from
-    np.testing.assert_array_equal(smooth(np.array([0.1, 0.9]), 0.01, [[0, 1]]), [0.1, 0.9])
-    np.testing.assert_array_equal(smooth(noisy, 0.0, [30]), noisy)
-    x = np.linspace(0, 1, 12)
-    plane = (x[:, None] + 2 * x[None, :]).ravel()
-    noisy = plane + draw.normal(0, 0.2, 144)
-    assert ((smooth(noisy, 0.04, [x, x]) - plane) ** 2).mean() < 0.3 * 0.04
-    shifted = np.repeat([0.0, 5.0], 12) + np.tile(np.sin(x), 2)  # unordered x ordered: the jump between lines stays
-    assert abs(smooth(shifted + draw.normal(0, 0.1, 24), 0.01, [2, x]) - shifted).max() < 0.4
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])

@@ -17,6 +17,8 @@ from dpexplain.methods.influence.person import Words, shown_value, span
 from dpexplain.methods.transparency.release import transparency_report
 from dpexplain.methods.transparency.result import Estimate
 
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
 matplotlib.use("Agg")
 
 DOMAIN = dpx.Domain(

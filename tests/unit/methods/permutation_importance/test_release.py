@@ -33,7 +33,7 @@ DOMAIN = dpx.Domain(
     }
 )
 USES = ["age", "pay", "sex"]
-BEFORE = Path(__file__).parents[2] / "golden" / "ledger_before" / "importance.json"
+BEFORE = Path(__file__).parents[3] / "golden" / "ledger_before" / "importance.json"
 REPLACE, ADD = Neighbours(Relation.REPLACE_ONE, None), Neighbours(Relation.ADD_REMOVE, None)
 
 

@@ -17,6 +17,8 @@ from dpexplain.render.files import write_results
 from dpexplain.render.plots import figure_of
 from stubs import FreeAccount
 
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
 
 @pytest.fixture
 def curve(make_table, frame, model):
@@ -99,9 +101,9 @@ RUNS = 300
     "protection",
     [
         {"relation": "replace-one"},
-        {"relation": "add-remove"},
-        {"relation": "replace-one", "budget": dpx.Budget(5, 1e-6)},
-        {"relation": "add-remove", "unit": dpx.Unit("person", 50)},
+        pytest.param({"relation": "add-remove"}, marks=pytest.mark.long),
+        pytest.param({"relation": "replace-one", "budget": dpx.Budget(5, 1e-6)}, marks=pytest.mark.long),
+        pytest.param({"relation": "add-remove", "unit": dpx.Unit("person", 50)}, marks=pytest.mark.long),
     ],
 )
 def test_intervals_cover_the_exact_curve(make_table, frame, model, protection):

@@ -26,6 +26,8 @@ from dpexplain.requests import KMeans
 from examples import DOMAIN
 from stubs import ADD_REMOVE, BOTH, FreeAccount
 
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
 FEW = dpx.Domain({"flag": dpx.Categorical([0, 1]), "count": dpx.Numeric(0, 2, integer=True)})
 SOME = {"age": 24, "income": 10.0}
 

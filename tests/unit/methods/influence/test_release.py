@@ -390,8 +390,14 @@ def test_more_samples_are_asked_for_where_they_would_help(make_table, frame, mod
     assert any("samples would help" in sentence for sentence in found.sentences()) == found._mostly_drawn
 
 
-@pytest.mark.parametrize(("relation", "quantity"), [("replace-one", "disparity"), ("add-remove", "average")])
-@pytest.mark.parametrize("kind", [*KINDS, "orders", "drawn sets"])
+@pytest.mark.parametrize(
+    ("kind", "relation", "quantity"),
+    [
+        pytest.param(kind, *people, marks=[pytest.mark.long] if (place + number) % 2 else [])
+        for place, kind in enumerate([*KINDS, "orders", "drawn sets"])
+        for number, people in enumerate([("replace-one", "disparity"), ("add-remove", "average")])
+    ],
+)
 def test_as_many_predictions_as_are_advised_are_enough(make_table, frame, model, relation, kind, quantity):
     """End to end: the number in the words, given back, makes the words go away."""
     drawn = {"orders": ("shapley", {"exact": False}), "drawn sets": ("banzhaf", {"exact": False})}

@@ -24,6 +24,8 @@ from dpexplain.methods.clusters.spec import Cells, nth_combination
 from dpexplain.methods.result import from_json
 from dpexplain.render.clusters import page_size
 
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
 FORMS = [{}, {"per_cluster": 2}, {"method": "two-stage"}, {"method": "two-stage", "bounds": "paper", "per_cluster": 2}]
 
 
