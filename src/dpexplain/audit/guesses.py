@@ -33,10 +33,7 @@ class Target:
     values: NDArray[Any]
     categories: int  # 0 for a number
     threshold: float
-
-    @property
-    def width(self) -> int:
-        return self.categories or 1
+    block: slice  # its columns among those of all features
 
     def constant(self, where: NDArray[np.int64]) -> bool:
         return bool((self.values[where] == self.values[where[0]]).all())
@@ -125,7 +122,6 @@ class Trained:
         cls,
         x: Floats,
         targets: Sequence[Target],
-        blocks: Sequence[slice],
         known: NDArray[np.int64],
         test: NDArray[np.int64],
         make: Callable[[], AttackModel] | None,
@@ -143,26 +139,25 @@ class Trained:
             inner[~inside] = predictions(make, x[known[inside]], y[inside], x[known[~inside]], name)
         found = predictions(make, x[known], y, x[test], name)
         hits, used = [], []
-        for target, block, guess in zip(targets, blocks, plain, strict=True):
-            difference = target.judged(inner[:, block], known).astype(np.float64) - target.hits(guess, known)
+        for target, guess in zip(targets, plain, strict=True):
+            said = inner[:, target.block]
+            difference = target.judged(said, known).astype(np.float64) - target.hits(guess, known)
             used.append(bool(difference.mean() > difference.std() / np.sqrt(len(known))))
-            decided = target.decide(found[:, block], target.shift(inner[:, block], known)) if used[-1] else guess
+            decided = target.decide(found[:, target.block], target.shift(said, known)) if used[-1] else guess
             hits.append(target.hits(decided, test))
         return cls(np.column_stack(hits), guessed, tuple(used), found, y.mean(axis=0))
 
-    def sides(self, target: Target, block: slice, test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
+    def sides(self, target: Target, test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
         """The model's scores of the second category, for records of the first and of the second."""
         if target.categories != 2 or self.found is None:
             return None
-        second, scores = target.values[test] == 1, self.found[:, block][:, 1]
+        second, scores = target.values[test] == 1, self.found[:, target.block][:, 1]
         return (scores[~second], scores[second]) if 0 < second.sum() < len(test) else None
 
-    def pooled(
-        self, targets: Sequence[Target], blocks: Sequence[slice], test: NDArray[np.int64]
-    ) -> tuple[Floats, Floats] | None:
+    def pooled(self, targets: Sequence[Target], test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
         """All features with two categories together; their scores are less the share of the auxiliary records, so that
         knowing which feature is frequent is no success."""
-        sides = [(self.sides(t, b, test), self.means[b][-1]) for t, b in zip(targets, blocks, strict=True)]
+        sides = [(self.sides(target, test), self.means[target.block][-1]) for target in targets]
         kept = [(pair[0] - mean, pair[1] - mean) for pair, mean in sides if pair is not None]
         if not kept:
             return None
@@ -172,7 +167,7 @@ class Trained:
 def targets_of(records: Any, domain: Domain, threshold: float) -> list[Target]:
     if not isinstance(domain, Domain):
         raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})', spent="")
-    targets = []
+    targets, place = list[Target](), 0
     for name, values in _columns(records, domain).items():
         column = domain[name]
         if column.keeps_missing:
@@ -181,11 +176,11 @@ def targets_of(records: Any, domain: Domain, threshold: float) -> list[Target]:
                 hint="leave the column out of the domain of the attack",
                 spent="",
             )
+        categories = 0 if isinstance(column, Numeric) else len(column.categories)
         if isinstance(column, Numeric):
-            scaled = (values - column.low) / (column.high - column.low)
-            targets.append(Target(name, scaled, 0, threshold))
-        else:
-            targets.append(Target(name, values, len(column.categories), threshold))
+            values = (values - column.low) / (column.high - column.low)
+        targets.append(Target(name, values, categories, threshold, slice(place, place + (categories or 1))))
+        place = targets[-1].block.stop
     return targets
 
 
