@@ -121,8 +121,8 @@ def _flip(scores: Floats) -> Floats:
     w = (np.diff(ends)[:, None] * weights / 2).ravel()
     each = np.log1p(-np.outer(distinct, u))
     all_but_one = many @ each - each
-    found: Floats = (np.log(distinct) + logsumexp(all_but_one, axis=1, b=w))[back]
-    return found
+    logs: Floats = (np.log(distinct) + logsumexp(all_but_one, axis=1, b=w))[back]
+    return logs
 
 
 def _combination_law(call: Combination) -> Probabilities:

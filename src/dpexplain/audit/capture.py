@@ -213,7 +213,7 @@ class Part:
 
     @property
     def change(self) -> Integers:
-        """Of a vector: right minus left."""
+        """Right minus left, where the part is a vector."""
         one, two = self.sums
         return np.array([b - a for a, b in zip(one.values, two.values, strict=True)], dtype=np.int64)
 
@@ -269,7 +269,7 @@ class Part:
 
     @property
     def mu(self) -> float:
-        """Of Gaussian noise: no event tells the tables apart better than mu-Gaussian differential privacy allows.
+        """The mu of Gaussian noise: no event tells the tables apart better than mu-Gaussian-DP allows.
 
         With a scale of 8 or more that is |change| / scale. Coarser noise has events a little better than that, because
         its values lie on a grid: the best of them is found by adding up the law of sum change_i z_i.
@@ -306,7 +306,7 @@ def _norm(change: NDArray[Any], order: float) -> float:
 
 
 def _coarse_mu(change: Integers, scale: float) -> float:
-    """Of the best event "sum change_i z_i >= t", by the law of that sum; the right table adds |change|^2 to it."""
+    """The mu of the best event "sum change_i z_i >= t", by the law of that sum; the right table adds |change|^2."""
     reach = math.ceil(12 * scale)
     z = np.arange(-reach, reach + 1)
     weights = np.exp(-((z / scale) ** 2) / 2)
@@ -351,8 +351,8 @@ def _noisy(part: Part, side: int, trials: int, factor: Fraction) -> Floats:
     def send(gate: Gate, name: str, values: Integers) -> list[int]:
         return gate.noisy_sum(name, values, call.bound, cost, mechanism=law.value)
 
-    for found in _through_the_door(part, cost, send, [np.tile(exact, size) for size in sizes if size]):
-        away = np.array(found, dtype=np.int64).reshape(-1, width) - left
+    for released in _through_the_door(part, cost, send, [np.tile(exact, size) for size in sizes if size]):
+        away = np.array(released, dtype=np.int64).reshape(-1, width) - left
         scores.append(_ratio(away, change, call.noise))
     return np.concatenate(scores)
 
@@ -376,13 +376,13 @@ def _chosen(part: Part, side: int, trials: int, factor: Fraction, ratios: Sequen
     if isinstance(first, Combination):
         scores, rate = np.array(first.scores, dtype=np.int64), _rounded(first.rate * factor)
         combinations = (draw(scores, rate, uses=first.uses) for _ in range(trials))
-        return np.array([ratios[0][tuple(map(tuple, found))] for found in combinations])
+        return np.array([ratios[0][tuple(map(tuple, released))] for released in combinations])
     assert isinstance(first, Choice)
     change, k, options = first.change, first.law.k, [call.scores for call in calls if isinstance(call, Choice)]
-    found = _through_the_door(
+    released = _through_the_door(
         part, cost, lambda gate, name, _: gate.select_each(name, options, change, cost, k=k), [()] * trials
     )
-    return np.array([sum(ratio[tuple(mine)] for ratio, mine in zip(ratios, lines, strict=True)) for lines in found])
+    return np.array([sum(ratio[tuple(mine)] for ratio, mine in zip(ratios, lines, strict=True)) for lines in released])
 
 
 def _rounded(rate: Fraction) -> Fraction:
@@ -395,15 +395,15 @@ def _through_the_door(
     part: Part, cost: Cost, send: Callable[[Gate, str, Any], Any], inputs: Sequence[Any]
 ) -> list[Any]:
     """What `send` lets out for each input, in one release of a free account."""
-    found: list[Any] = []
+    released: list[Any] = []
 
     def body(gate: Gate) -> None:
-        found.extend(send(gate, f"draw-{number}", given) for number, given in enumerate(inputs))
+        released.extend(send(gate, f"draw-{number}", given) for number, given in enumerate(inputs))
 
     pure = cost.definition is Definition.PURE
     door = Door(FreeAccount(Budget(1) if pure else Budget(1, Fraction(1, 10**6)), part.neighbours))
     door.release("audit", {"part": part.name}, cost * len(inputs), body)
-    return found
+    return released
 
 
 def _price(cost: Cost, factor: Fraction) -> Cost:

@@ -85,9 +85,9 @@ def fit(shadows: Sequence[Floats], centres: Sequence[Any] | None = None) -> Atta
 
 def _skill(likelihood: Likelihood, test: Sequence[Floats]) -> float:
     """The mean area under the ROC curve over pairs of inputs."""
-    found = [likelihood(lines) for lines in test]
+    logs = [likelihood(lines) for lines in test]
     pairs = combinations(range(len(test)), 2)
-    return float(np.mean([area(found[u][:, v] - found[u][:, u], found[v][:, v] - found[v][:, u]) for u, v in pairs]))
+    return float(np.mean([area(logs[u][:, v] - logs[u][:, u], logs[v][:, v] - logs[v][:, u]) for u, v in pairs]))
 
 
 def _checked_centres(centres: Sequence[Any], shadows: Sequence[Floats]) -> Floats:

@@ -245,10 +245,10 @@ def _choose(scores: Floats, error: float, metric: bounds.Metric) -> tuple[float,
     best: tuple[float, float, bool, int] | None = None
     for above, hits in ((True, half - below), (False, upto)):
         for likely in (0, 1):
-            found = metric(bounds.lower(hits[likely], half, error), bounds.upper(hits[1 - likely], half, error))
-            i = int(np.argmax(found))
-            if best is None or found[i] > best[0]:
-                best = float(found[i]), float(values[i]), above, likely
+            losses = metric(bounds.lower(hits[likely], half, error), bounds.upper(hits[1 - likely], half, error))
+            i = int(np.argmax(losses))
+            if best is None or losses[i] > best[0]:
+                best = float(losses[i]), float(values[i]), above, likely
     assert best is not None
     return best[1:]
 

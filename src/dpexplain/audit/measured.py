@@ -98,8 +98,8 @@ class Shadowed:
     def about(self) -> dict[str, Any]:
         """What every report says about its runs."""
         trials = len(self.runs.scores[0]) - self.shadows
-        found = {"failures": self.runs.failures, "constant": self.runs.constant}
-        return {"confidence": self.confidence, "trials": trials, "shadows": self.shadows, **found}
+        outcome = {"failures": self.runs.failures, "constant": self.runs.constant}
+        return {"confidence": self.confidence, "trials": trials, "shadows": self.shadows, **outcome}
 
 
 def shadowed(

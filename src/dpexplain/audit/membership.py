@@ -152,8 +152,8 @@ class Membership(Measured):
 
     def content(self) -> JsonObject:
         attacks = [asdict(attack) for attack in self.attacks]
-        found = {"advantage": self.advantage, "allowed": self.allowed, "attacks": attacks}
-        return {"audit": "membership", **super().content(), **found}
+        outcome = {"advantage": self.advantage, "allowed": self.allowed, "attacks": attacks}
+        return {"audit": "membership", **super().content(), **outcome}
 
     def lists(self) -> list[dict[str, Any]]:
         return [
@@ -284,7 +284,7 @@ def _point(
 
 
 def _threshold(shadow: Pair, rate: float | None, ratio: bool) -> float:
-    """Of all scores seen: that of the largest advantage, or the smallest with at most this rate of false positives."""
+    """The score of the largest advantage, or the smallest one with at most this rate of false positives."""
     values = np.append(np.unique(np.concatenate(shadow)), np.inf)
     wrong, right = (1 - np.searchsorted(np.sort(side), values) / len(side) for side in shadow)
     if rate is None:  # zero, where both tables are equally likely, unless another threshold is clearly better

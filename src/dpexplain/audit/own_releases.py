@@ -25,8 +25,8 @@ USUAL = ("pdp", "ale", "importance", "influence", "sketch", "clusters")  # clust
 
 def explainers() -> dict[str, Method]:
     """What can be attacked, by command."""
-    found = {method.command: method for method in methods().values() if method.command}
-    return dict(sorted(found.items()))
+    by_command = {method.command: method for method in methods().values() if method.command}
+    return dict(sorted(by_command.items()))
 
 
 def takes_columns(method: Method) -> bool:

@@ -170,8 +170,8 @@ def _unattackable(attack: str, budget: Budget, keep_missing: Sequence[str]) -> t
 def _cases(methods: Sequence[Method], budget: Budget, neighbours: Neighbours) -> tuple[Case, ...]:
     """The worst cases of these methods under this protection and definition."""
     protection = (neighbours.relation.value, 1 if neighbours.unit is None else UNIT_ROWS)
-    found = [case for method in methods for case in method.load(method.worst_cases)()]
-    return tuple(c for c in found if (c.relation, c.rows) == protection and c.definition is budget.definition)
+    cases = [case for method in methods for case in method.load(method.worst_cases)()]
+    return tuple(c for c in cases if (c.relation, c.rows) == protection and c.definition is budget.definition)
 
 
 def _needed(cost: Cost, confidence: float) -> int:
@@ -221,13 +221,13 @@ class Captured:
 
 
 def _scale(part: Part) -> float:
-    """Of Gaussian noise; 0 for any other law."""
+    """The scale of Gaussian noise; 0 for any other law."""
     call = part.left[0]
     return float(call.noise.scale) if isinstance(call, Sum) and call.noise.law is Law.GAUSSIAN else 0.0
 
 
 def narrowed(part: Part) -> Part:
-    """The same to tell apart by one number, where only the distance that a vector moved counts."""
+    """One number in the place of a vector, where only the distance that it moved counts: as easy to tell apart."""
     call = part.left[0]
     if not isinstance(call, Sum) or _scale(part) < CONTINUOUS:
         return part
@@ -244,7 +244,7 @@ def captured(subject: Subject, plan: Plan, say: Say) -> tuple[list[Captured], li
     """Every release to be attacked at every price, on its pairs of tables; and what is refused at its price."""
     kinds = [attack for attack in ON_ROWS if attack in plan.attacks]
     costs = {epsilon: subject.budget.cost(epsilon=epsilon) for epsilon in plan.epsilons}
-    found, refused, methods = list[Captured](), dict[str, None](), own_releases.explainers()
+    works, refused, methods = list[Captured](), dict[str, None](), own_releases.explainers()
     for name in plan.explainers if kinds else ():
         explain = partial(own_releases.release, methods[name], subject)
         try:
@@ -262,8 +262,8 @@ def captured(subject: Subject, plan: Plan, say: Say) -> tuple[list[Captured], li
                 except InputError as error:
                     refused[f"{name} at epsilon {epsilon:g}: {error.message}"] = None
                 else:
-                    found.append(Captured(attack, name, epsilon, cost, pair.about, pair.values, tuple(parts)))
-    return found, list(refused)
+                    works.append(Captured(attack, name, epsilon, cost, pair.about, pair.values, tuple(parts)))
+    return works, list(refused)
 
 
 def _exposed(subject: Subject, explain: Explain, costs: Sequence[Cost]) -> tuple[int, int | None]:

@@ -89,8 +89,8 @@ class ProjectAudit(Report):
     @property
     def refuted(self) -> list[str]:
         """Claims that were refuted, in words."""
-        found = [f"{o.explainer} at epsilon {o.epsilon:g} ({kind})" for kind, o in self.outcomes if o.violates]
-        return found + [
+        claims = [f"{o.explainer} at epsilon {o.epsilon:g} ({kind})" for kind, o in self.outcomes if o.violates]
+        return claims + [
             f"{line['release']} ({line['form']}), {line['part']} (lower bound)"
             for line in self.bounds
             if line["attained"] > 1 + _SLACK or line.get("refuted")
@@ -167,8 +167,8 @@ class ProjectAudit(Report):
         ]
         for e in self.explained:
             low, high = (e.report.guess + end for end in e.report.interval)
-            found = {"success": e.report.success, "low": low, "high": high, "chance": e.report.guess}
-            lines.append({"attack": "reconstruction", "what": e.method, "epsilon": e.epsilon, **found})
+            success = {"success": e.report.success, "low": low, "high": high, "chance": e.report.guess}
+            lines.append({"attack": "reconstruction", "what": e.method, "epsilon": e.epsilon, **success})
         return lines
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -101,7 +101,7 @@ class Reconstruction(Report):
 
     @property
     def guess(self) -> float:
-        """The same without the explanation."""
+        """The share that was guessed rightly without the explanation."""
         return self.gain.guess
 
     @property
@@ -244,8 +244,8 @@ def _feature(
     result = FeatureAttack(target.feature, kind, gain, trained.used[i], None, None, None, None)
     if not target.categories:
         truth, mean = target.values[test], trained.means[target.block][0]
-        found = mean if trained.found is None else np.clip(trained.found[:, target.block][:, 0], 0, 1)
-        mse, guess_mse = float(((truth - found) ** 2).mean()), float(((truth - mean) ** 2).mean())
+        predicted = mean if trained.predicted is None else np.clip(trained.predicted[:, target.block][:, 0], 0, 1)
+        mse, guess_mse = float(((truth - predicted) ** 2).mean()), float(((truth - mean) ** 2).mean())
         return replace(result, mse=mse, guess_mse=guess_mse)
     sides = trained.sides(target, test)
     return result if sides is None else replace(result, area=area(*sides), roc=roc_points(*sides))

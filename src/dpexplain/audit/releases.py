@@ -97,10 +97,10 @@ def audit_all(
     }
     work = partial(_audited, trials=trials, most=most, wanted=power, confidence=confidence, defect=defect)
     done = mapped(work, list(audible.values()), workers, "audit of every release" if progress else None)
-    found = dict(zip(audible, done, strict=True))
+    by_signature = dict(zip(audible, done, strict=True))
     frame = pd.DataFrame(
         [
-            _line(case, part, found.get(part.signature) if heard else None)
+            _line(case, part, by_signature.get(part.signature) if heard else None)
             for (case, part), heard in zip(captured, drawn, strict=True)
         ]
     )

@@ -78,8 +78,8 @@ def mapped(
         track(label, sum(sizes)) if label else nullcontext(lambda _: None) as advance,
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext() as pool,
     ):
-        for size, found in zip(sizes, pool.map(work, pieces) if pool else map(work, pieces), strict=True):
-            yield found
+        for size, result in zip(sizes, pool.map(work, pieces) if pool else map(work, pieces), strict=True):
+            yield result
             advance(size)
 
 

@@ -64,16 +64,16 @@ def of_clusters() -> list[Case]:
     one, several = run(), run(attributes=["p", "q", "r"], per_cluster=2)
     two, two_by_paper = (run(method="two-stage", candidates=1, bounds=bounds) for bounds in ("tight", "paper"))
     pairs, pairs_by_paper = (run(method="two-stage", candidates=2, bounds=bounds) for bounds in ("tight", "paper"))
-    found = list[Case]()
+    cases = list[Case]()
 
     def add(
         form: str, run: Run, parts: Sequence[str], worst: float, seen: float, definitions: Sequence[Definition]
     ) -> None:
         """Where all of the loss is, exactly; and where draws can see some of it."""
         of = partial(cases_of, "clusters", form, run, LABELLED, definitions=definitions)
-        found.extend(of(CHOSEN, dict.fromkeys(parts, worst), drawn=False))
+        cases.extend(of(CHOSEN, dict.fromkeys(parts, worst), drawn=False))
         by_two = form == "two per cluster"
-        found.extend(of(SEEN_BY_TWO if by_two else SEEN, dict.fromkeys(parts, seen), dearer=3 if by_two else 1))
+        cases.extend(of(SEEN_BY_TWO if by_two else SEEN, dict.fromkeys(parts, seen), dearer=3 if by_two else 1))
 
     for definition, worst, seen in ((Definition.PURE, 0.9, 0.47), (Definition.ZCDP, 0.014, 0.36)):
         each, names = (definition,), ["candidates-1", "candidates-2"]
@@ -85,7 +85,7 @@ def of_clusters() -> list[Case]:
         add("two stages, paper", pairs_by_paper, ["combination"], worst / 2, seen / 4, each)
     counted = partial(cases_of, "clusters", domain=LABELLED, pairs=COUNTED, parts={"histograms": 0.99})
     return [
-        *found,
+        *cases,
         *counted(form="one stage", run=one, answers={0: [[0], [1]]}),
         *counted(form="two per cluster", run=several, answers={0: [[0, 1], [0, 2]]}),
         *counted(form="two stages", run=two, answers={0: [0], 1: [1]}),

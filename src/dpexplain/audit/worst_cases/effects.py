@@ -71,16 +71,16 @@ TWIST = Model(_twisted, output=(0, 1), name="twisted", version="1")
 
 def of_accumulated_effects() -> list[Case]:
     """A row whose difference is at one end of the clip becomes one at the other end."""
-    up, parts, found = ("a", 0, 1), {"counts": 0.99, "effects": 0.99}, list[Case]()
+    up, parts, cases = ("a", 0, 1), {"counts": 0.99, "effects": 0.99}, list[Case]()
     for feature, down in (("g", ("b", 0, 0)), ("two", ("a", 1, 0))):
         pairs: dict[str, Pair] = {"replace-one": ([up, up], [up, down]), "add-remove": ([up], [up, up])}
         default = asks(AccumulatedEffects(feature=feature, clip=1), TWIST)
-        found += cases_of("accumulated_effects", f"of {feature}", default, TWISTED, pairs, parts)
+        cases += cases_of("accumulated_effects", f"of {feature}", default, TWISTED, pairs, parts)
     paper = asks(AccumulatedEffects(feature="two", method="paper", bins=2, clip=1), TWIST)
-    found += cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, parts)
+    cases += cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, parts)
     pairs = {relation: (_spread(left), _spread(right)) for relation, (left, right) in SPLIT.items()}
     positions = {"quantiles-0-1": 0.4}
-    return found + cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, positions, dearer=2)
+    return cases + cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, positions, dearer=2)
 
 
 def _spread(counts: Sequence[int]) -> list[Row]:
@@ -101,5 +101,5 @@ def of_quantiles() -> list[Case]:
         return [(x,) for x, many in enumerate(counts) for _ in range(many)]
 
     pairs: dict[str, Pair] = {relation: (rows(left), rows(right)) for relation, (left, right) in CELLS.items()}
-    found = cases_of("quantiles", "median", run, NUMBERS, pairs, {"level-1": 0.5}, dearer=2)
-    return found + cases_of("quantiles", "median", run, NUMBERS, pairs, {"count": 0.99}, protections=ADD_REMOVE)
+    cases = cases_of("quantiles", "median", run, NUMBERS, pairs, {"level-1": 0.5}, dearer=2)
+    return cases + cases_of("quantiles", "median", run, NUMBERS, pairs, {"count": 0.99}, protections=ADD_REMOVE)

@@ -48,7 +48,7 @@ def of_permutation_importance() -> list[Case]:
     }
     cases, paper = (partial(cases_of, "permutation_importance", form) for form in ("groups", "paper"))
     parts, units, three = {"base": 0.99, "changes": 0.99}, {"base": 0.49, "changes": 0.24}, ([0, 1], [0, 1, 2])
-    found = cases(run(clip=0.5, repeats=1), TARGET, pairs, parts, units=units, dealt=three)
+    listed = cases(run(clip=0.5, repeats=1), TARGET, pairs, parts, units=units, dealt=three)
     # Nothing changes in a group; then each row is as wrong as can be with the other's value, and that is cut off.
     still, far = (0, -1.0, "x"), (3, 1.0, "x")
     wide: dict[str, Pair] = {
@@ -56,21 +56,21 @@ def of_permutation_importance() -> list[Case]:
         "add-remove": ([still, still], [still, still, far]),
     }
     tight, cut = run(clip=0.05, repeats=1), {"squares": 0.99, "lost": 0.98}
-    found += cases(tight, TARGET, wide, cut, protections=PROTECTIONS[:1], dealt=([0, 1], [0, 1]))
+    listed += cases(tight, TARGET, wide, cut, protections=PROTECTIONS[:1], dealt=([0, 1], [0, 1]))
     few = {**cut, "lost": 0.11}  # under add-remove a group may have six rows, of which two change here
-    found += cases(tight, TARGET, wide, few, protections=ADD_REMOVE, dealt=three)
+    listed += cases(tight, TARGET, wide, few, protections=ADD_REMOVE, dealt=three)
     # One group of two becomes large. The other one, in between, makes a limit above it better and one below it worse.
     near = (1, -0.9955, "x")
     moved: dict[str, Pair] = {"replace-one": ([still, still, still, near], [still, far, still, near])}
     chosen, places = run(repeats=1), ([0, 2, 1, 3], [0, 2, 1, 3])
-    found += cases(chosen, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=places)
+    listed += cases(chosen, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=places)
     rest = [still, near, still]
     moved = {"add-remove": ([still, still, still, *rest], [still, still, still, *rest, far])}
     numbers = ([0, 2, 4, 1, 3, 5], [0, 2, 4, 1, 3, 5, 6])
-    found += cases(chosen, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
+    listed += cases(chosen, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
     wrong: dict[str, Pair] = {"replace-one": ([still, still], [still, (0, 1.0, "z")])}
-    found += paper(run(method="paper", seed=SWAP), TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
-    return found + _importance_by_marginals(model)
+    listed += paper(run(method="paper", seed=SWAP), TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
+    return listed + _importance_by_marginals(model)
 
 
 def _importance_by_marginals(model: Model) -> list[Case]:

@@ -46,9 +46,9 @@ def _moments() -> list[Case]:
         "add-remove": ([far, far], [far, far, far]),
         "replace-one": ([far, far, above], [far, far, below]),
     }
-    found = _cases("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95})
+    cases = _cases("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95})
     corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
-    return found + _cases("local_explanation", "moments", run, SQUARE, corners, {"average": 0.99})
+    return cases + _cases("local_explanation", "moments", run, SQUARE, corners, {"average": 0.99})
 
 
 PLANE = Domain({"x": Numeric(0, 1), "y": Numeric(0, 1)})
@@ -80,11 +80,11 @@ def _gradients() -> list[Case]:
     name, form, options = "local_explanation", "gradient", {"rows_hint": 2}
     joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
     turns: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
-    found = _cases(name, form, run, PLANE, joins, {"count": 0.99})
+    cases = _cases(name, form, run, PLANE, joins, {"count": 0.99})
     for pairs, point, least in ((joins, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
         settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options}
-        found += _cases(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
-    return found
+        cases += _cases(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
+    return cases
 
 
 def of_adaptive() -> list[Case]:
@@ -139,10 +139,10 @@ def of_local_sketch() -> list[Case]:
         "add-remove": ([middle], [middle, at(1.0, 1)]),
         "replace-one": ([middle, at(0.3, 1)], [middle, at(0.3 + turn, -1)]),
     }
-    found = _cases("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9})
+    cases = _cases("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9})
     ends: dict[str, Pair] = {
         "add-remove": ([(1.0, 1.0, 1.0)], [(1.0, 1.0, 1.0)] * 2),
         "replace-one": ([(1.0, 1.0, 1.0)] * 2, [(1.0, 1.0, 1.0), (0.0, 0.0, -1.0)]),
     }
-    found += _cases("local_sketch", "given centres", given, domain, ends, {"average": 0.99})
-    return found + _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})
+    cases += _cases("local_sketch", "given centres", given, domain, ends, {"average": 0.99})
+    return cases + _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})

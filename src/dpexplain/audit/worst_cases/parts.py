@@ -50,27 +50,27 @@ def _flag_order(rows: pd.DataFrame, _model: Any) -> list[str]:
 
 def of_generic_plot() -> list[Case]:
     run = asks(GenericPlot(explainer=_flag_plot, feature="g", output=(0, 1), parts=2, version="1"))
-    found = _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})
+    cases = _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})
     # the row that comes is the first one of its part: the count of parts that answered tells
     appears: Pair = ([BOTTOM], [BOTTOM, TOP])
     options: dict[str, Any] = {"protections": ADD_REMOVE, "dealt": ([0], [0, 1])}
-    return found + cases_of(
+    return cases + cases_of(
         "generic_plot", "a part begins", run, FLAGS, {"add-remove": appears}, {"curve": 0.74}, **options
     )
 
 
 def of_rank_aggregation() -> list[Case]:
     every, best = (asks(RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)) for k in (None, 1))
-    found = _dealt_cases("rank_aggregation", "all", every, {"votes": 0.99})
-    return found + _dealt_cases("rank_aggregation", "best", best, {"top": 0.73, "votes": 0.99})
+    cases = _dealt_cases("rank_aggregation", "all", every, {"votes": 0.99})
+    return cases + _dealt_cases("rank_aggregation", "best", best, {"top": 0.73, "votes": 0.99})
 
 
 def _dealt_cases(release: str, form: str, run: Run, parts: Mapping[str, float]) -> list[Case]:
-    found = list[Case]()
+    cases = list[Case]()
     for protection, (pair, dealt) in DEALT.items():
         pairs = {protection[0]: pair}
-        found += cases_of(release, form, run, FLAGS, pairs, parts, protections=[protection], dealt=dealt)
-    return found
+        cases += cases_of(release, form, run, FLAGS, pairs, parts, protections=[protection], dealt=dealt)
+    return cases
 
 
 FOUR = Domain({**{name: Numeric(0, 1, integer=True) for name in "abc"}, "kind": Categorical([0, 1, 2])})
@@ -92,8 +92,8 @@ def of_interaction_ranking() -> list[Case]:
         "replace-one": ([idle, weak], [idle, strong]),
         "add-remove": ([idle, weak], [idle, weak, strong]),
     }
-    found = list[Case]()
+    cases = list[Case]()
     for form, k, parts in (("all", None, {"votes": 0.99}), ("best", 1, {"top": 0.2, "votes": 0.99})):
         run = asks(InteractionRanking(k=k, **settings), products)
-        found += cases_of("interaction_ranking", form, run, FOUR, pairs, parts, units={"votes": 0.24})
-    return found
+        cases += cases_of("interaction_ranking", form, run, FOUR, pairs, parts, units={"votes": 0.24})
+    return cases
