@@ -20,7 +20,7 @@ from rich.progress import track
 from dpexplain.audit.capture import Part, draws
 from dpexplain.audit.cases import Case
 from dpexplain.audit.lower_bound import from_scores, power_on
-from dpexplain.audit.releases import RELEASES, audit_all, every_case
+from dpexplain.audit.releases import audit_all, every_case, releases
 from dpexplain.core.budget import Definition, pure
 
 CONFIDENCE, DEFECT = 0.999, 0.2
@@ -39,7 +39,7 @@ def study(options: Namespace) -> pd.DataFrame:
     """A line for each case."""
     settings: dict[str, Any] = {"confidence": CONFIDENCE, "defect": DEFECT, "progress": True}
     if options.quick:
-        few = [case for name in ("partial_dependence", "local_sketch") for case in RELEASES[name]()]
+        few = [case for name in ("partial_dependence", "local_sketch") for case in releases()[name]()]
         return audit_all(few, trials=4_000, most=4_000, power=POWER, **settings)
     return audit_all(every_case(), trials=20_000, most=MOST, power=POWER, workers=2, **settings)
 
@@ -67,7 +67,7 @@ def at_price(law: str, price: Fraction, quick: bool) -> dict[str, Any]:
 
 def _pair(release: str, form: str, part: str) -> Case:
     wanted = (form, part, "add-remove", Definition.PURE)
-    return next(c for c in RELEASES[release]() if (c.form, c.part, c.relation, c.definition) == wanted)
+    return next(c for c in releases()[release]() if (c.form, c.part, c.relation, c.definition) == wanted)
 
 
 def _enough(part: Part, quick: bool, power: Callable[[np.ndarray, int], float]) -> tuple[int, np.ndarray]:

@@ -24,7 +24,7 @@ from dpexplain.audit import Membership, TableReconstruction, membership, table_r
 from dpexplain.audit.calls import Sum
 from dpexplain.audit.capture import Part
 from dpexplain.audit.cases import Case
-from dpexplain.audit.releases import RELEASES
+from dpexplain.audit.releases import releases
 from dpexplain.core.budget import Cost, Definition, pure
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.samplers import ExactSampler
@@ -46,7 +46,7 @@ BLOCK = 500  # runs drawn at once
 def case_of(target: str, relation: str) -> Case:
     """The pair of tables; in a pure account where the release can be paid for by one."""
     release, form, part = TARGETS[target]
-    found = [c for c in RELEASES[release]() if (c.form, c.part, c.relation, c.rows) == (form, part, relation, 1)]
+    found = [c for c in releases()[release]() if (c.form, c.part, c.relation, c.rows) == (form, part, relation, 1)]
     return min(found, key=lambda case: case.definition is not Definition.PURE)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,8 @@ from dpexplain.audit import NOT_PRIVATE, explained, subject
 from dpexplain.audit import project as audits
 from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
+from dpexplain.methods import registry
+from dpexplain.methods.registry import methods, register
 
 pytestmark = pytest.mark.drawn(1e-5)
 
@@ -95,7 +98,7 @@ def test_prices_as_people_type_them(project, capsys, epsilons):
 
 def test_what_the_project_cannot_release_is_said(project, capsys):
     told = answer(capsys, "audit", "--attack", "bounds", "--workers", "1")
-    releases = {"partial_dependence", "accumulated_effects", "influence"}
+    releases = {"partial_dependence", "accumulated_effects", "influence", "persons"}
     assert {line["release"] for line in told["bounds"]} == releases
     assert [what.split()[0] for what in told["left_out"]] == ["importance", "sketch"]
 
@@ -132,7 +135,7 @@ def test_influence_and_clusters_on_the_rows_of_the_project(zcdp, capsys, monkeyp
 
 
 def test_a_refuted_claim_has_an_exit_code(project, capsys, monkeypatch):
-    def heavy_count(_subject, table, cost):
+    def heavy_count(table, _model, _request, *, cost):
         """A row counts four times in two numbers; the bound is for once."""
 
         def body(gate):
@@ -141,7 +144,8 @@ def test_a_refuted_claim_has_an_exit_code(project, capsys, monkeypatch):
 
         return table.door.release("count", {}, cost, body)
 
-    monkeypatch.setattr(audits, "EXPLAINERS", {"marginals": audits.Explainer(heavy_count, "marginals")})
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    register(replace(methods()["marginals"], explain=heavy_count))
     assert run(["audit", *QUICK, "--attack", "membership", "--json"]) == 4
     told = json.loads(capsys.readouterr().out)
     assert told["refuted"] == ["marginals at epsilon 1 (membership)"]

@@ -3,9 +3,11 @@
 Each entry names the mistake, the mechanism (one input -> one output), a pair of worst-case neighbours, the score that
 tells them apart and the claim that is false. Scores stop where more tells no more: otherwise luck in a tail leads the
 audit, once in a few hundred runs, to an event that proves nothing. Some go through the real door and lie to it; some
-rebuild by hand what the door would have refused. Later explainers add their own. docs/broken-on-purpose.md has a line
-for each of them. `ring` says which command catches it: `make test` what a few hundred runs or cheap ones show, `make
-audit` the rest.
+rebuild by hand what the door would have refused. docs/broken-on-purpose.md has a line for each of them. `ring` says
+which command catches it (tests/rings.py): `make test` what a few hundred runs or cheap ones show, `make audit` all
+others.
+
+`counted_twice` breaks every method of the registry, and `test_every_release.py` must catch it in each of them.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
+import pytest
 
 import dpexplain as dpx
 from dpexplain.core.budget import Cost, pure, zcdp
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.release import Door
+from dpexplain.core.release import Door, Gate
 from dpexplain.core.rng import below, bernoulli_exp
 from dpexplain.core.samplers import cube
 from dpexplain.core.sensitivity import Relation, ScoreRange, Sensitivity, Unit
@@ -298,6 +301,27 @@ def near_tail(total: int) -> float:
     return float(np.clip(total, -2, 3))
 
 
+# --- in every method ----------------------------------------------------------------------------------------------
+
+
+def counted_twice(patch: pytest.MonkeyPatch) -> None:
+    """Whatever a method sends to the gate counts twice, at the price of once: each of its bounds is half of what it
+    must be.
+    """
+    perturb, choose, combine = Gate._perturb, Gate._choose, Gate.select_combination
+
+    def twice(values: Any) -> Any:
+        return [2 * int(value) for value in values]
+
+    patch.setattr(Gate, "_perturb", lambda gate, part, values, *rest: perturb(gate, part, twice(values), *rest))
+    patch.setattr(Gate, "_choose", lambda gate, scores, *rest: choose(gate, [twice(one) for one in scores], *rest))
+    patch.setattr(
+        Gate,
+        "select_combination",
+        lambda gate, part, scores, *rest, **how: combine(gate, part, 2 * np.asarray(scores), *rest, **how),
+    )
+
+
 ROWS = [5, 5, 5]
 
 BROKEN = [
@@ -336,4 +360,4 @@ BROKEN = [
     Broken("Gaussian noise sold as pure", wrong_definition, 0, 1, ONE, score=near_tail, trials=20_000),
 ]
 
-__all__ = ["BROKEN", "Broken"]
+__all__ = ["BROKEN", "Broken", "counted_twice"]

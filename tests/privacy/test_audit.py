@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from broken import BROKEN, Broken
 
-from dpexplain.audit import LowerBound, bounds, epsilon_lower_bound, lower_bound
+from dpexplain.audit import LowerBound, bounds, epsilon_lower_bound, runs
 from dpexplain.audit.lower_bound import from_scores, power_on
 from dpexplain.core.budget import Cost, pure, zcdp
 from dpexplain.core.domain import PublicRange
@@ -564,7 +564,7 @@ def test_progress_is_told_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
         told.append((label, total))
         yield told.append
 
-    monkeypatch.setattr(lower_bound, "track", track)
+    monkeypatch.setattr(runs, "track", track)
     epsilon_lower_bound(noisy, 0.0, 1.0, trials=300)
     assert told == []
     assert epsilon_lower_bound(noisy, 0.0, 1.0, trials=300, progress=True).trials == 300

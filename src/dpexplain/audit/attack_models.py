@@ -130,13 +130,13 @@ def predictions(make: Callable[[], AttackModel], x: Floats, y: Floats, new: Floa
             warnings.simplefilter("ignore")  # a network that would like more steps is an attack all the same
             model = make()
             model.fit((x - mean) / spread, y)
-            found = np.asarray(model.predict((new - mean) / spread), dtype=np.float64).reshape(len(new), -1)
+            predicted = np.asarray(model.predict((new - mean) / spread), dtype=np.float64).reshape(len(new), -1)
     except Exception:  # its message may quote a record
-        found = np.empty((0, 0))
-    if found.shape != (len(new), y.shape[1]) or not np.isfinite(found).all():
+        predicted = np.empty((0, 0))
+    if predicted.shape != (len(new), y.shape[1]) or not np.isfinite(predicted).all():
         raise InputError(
             f"the attack model {name} could not be trained on {len(x)} auxiliary records.",
             hint="use more auxiliary records, or another attack",
             spent="",
         )
-    return found
+    return predicted

@@ -1,4 +1,4 @@
-"""Arithmetic of audits: Clopper-Pearson bounds, what they say about the privacy loss, and the power of such a test."""
+"""Arithmetic of audits: Clopper-Pearson bounds, what they say about the privacy loss, power, and ROC curves."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betainccinv, betaincinv, ndtri
+from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Metric = Callable[[Floats, Floats], Floats]  # from p (a lower bound) and q (an upper bound) to a bound on the loss
+Roc = tuple[tuple[float, float], ...]  # (false, true) positives, increasing
+_ROC_POINTS = 200
 _ORDERS = 1 + np.logspace(-3, 3, 49)  # of the Renyi divergence; each one gives a true bound
 
 
@@ -70,3 +73,21 @@ def _binomial(counts: Ints, n: int, p: float) -> Floats:
     inside = np.clip(counts, 0, n - 1)
     result: Floats = np.where(counts < 0, 0.0, np.where(counts >= n, 1.0, betainc(n - inside, inside + 1, 1 - p)))
     return result
+
+
+def area(negatives: Floats, positives: Floats) -> float:
+    """The area under the ROC curve: how often a positive has the higher score, ties half."""
+    ranks = rankdata(np.concatenate([negatives, positives]))[len(negatives) :]
+    wins = ranks.sum() - len(positives) * (len(positives) + 1) / 2
+    return float(wins / (len(positives) * len(negatives)))
+
+
+def roc_points(negatives: Floats, positives: Floats) -> Roc:
+    """False and true positives over all thresholds, thinned out."""
+    values = np.unique(np.concatenate([negatives, positives]))[::-1]
+    wrong, right = (1 - np.searchsorted(np.sort(side), values) / len(side) for side in (negatives, positives))
+    if len(values) > _ROC_POINTS:  # denser where few are wrong
+        picks = np.concatenate([np.geomspace(1, len(values), _ROC_POINTS), np.linspace(1, len(values), _ROC_POINTS)])
+        keep = np.unique(picks.astype(np.int64)) - 1
+        wrong, right = wrong[keep], right[keep]
+    return ((0.0, 0.0), *zip(wrong.tolist(), right.tolist(), strict=True))

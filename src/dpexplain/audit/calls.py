@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -27,10 +27,9 @@ from dpexplain.core.sensitivity import ScoreRange, Sensitivity
 from dpexplain.errors import InternalError
 
 Floats = NDArray[np.float64]
-Outcome = tuple[int, ...]
 Probabilities = dict[Any, float]  # of the outcomes of a choice, as logarithms
 
-MOST_OUTCOMES = 100_000  # of a choice, listed
+MAX_OUTCOMES = 100_000  # of a choice, listed
 _ORDERS = 1 + np.logspace(-3, 3, 193)  # of the Renyi divergence; those of `bounds.rho` are among them
 
 
@@ -98,7 +97,7 @@ def _choice_law(call: Choice) -> Probabilities:
             left = [i for i in range(len(scores)) if i not in chosen]
             for i, more in zip(left, step(scores[left]).tolist(), strict=True):
                 longer[(*chosen, i)] = log + more
-        if len(longer) > MOST_OUTCOMES:
+        if len(longer) > MAX_OUTCOMES:
             raise InternalError("a choice has too many outcomes to list them")
         law = longer
     return law
@@ -122,25 +121,25 @@ def _flip(scores: Floats) -> Floats:
     w = (np.diff(ends)[:, None] * weights / 2).ravel()
     each = np.log1p(-np.outer(distinct, u))
     all_but_one = many @ each - each
-    found: Floats = (np.log(distinct) + logsumexp(all_but_one, axis=1, b=w))[back]
-    return found
+    logs: Floats = (np.log(distinct) + logsumexp(all_but_one, axis=1, b=w))[back]
+    return logs
 
 
 def _combination_law(call: Combination) -> Probabilities:
     slots = len(call.scores[0]).bit_length() - 1
     ways = list(itertools.combinations(range(len(call.scores)), call.uses))
-    if len(ways) ** slots > MOST_OUTCOMES:
+    if len(ways) ** slots > MAX_OUTCOMES:
         raise InternalError("there are too many combinations to list them")
     combinations = list(itertools.product(ways, repeat=slots))
     units = [[math.floor(call.rate * score) for score in line] for line in call.scores]
-    logs = [math.log(2) * (sum(_worn(units, combination)) / UNIT) for combination in combinations]
+
+    def added(a: int, combination: Sequence[tuple[int, ...]]) -> int:
+        """What candidate a adds: by the set of slots that use it."""
+        return units[a][sum(1 << slot for slot, chosen in enumerate(combination) if a in chosen)]
+
+    logs = [math.log(2) * (sum(added(a, one) for a in range(len(units))) / UNIT) for one in combinations]
     total = float(logsumexp(logs))
     return {combination: log - total for combination, log in zip(combinations, logs, strict=True)}
-
-
-def _worn(units: Sequence[Sequence[int]], combination: Sequence[Outcome]) -> Iterator[int]:
-    for a, line in enumerate(units):
-        yield line[sum(1 << slot for slot, chosen in enumerate(combination) if a in chosen)]
 
 
 def renyi(left: list[Probabilities], right: list[Probabilities]) -> float:

@@ -1,21 +1,17 @@
 """One real release on two neighbouring tables: what each of its parts hands to the sampler, and what that can tell.
 
 Method      The release runs on the left table with a sampler that adds nothing and remembers what it was asked for, and
-            on the right table, where the sampler gives the same answers again. So every part is captured on both sides
-            after the same history, and under that history everything but the exact numbers must be equal: requests,
-            parts, laws, bounds, prices, charges. Where they differ, rows decide what is seen.
-Parts       Each part is looked at by itself, against its own share of the price, after a fixed history. That is what
-            composition asks for: a part must be worth its share after *every* history, and the door makes sure that the
-            shares add up to no more than the price.
-Exact loss  The law of the noise is known, so its loss on this pair is a number: |change|_1 / scale (Laplace),
-            |change|_inf / scale (cube), |change|_2^2 / (2 scale^2) (Gaussian), and for a choice the largest log ratio
-            (zCDP: Renyi divergence by its order) of the probabilities of its outcomes. It must not exceed the price: a
-            check of bound and price without chance. What it comes to is how near the pair is to the worst case.
+            on the right table, where the sampler gives the same answers again. Under the same history everything but
+            the exact numbers must be equal: requests, parts, laws, bounds, prices, charges. Where they differ, rows
+            decide what is seen.
+Parts       Each part is held against its own share of the price, after a fixed history. That is what composition asks
+            for: a part must be worth its share after *every* history, and the door adds the shares up.
+Exact loss  The law of the noise is known, so its loss on this pair is a number, and it must not exceed the price: a
+            check of bound and price without chance.
 Draws       `draws` sends the captured numbers through a real door again and again and scores every answer by its log
-            likelihood ratio, the best score there is. They are held against the exact loss (`Part.claim`), which is
-            sharper than the price. Numbers that are equal on both sides tell nothing under independent noise, and are
-            left out; many draws of independent noise are one long vector.
-References  Neyman, Pearson 1933; Dong, Roth, Su 2022.
+            likelihood ratio, the best score there is (Neyman, Pearson 1933). They are held against the exact loss
+            (`Part.claim`), which is sharper than the price. Numbers that are equal on both sides tell nothing under
+            independent noise, and are left out; many draws of independent noise are one long vector.
 """
 
 from __future__ import annotations
@@ -86,22 +82,28 @@ class Recorder:
 
 
 class FreeAccount:
-    """An account in memory that never refuses and never replays; it keeps what was asked, released and charged."""
+    """An account in memory that never refuses; it keeps what was asked, released and charged.
 
-    def __init__(self, budget: Budget, neighbours: Neighbours) -> None:
+    It never replays, except for releases of the explainer that it `knows`: what is computed from those asks for them.
+    """
+
+    def __init__(self, budget: Budget, neighbours: Neighbours, *, knows: str = "") -> None:
         self.name, self.budget, self.neighbours = "audit", budget, neighbours
         self.line: JsonObject = {}  # no account came before it
         self.asked: list[tuple[str, Cost]] = []  # the digest of each request, and its price
         self.payloads: list[JsonObject] = []
         self.charged: list[Cost] = []
+        self._knows, self._known = knows, dict[str, Stored]()
+        self._ask: Ask | None = None
 
     def declare(self, _identity: str, answers: list[float]) -> list[float]:
         return answers
 
-    def find(self, _request_id: str) -> Stored | None:
-        return None
+    def find(self, request_id: str) -> Stored | None:
+        return self._known.get(request_id)
 
     def reserve(self, ask: Ask) -> str:
+        self._ask = ask
         self.asked.append((ask.request_id, ask.cost))
         return "audit"
 
@@ -109,27 +111,8 @@ class FreeAccount:
         self.payloads.append(payload)
         self.charged.append(charged)
         number = len(self.payloads)
-        return Entry(self.name, reservation, number, digest(number), "", "", charged)
-
-
-class KnownAccount(FreeAccount):
-    """The same for one run, and it knows the marginals that it has released: what is computed from them asks for it."""
-
-    def __init__(self, budget: Budget, neighbours: Neighbours) -> None:
-        super().__init__(budget, neighbours)
-        self._ask: Ask | None = None
-        self._known: dict[str, Stored] = {}
-
-    def find(self, request_id: str) -> Stored | None:
-        return self._known.get(request_id)
-
-    def reserve(self, ask: Ask) -> str:
-        self._ask = ask
-        return super().reserve(ask)
-
-    def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
-        entry, ask = super().commit(reservation, payload, charged), self._ask
-        if ask is not None and ask.request.get("explainer") == "marginals":
+        entry, ask = Entry(self.name, reservation, number, digest(number), "", "", charged), self._ask
+        if ask is not None and self._knows and ask.request.get("explainer") == self._knows:
             self._known[ask.request_id] = Stored(ask.label, entry, payload)
         return entry
 
@@ -142,11 +125,6 @@ def capture(
     `answers` sets parts of that history: the answer to the n-th call of the sampler, counted from 0.
     """
     return recorded(left, explain, answers).beside(right, explain)
-
-
-def recorded(table: PrivateTable, explain: Explain, answers: Mapping[int, Any] | None = None) -> Recorded:
-    """The left side alone, to stand beside several right ones."""
-    return _run(table, explain, answers or {})
 
 
 @dataclass(frozen=True)
@@ -166,7 +144,7 @@ class Recorded:
 
     def beside(self, right: PrivateTable, explain: Explain) -> list[Part]:
         """Every part, with this run on the left and a run on another table after the same history on the right."""
-        two = _run(right, explain, dict(enumerate(self.given)))
+        two = recorded(right, explain, dict(enumerate(self.given)))
         if self.public != two.public:
             raise InternalError(
                 "what is released, its noise or its price depends on rows: neighbouring tables differ in it"
@@ -179,9 +157,10 @@ class Recorded:
         return parts
 
 
-def _run(table: PrivateTable, explain: Explain, answers: Mapping[int, Any]) -> Recorded:
-    """One run through a free account; the table's own door comes back afterwards."""
-    recorder, account, door = Recorder(answers), KnownAccount(table.budget, table.neighbours), table.door
+def recorded(table: PrivateTable, explain: Explain, answers: Mapping[int, Any] | None = None) -> Recorded:
+    """One run through a free account, to stand beside several others; the table's own door comes back afterwards."""
+    recorder, door = Recorder(answers or {}), table.door
+    account = FreeAccount(table.budget, table.neighbours, knows="marginals")
     table.door = Door(account, sampler=recorder)
     try:
         explain(table)
@@ -225,11 +204,17 @@ class Part:
         return "permute-and-flip" if self.cost.definition is Definition.PURE else "Gumbel noise"
 
     @property
-    def change(self) -> Integers:
-        """Of a vector: right minus left."""
+    def sums(self) -> tuple[Sum, Sum]:
+        """The two calls of a part that is a vector."""
         (one,), (two,) = self.left, self.right
         assert isinstance(one, Sum)
         assert isinstance(two, Sum)
+        return one, two
+
+    @property
+    def change(self) -> Integers:
+        """Right minus left, where the part is a vector."""
+        one, two = self.sums
         return np.array([b - a for a, b in zip(one.values, two.values, strict=True)], dtype=np.int64)
 
     @property
@@ -284,14 +269,12 @@ class Part:
 
     @property
     def mu(self) -> float:
-        """Of Gaussian noise: no event tells the tables apart better than mu-Gaussian differential privacy allows.
+        """The mu of Gaussian noise: no event tells the tables apart better than mu-Gaussian-DP allows.
 
         With a scale of 8 or more that is |change| / scale. Coarser noise has events a little better than that, because
         its values lie on a grid: the best of them is found by adding up the law of sum change_i z_i.
         """
-        (call,) = self.left
-        assert isinstance(call, Sum)
-        scale, change = float(call.noise.scale), self.change[self.change != 0]
+        scale, change = float(self.sums[0].noise.scale), self.change[self.change != 0]
         if scale >= FINE_SCALE:
             return _norm(change, 2) / scale
         return _coarse_mu(change, scale)
@@ -323,7 +306,7 @@ def _norm(change: NDArray[Any], order: float) -> float:
 
 
 def _coarse_mu(change: Integers, scale: float) -> float:
-    """Of the best event "sum change_i z_i >= t", by the law of that sum; the right table adds |change|^2 to it."""
+    """The mu of the best event "sum change_i z_i >= t", by the law of that sum; the right table adds |change|^2."""
     reach = math.ceil(12 * scale)
     z = np.arange(-reach, reach + 1)
     weights = np.exp(-((z / scale) ** 2) / 2)
@@ -357,24 +340,19 @@ def draws(part: Part, trials: int, *, defect: float = 0.0) -> Floats:
 
 
 def _noisy(part: Part, side: int, trials: int, factor: Fraction) -> Floats:
-    call, other = part.left[0], part.right[0]
-    assert isinstance(call, Sum)
-    assert isinstance(other, Sum)
-    law = call.noise.law
+    call, law = part.sums[0], part.sums[0].noise.law
     keep = np.ones(len(call.values), dtype=np.bool_) if law is Law.CUBE else part.change != 0
     change, width = part.change[keep], int(keep.sum())
-    exact = np.array((call, other)[side].values, dtype=np.int64)[keep]
+    left, exact = (np.array(one.values, dtype=np.int64)[keep] for one in (call, part.sums[side]))
     each = max(1, BLOCK // width)  # releases of independent noise in one long vector
     sizes = [1] * trials if law is Law.CUBE else [each] * (trials // each) + [trials % each]
     cost, scores = _price(part.cost, factor), []
-    vectors = [np.tile(exact, size) for size in sizes if size]
-    for found in _through_the_door(
-        part,
-        cost,
-        lambda gate, name, values: gate.noisy_sum(name, values, call.bound, cost, mechanism=law.value),
-        vectors,
-    ):
-        away = np.array(found, dtype=np.int64).reshape(-1, width) - np.array(call.values, dtype=np.int64)[keep]
+
+    def send(gate: Gate, name: str, values: Integers) -> list[int]:
+        return gate.noisy_sum(name, values, call.bound, cost, mechanism=law.value)
+
+    for released in _through_the_door(part, cost, send, [np.tile(exact, size) for size in sizes if size]):
+        away = np.array(released, dtype=np.int64).reshape(-1, width) - left
         scores.append(_ratio(away, change, call.noise))
     return np.concatenate(scores)
 
@@ -398,13 +376,13 @@ def _chosen(part: Part, side: int, trials: int, factor: Fraction, ratios: Sequen
     if isinstance(first, Combination):
         scores, rate = np.array(first.scores, dtype=np.int64), _rounded(first.rate * factor)
         combinations = (draw(scores, rate, uses=first.uses) for _ in range(trials))
-        return np.array([ratios[0][tuple(map(tuple, found))] for found in combinations])
+        return np.array([ratios[0][tuple(map(tuple, released))] for released in combinations])
     assert isinstance(first, Choice)
     change, k, options = first.change, first.law.k, [call.scores for call in calls if isinstance(call, Choice)]
-    found = _through_the_door(
+    released = _through_the_door(
         part, cost, lambda gate, name, _: gate.select_each(name, options, change, cost, k=k), [()] * trials
     )
-    return np.array([sum(ratio[tuple(mine)] for ratio, mine in zip(ratios, lines, strict=True)) for lines in found])
+    return np.array([sum(ratio[tuple(mine)] for ratio, mine in zip(ratios, lines, strict=True)) for lines in released])
 
 
 def _rounded(rate: Fraction) -> Fraction:
@@ -417,15 +395,15 @@ def _through_the_door(
     part: Part, cost: Cost, send: Callable[[Gate, str, Any], Any], inputs: Sequence[Any]
 ) -> list[Any]:
     """What `send` lets out for each input, in one release of a free account."""
-    found: list[Any] = []
+    released: list[Any] = []
 
     def body(gate: Gate) -> None:
-        found.extend(send(gate, f"draw-{number}", given) for number, given in enumerate(inputs))
+        released.extend(send(gate, f"draw-{number}", given) for number, given in enumerate(inputs))
 
     pure = cost.definition is Definition.PURE
     door = Door(FreeAccount(Budget(1) if pure else Budget(1, Fraction(1, 10**6)), part.neighbours))
     door.release("audit", {"part": part.name}, cost * len(inputs), body)
-    return found
+    return released
 
 
 def _price(cost: Cost, factor: Fraction) -> Cost:

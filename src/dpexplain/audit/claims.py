@@ -1,19 +1,16 @@
 """What a claim allows an attacker: the bounds that the attacks of this package are compared with.
 
-Curve       F(a) is the most true positives that any test of one data set against a neighbour can have when its false
-            positives are a. Every curve here is increasing and concave, and the same in both directions.
-Pure        P(event) <= e^epsilon Q(event) + delta for the event and for its complement, so
-            F(a) = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)), at most 1.
+F(a) is the most true positives that any test of one data set against a neighbour can have when its false positives are
+a. Every curve here is increasing and concave, and the same in both directions. docs/methods/attacks.md has the proofs.
+
+Pure        F(a) = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)), at most 1.
 Gaussian    noise of price rho: F(a) = Phi(Phi^-1(a) + mu), mu = sqrt(2 rho) (Neyman, Pearson; Dong, Roth, Su 2022).
             True for Gaussian noise on real numbers. Ours is discrete: with a standard deviation of s whole numbers its
             mu is up to about 0.045 / s^2 larger (relative, at probabilities above 1e-6): nothing for sums of many
             levels, 1 % at s = 2, 5 % at s = 1. Coarse counts are compared without `gaussian=True`.
-zCDP        a test turns the outputs into one coin, p on one side and a on the other, and no processing increases a
-            Renyi divergence: D_alpha(p, a) <= alpha rho and D_alpha(a, p) <= alpha rho. F(a) is the largest such p.
-            Each order gives a true bound, so a finite list of them does. The set of these (a, p) is convex, because
-            p^alpha a^(1 - alpha) is jointly convex: F is concave. By convexity the set is also the intersection of all
-            (epsilon, delta) that can be proven from one order, so converting first cannot say more. (Measured: up to a
-            third tighter than the best conversion; the list of orders costs at most 3 % in the far tail.)
+zCDP        F(a) is the largest p with D_alpha(p, a) <= alpha rho and D_alpha(a, p) <= alpha rho for a list of orders:
+            each of them is a true bound. (Measured: up to a third tighter than the best conversion to epsilon and
+            delta; the list of orders costs at most 3 % in the far tail.)
 """
 
 from __future__ import annotations
@@ -49,37 +46,20 @@ def most_true_positives(
 
 
 def most_advantage(claim: Claim, *, gaussian: bool = False, delta: float = 0.0) -> float:
-    """The largest difference of true and false positives that the claim allows.
-
-    With (a, p) the point (1 - p, 1 - a) is allowed too, and so is the point half way, which has the same difference:
-    the best one has p = 1 - a. It is the largest t with (1 + t)/2 <= F((1 - t)/2): pure (e^eps - 1) / (e^eps + 1).
-    """
+    """The largest difference of true and false positives that the claim allows: pure (e^eps - 1) / (e^eps + 1)."""
     return 2 * most_success(claim, 2, gaussian=gaussian, delta=delta) - 1
 
 
 def most_success(claim: Claim, candidates: int, *, gaussian: bool = False, delta: float = 0.0) -> float:
     """The most that any guess of one of k equally likely values can succeed, when any two of them make neighbours.
 
-    Proof. Let G be the guess, p_v = P_v(G = v), and S the mean of p_v over the values v, the success. "G = v" is a test
-    of v against any other u, so p_v <= F(P_u(G = v)). Take the mean over the k - 1 others: F is concave, so
-    p_v <= F(a_v) with a_v the mean of P_u(G = v). Take the mean over v: S <= F(mean of a_v). Under each u the k events
-    "G = v" have total probability one, so the sum of all a_v is (k - k S) / (k - 1), and
-
-        S <= F((1 - S) / (k - 1)).
-
-    The right side falls with S, so S is at most the one number where both sides are equal. Pure:
-    e^eps / (e^eps + k - 1), which randomised response attains. Gaussian with k = 2: Phi(mu / 2), attained; with k > 2
-    the bound is not tight.
+    It is the one number with S = F((1 - S) / (k - 1)) (proof: docs/methods/attacks.md). Pure: e^eps / (e^eps + k - 1),
+    which randomised response attains. Gaussian with k = 2: Phi(mu / 2), attained; with k > 2 the bound is not tight.
     """
     if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 2:
         raise InputError(f"a guess needs at least 2 candidates; got {candidates!r}.", spent="")
     curve = _curve(checked_claim(claim, gaussian, delta), gaussian, delta)
-    low, high = 1 / candidates, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        allowed = middle <= curve(np.array([(1 - middle) / (candidates - 1)]))[0]
-        low, high = (middle, high) if allowed else (low, middle)
-    return high
+    return float(_largest(lambda s: s <= curve((1 - s) / (candidates - 1)), np.array([1 / candidates]))[0])
 
 
 def claim_of_replacing(claim: Claim, relation: str | Relation, delta: float = 0.0) -> tuple[Cost, float]:
@@ -135,9 +115,14 @@ def _renyi_curve(a: Floats, rho: float) -> Floats:
     def allowed(p: Floats) -> NDArray[np.bool_]:
         return (bounds.rho(p, a) <= rho) & (bounds.rho(1 - a, 1 - p) <= rho)
 
-    low, high = a, np.ones_like(a)
+    return np.where(a <= 0, 0.0, _largest(allowed, a))
+
+
+def _largest(allowed: Callable[[Floats], NDArray[np.bool_]], low: Floats) -> Floats:
+    """The largest numbers up to one that are allowed, rounded up; `low` is."""
+    high = np.ones_like(low)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         good = allowed(middle)
         low, high = np.where(good, middle, low), np.where(good, high, middle)
-    return np.where(a <= 0, 0.0, high)
+    return high

@@ -37,7 +37,7 @@ from dpexplain.methods.local_sketch.request import LocalSketchRequest
 Floats = NDArray[np.float64]
 
 RECORDS = 500
-MOST_NOISE = 1_000_000  # numbers that are drawn for explanations that pay for themselves
+MAX_NOISE = 1_000_000  # numbers that are drawn for explanations that pay for themselves
 
 
 def attacked_explanations(
@@ -51,8 +51,8 @@ def attacked_explanations(
     attack = partial(reconstruction, records=rows.take(chosen), domain=domain)
     say(f"explained records: {len(records)} of them; the attacker holds half, with their explanations")
     local, notes = Locals(subject, rows, records), list[str]()
-    found = [Explained("exact", None, attack(local.exact()))]
-    few = local.numbers * len(epsilons) <= MOST_NOISE
+    attacks = [Explained("exact", None, attack(local.exact()))]
+    few = local.numbers * len(epsilons) <= MAX_NOISE
     if not few:
         notes.append("local explanations that each pay for themselves: with so many columns they would take too long.")
     for epsilon in epsilons:
@@ -60,10 +60,10 @@ def attacked_explanations(
         request, table = LocalSketchRequest(), subject.opened(subject.frame)
         sketch = local_sketch.explain(table, subject.model, request, cost=cost)
         lines = sketch.explain_many(records).to_frame().to_numpy(dtype=np.float64)
-        found.append(Explained("sketch", epsilon, attack(lines)))
+        attacks.append(Explained("sketch", epsilon, attack(lines)))
         if few:
-            found.append(Explained("moments", epsilon, attack(local.noisy(cost))))
-    return found, notes
+            attacks.append(Explained("moments", epsilon, attack(local.noisy(cost))))
+    return attacks, notes
 
 
 class Locals:
@@ -99,19 +99,19 @@ class Locals:
 
     def noisy(self, cost: Cost) -> Floats:
         """Every record pays this price for itself."""
-        neighbours, found = self._subject.neighbours, list[list[int]]()
+        neighbours, released = self._subject.neighbours, list[list[int]]()
         bound, law = sensitivity(self._spec, neighbours), Law.GAUSSIAN.value
 
         def body(gate: Gate) -> None:
             for number, values in enumerate(self._packed):
-                found.append(gate.noisy_sum(f"record-{number}", values, bound, cost, mechanism=law))
+                released.append(gate.noisy_sum(f"record-{number}", values, bound, cost, mechanism=law))
 
         Door(FreeAccount(self._subject.budget, neighbours)).release("audit", {}, cost * len(self._packed), body)
-        return self._lines(found, forecast(self._spec, neighbours, cost)["moments"].std)
+        return self._lines(released, forecast(self._spec, neighbours, cost)["moments"].std)
 
     def _lines(self, packed: Sequence[Sequence[int]], std: float) -> Floats:
-        found = zip(self._records, packed, strict=True)
-        return np.array([_contributions(self._space, r, self._of(r).fit(values, std)) for r, values in found])
+        pairs = zip(self._records, packed, strict=True)
+        return np.array([_contributions(self._space, r, self._of(r).fit(values, std)) for r, values in pairs])
 
 
 def _contributions(space: Space, record: Mapping[str, Any], fit: Fit) -> Floats:

@@ -33,10 +33,7 @@ class Target:
     values: NDArray[Any]
     categories: int  # 0 for a number
     threshold: float
-
-    @property
-    def width(self) -> int:
-        return self.categories or 1
+    block: slice  # its columns among those of all features
 
     def constant(self, where: NDArray[np.int64]) -> bool:
         return bool((self.values[where] == self.values[where[0]]).all())
@@ -54,24 +51,24 @@ class Target:
             return float(np.bincount(values, minlength=self.categories).argmax())
         return densest(values, self.threshold)
 
-    def shift(self, found: Floats, where: NDArray[np.int64]) -> Floats:
+    def shift(self, predicted: Floats, where: NDArray[np.int64]) -> Floats:
         """What to add to a model's columns so that most guesses come out right."""
         if self.categories:
-            return offsets_of(found, self.values[where])
-        return np.array([densest(self.values[where] - found[:, 0], self.threshold)])
+            return offsets_of(predicted, self.values[where])
+        return np.array([densest(self.values[where] - predicted[:, 0], self.threshold)])
 
-    def decide(self, found: Floats, shift: Floats) -> Floats:
+    def decide(self, predicted: Floats, shift: Floats) -> Floats:
         if self.categories:
-            return np.asarray((found + shift).argmax(axis=1), dtype=np.float64)
-        return np.asarray(np.clip(found[:, 0] + shift[0], 0, 1), dtype=np.float64)
+            return np.asarray((predicted + shift).argmax(axis=1), dtype=np.float64)
+        return np.asarray(np.clip(predicted[:, 0] + shift[0], 0, 1), dtype=np.float64)
 
-    def judged(self, found: Floats, where: NDArray[np.int64]) -> Bools:
+    def judged(self, predicted: Floats, where: NDArray[np.int64]) -> Bools:
         """Which of these records come out right when the shift is taken from the other half of them."""
         first = np.arange(len(where)) < len(where) // 2
         hits = np.empty(len(where), dtype=np.bool_)
         for half in (first, ~first):
-            shift = self.shift(found[~half], where[~half])
-            hits[half] = self.hits(self.decide(found[half], shift), where[half])
+            shift = self.shift(predicted[~half], where[~half])
+            hits[half] = self.hits(self.decide(predicted[half], shift), where[half])
         return hits
 
     def hits(self, guesses: Floats | float, where: NDArray[np.int64]) -> Bools:
@@ -87,18 +84,18 @@ def densest(values: Floats, reach: float) -> float:
     return float((ranked[first] + ranked[ends[first] - 1]) / 2)
 
 
-def offsets_of(found: Floats, truth: NDArray[Any]) -> Floats:
+def offsets_of(predicted: Floats, truth: NDArray[Any]) -> Floats:
     """What to add to the scores of each category, one after the other, so that the largest is right most often.
 
     Least squares rarely gives a rare category more than one half, however sure it could be; this corrects it. A
     category is guessed where its offset exceeds the lead of the best other: what is right is gained, and where the best
     other was right, it is lost.
     """
-    offsets = np.zeros(found.shape[1])
+    offsets = np.zeros(predicted.shape[1])
     for c in range(len(offsets)):
-        others = found + offsets
+        others = predicted + offsets
         others[:, c] = -np.inf
-        lead = others.max(axis=1) - found[:, c]
+        lead = others.max(axis=1) - predicted[:, c]
         order = np.argsort(lead)
         change = (truth == c).astype(np.int64) - (truth == others.argmax(axis=1))
         ends = np.concatenate([[lead.min() - 1], lead[order], [lead.max() + 1]])
@@ -117,7 +114,7 @@ class Trained:
     hits: Bools
     guessed: Bools  # without the explanation
     used: tuple[bool, ...]
-    found: Floats | None  # what the model said
+    predicted: Floats | None  # what the model said
     means: Floats  # of the auxiliary records, for each column
 
     @classmethod
@@ -125,7 +122,6 @@ class Trained:
         cls,
         x: Floats,
         targets: Sequence[Target],
-        blocks: Sequence[slice],
         known: NDArray[np.int64],
         test: NDArray[np.int64],
         make: Callable[[], AttackModel] | None,
@@ -141,28 +137,27 @@ class Trained:
         for fold in range(FOLDS):
             inside = np.arange(len(known)) % FOLDS != fold
             inner[~inside] = predictions(make, x[known[inside]], y[inside], x[known[~inside]], name)
-        found = predictions(make, x[known], y, x[test], name)
+        predicted = predictions(make, x[known], y, x[test], name)
         hits, used = [], []
-        for target, block, guess in zip(targets, blocks, plain, strict=True):
-            difference = target.judged(inner[:, block], known).astype(np.float64) - target.hits(guess, known)
+        for target, guess in zip(targets, plain, strict=True):
+            said = inner[:, target.block]
+            difference = target.judged(said, known).astype(np.float64) - target.hits(guess, known)
             used.append(bool(difference.mean() > difference.std() / np.sqrt(len(known))))
-            decided = target.decide(found[:, block], target.shift(inner[:, block], known)) if used[-1] else guess
+            decided = target.decide(predicted[:, target.block], target.shift(said, known)) if used[-1] else guess
             hits.append(target.hits(decided, test))
-        return cls(np.column_stack(hits), guessed, tuple(used), found, y.mean(axis=0))
+        return cls(np.column_stack(hits), guessed, tuple(used), predicted, y.mean(axis=0))
 
-    def sides(self, target: Target, block: slice, test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
+    def sides(self, target: Target, test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
         """The model's scores of the second category, for records of the first and of the second."""
-        if target.categories != 2 or self.found is None:
+        if target.categories != 2 or self.predicted is None:
             return None
-        second, scores = target.values[test] == 1, self.found[:, block][:, 1]
+        second, scores = target.values[test] == 1, self.predicted[:, target.block][:, 1]
         return (scores[~second], scores[second]) if 0 < second.sum() < len(test) else None
 
-    def pooled(
-        self, targets: Sequence[Target], blocks: Sequence[slice], test: NDArray[np.int64]
-    ) -> tuple[Floats, Floats] | None:
+    def pooled(self, targets: Sequence[Target], test: NDArray[np.int64]) -> tuple[Floats, Floats] | None:
         """All features with two categories together; their scores are less the share of the auxiliary records, so that
         knowing which feature is frequent is no success."""
-        sides = [(self.sides(t, b, test), self.means[b][-1]) for t, b in zip(targets, blocks, strict=True)]
+        sides = [(self.sides(target, test), self.means[target.block][-1]) for target in targets]
         kept = [(pair[0] - mean, pair[1] - mean) for pair, mean in sides if pair is not None]
         if not kept:
             return None
@@ -172,7 +167,7 @@ class Trained:
 def targets_of(records: Any, domain: Domain, threshold: float) -> list[Target]:
     if not isinstance(domain, Domain):
         raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})', spent="")
-    targets = []
+    targets, place = list[Target](), 0
     for name, values in _columns(records, domain).items():
         column = domain[name]
         if column.keeps_missing:
@@ -181,11 +176,11 @@ def targets_of(records: Any, domain: Domain, threshold: float) -> list[Target]:
                 hint="leave the column out of the domain of the attack",
                 spent="",
             )
+        categories = 0 if isinstance(column, Numeric) else len(column.categories)
         if isinstance(column, Numeric):
-            scaled = (values - column.low) / (column.high - column.low)
-            targets.append(Target(name, scaled, 0, threshold))
-        else:
-            targets.append(Target(name, values, len(column.categories), threshold))
+            values = (values - column.low) / (column.high - column.low)
+        targets.append(Target(name, values, categories, threshold, slice(place, place + (categories or 1))))
+        place = targets[-1].block.stop
     return targets
 
 

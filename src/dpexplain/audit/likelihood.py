@@ -1,23 +1,23 @@
 """Attackers who guess which of several inputs a release came from, fitted on shadow runs.
 
-Each family is the maximum-likelihood guess for one law of noise around one centre for each input: Laplace (distances
-added up), Gaussian (distances after whitening), the cube (largest distance), and, for anything else, one histogram for
-each coordinate. The attacker fits all of them on half of the shadow runs, keeps the one that tells the inputs of the
-other half apart best, and fits it again on all. An attacker who knows every row but one can compute the exact statistic
-for each input: `centres` gives it to them.
+Each family is the maximum-likelihood guess for one law of noise around one centre for each input; for anything else, a
+histogram of each coordinate. The attacker fits all of them on half of the shadow runs, keeps the one that tells the
+inputs of the other half apart best, and fits it again on all. An attacker who knows every row but one can compute the
+exact statistic for each input: `centres` gives it to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.audit.roc import area
+from dpexplain.audit.bounds import area
 from dpexplain.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -85,9 +85,9 @@ def fit(shadows: Sequence[Floats], centres: Sequence[Any] | None = None) -> Atta
 
 def _skill(likelihood: Likelihood, test: Sequence[Floats]) -> float:
     """The mean area under the ROC curve over pairs of inputs."""
-    found = [likelihood(lines) for lines in test]
+    logs = [likelihood(lines) for lines in test]
     pairs = combinations(range(len(test)), 2)
-    return float(np.mean([area(found[u][:, v] - found[u][:, u], found[v][:, v] - found[v][:, u]) for u, v in pairs]))
+    return float(np.mean([area(logs[u][:, v] - logs[u][:, u], logs[v][:, v] - logs[v][:, u]) for u, v in pairs]))
 
 
 def _checked_centres(centres: Sequence[Any], shadows: Sequence[Floats]) -> Floats:
@@ -101,26 +101,17 @@ def _checked_centres(centres: Sequence[Any], shadows: Sequence[Floats]) -> Float
 
 
 def _spread(shadows: Sequence[Floats], centres: Floats, size: Callable[[Floats], Floats]) -> Floats:
-    """The size of each coordinate's noise, never quite zero: what differs without noise then decides everything."""
+    """How large each coordinate's noise is, never quite zero: what differs without noise then decides everything."""
     noise = np.mean([size(lines - centre) for lines, centre in zip(shadows, centres, strict=True)], axis=0)
     reach = np.ptp(np.concatenate([centres, *shadows]), axis=0)
     return np.asarray(np.where(reach > 0, np.maximum(noise, 1e-9 * reach), 1.0), dtype=np.float64)
 
 
-def _mean_size(residuals: Floats) -> Floats:
-    return np.asarray(abs(residuals).mean(axis=0), dtype=np.float64)
-
-
-def _laplace(shadows: Sequence[Floats], known: Floats | None) -> Likelihood:
-    centres = np.array([np.median(lines, axis=0) for lines in shadows]) if known is None else known
-    scale, ties = _spread(shadows, centres, _mean_size), _gaussian(shadows, known)
-    return lambda x: _TIE * ties(x) - np.column_stack([(abs(x - c) / scale).sum(axis=1) for c in centres])
-
-
-def _cube(shadows: Sequence[Floats], known: Floats | None) -> Likelihood:
-    centres = np.array([lines.mean(axis=0) for lines in shadows]) if known is None else known
-    scale, ties = _spread(shadows, centres, _mean_size), _gaussian(shadows, known)
-    return lambda x: _TIE * ties(x) - np.column_stack([(abs(x - c) / scale).max(axis=1) for c in centres])
+def _by_distance(middle: Any, distance: Any, shadows: Sequence[Floats], known: Floats | None) -> Likelihood:
+    """Noise whose logarithm falls with a distance from the centre: added up for Laplace, the largest for the cube."""
+    centres = np.array([middle(lines, axis=0) for lines in shadows]) if known is None else known
+    scale, ties = _spread(shadows, centres, lambda r: abs(r).mean(axis=0)), _gaussian(shadows, known)
+    return lambda x: _TIE * ties(x) - np.column_stack([distance(abs(x - c) / scale, axis=1) for c in centres])
 
 
 def _gaussian(shadows: Sequence[Floats], known: Floats | None) -> Likelihood:
@@ -157,7 +148,7 @@ def _histograms(shadows: Sequence[Floats], _known: Floats | None) -> Likelihood:
 
 FAMILIES: dict[str, Family] = {
     "Gaussian noise": _gaussian,
-    "Laplace noise": _laplace,
-    "cube noise": _cube,
+    "Laplace noise": partial(_by_distance, np.median, np.sum),
+    "cube noise": partial(_by_distance, np.mean, np.max),
     "a histogram of each coordinate": _histograms,
 }

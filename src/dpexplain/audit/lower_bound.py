@@ -11,22 +11,14 @@ Statements  all three hold together with probability `confidence`, for independe
             Gaussian noise of price rho has mu = sqrt(2 rho), a much sharper statement than rho itself; other zCDP
             mechanisms may have a larger mu, so it is compared with the claim only when `gaussian=True`.
 Failures    an error is an output: a run that raises, and a score that is not a number, count as the lowest score.
-Processes   with `workers`, runs are shared out to processes that are started anew (spawned, not forked: a fork copies
-            buffered randomness, and then runs repeat each other). A seeded generator inside the mechanism would still
-            repeat itself in each of them: equal runs of two processes are refused.
 References  Clopper, Pearson 1934; Bun, Steinke 2016; Jagielski, Ullman, Oprea 2020.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import partial
-from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,21 +26,17 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from dpexplain.audit import bounds
-from dpexplain.audit.processes import mapped, require_picklable
-from dpexplain.audit.runs import check_confidence, least_trials, whole_number
-from dpexplain.core.budget import Cost, Definition, pure
-from dpexplain.engines import track
+from dpexplain.audit.claims import Claim, checked_claim
+from dpexplain.audit.runs import check_confidence, collect, least_trials, whole_number
+from dpexplain.core.budget import Cost, Definition
 from dpexplain.errors import InputError
 
 Floats = NDArray[np.float64]
 Input = TypeVar("Input")
 Output = TypeVar("Output")
-Runs = tuple[Floats, list[str]]  # scores, a line for each input; what was raised
 
 _THRESHOLDS = 100  # tried when the event is chosen
 _DEFECT = 0.2
-_PIECES = 50  # of the work, each done before progress is shown
-_CHANCE = 1e-9  # that two processes give the same scores and are refused for it
 
 
 @dataclass(frozen=True)
@@ -139,7 +127,7 @@ def epsilon_lower_bound(
     trials: int = 20_000,
     confidence: float = 0.999,
     score: Callable[[Output], float] | None = None,
-    claim: Cost | float | Fraction | None = None,
+    claim: Claim | None = None,
     gaussian: bool = False,
     delta: float = 0.0,
     workers: int = 1,
@@ -158,13 +146,15 @@ def epsilon_lower_bound(
     workers     processes that share the runs; mechanism, inputs and score must then be picklable (no lambdas)
     progress    show a bar where progress bars are shown (`dpexplain.engines.progress`)
     """
-    stated = claim if claim is None or isinstance(claim, Cost) else pure(claim)
-    _check(trials, confidence, stated, gaussian, delta)
-    half = trials // 2
-    _require_enough(trials, (1 - confidence) / 2, _metric(stated, gaussian, delta), _least(stated, gaussian))
-    work = partial(_runs, mechanism, left, right, score)
-    scores, failures = shared_out(work, 2 * half, workers=workers, label="audit" if progress else None)
-    return from_scores(scores, claim=stated, confidence=confidence, gaussian=gaussian, delta=delta, failures=failures)
+    checked = checked_claim(1 if claim is None else claim, gaussian, delta)
+    stated = None if claim is None else checked
+    _require_enough(trials, confidence, stated, gaussian, delta)
+    made = collect(
+        mechanism, (left, right), trials - trials % 2,
+        label="audit" if progress else None, score=score, workers=workers, vectors=False,
+    )  # fmt: skip
+    settings: dict[str, Any] = {"claim": stated, "confidence": confidence, "gaussian": gaussian, "delta": delta}
+    return from_scores(np.array(made.scores), **settings, failures=made.failures)
 
 
 def from_scores(
@@ -174,18 +164,18 @@ def from_scores(
     confidence: float = 0.999,
     gaussian: bool = False,
     delta: float = 0.0,
-    failures: Sequence[str] = (),
+    failures: int = 0,
 ) -> LowerBound:
-    """The same from the scores of independent runs: a line for the left input, a line for the right one."""
-    _check(scores.shape[1], confidence, claim, gaussian, delta)
-    half = scores.shape[1] // 2
-    metric, error = _metric(claim, gaussian, delta), (1 - confidence) / 2
-    _require_enough(2 * half, error, metric, _least(claim, gaussian))
+    """A lower bound from the scores of independent runs: a line for the left input, a line for the right one."""
+    half, error = scores.shape[1] // 2, (1 - confidence) / 2
+    _require_enough(2 * half, confidence, claim, gaussian, delta)
     if scores.min() == scores.max():
-        what = f"every run raised {failures[0]}" if failures else "every run on both inputs gave the same score"
-        raise InputError(f"nothing can be audited: {what}.", hint="every call must be a fresh release", spent="")
-    threshold, above, likely = _choose(scores[:, 0 : 2 * half : 2], error, metric)
-    hits = _hits(scores[:, 1 : 2 * half : 2], threshold, above)
+        raise InputError(
+            "nothing can be audited: every run on both inputs gave the same score.",
+            hint="every call must be a fresh release",
+            spent="",
+        )
+    threshold, above, likely, hits = _measured(scores, error, _metric(claim, gaussian, delta))
     p, q = bounds.lower(hits[[likely]], half, error), bounds.upper(hits[[1 - likely]], half, error)
     return LowerBound(
         epsilon=float(bounds.epsilon(p, q, delta)[0]),
@@ -197,7 +187,7 @@ def from_scores(
         claim=claim,
         gaussian=gaussian,
         event=f"score {'>=' if above else '<='} {threshold:g} is likelier on the {('left', 'right')[likely]} input",
-        failures=len(failures),
+        failures=failures,
     )
 
 
@@ -208,116 +198,28 @@ def power_on(scores: Floats, *, claim: Cost, trials: int, confidence: float = 0.
     `LowerBound.power` it knows the pair of inputs and the score.
     """
     half, error, metric = scores.shape[1] // 2, (1 - confidence) / 2, _metric(claim, gaussian, 0.0)
-    threshold, above, likely = _choose(scores[:, 0 : 2 * half : 2], error, metric)
-    hits = _hits(scores[:, 1 : 2 * half : 2], threshold, above)
+    _, _, likely, hits = _measured(scores, error, metric)
     p, q = hits[likely] / half, hits[1 - likely] / half
     claimed = _claimed(claim, gaussian)
     return bounds.power(p, q, trials // 2, error, lambda a, b: metric(a, b) > claimed)
 
 
-def shared_out(work: Callable[[int], Runs], trials: int, *, workers: int, label: str | None) -> Runs:
-    """`work(size)` for pieces that add up to `trials`, in this process or in several; a bar if there is a label."""
-    whole_number(workers, "workers", 1)
-    if workers > 1:
-        require_picklable(work, "the mechanism")
-    size = math.ceil(trials / max(workers, 1 if label is None else _PIECES))
-    sizes = [min(size, trials - start) for start in range(0, trials, size)]
-    found: list[Runs] = []
-    with track(label or "", trials) if label else nullcontext(lambda _: None) as advance:
-        for piece, runs in zip(sizes, mapped(work, sizes, workers), strict=True):
-            found.append(runs)
-            advance(piece)
-    if workers > 1:
-        _require_fresh([runs[0] for runs in found])
-    scores = np.concatenate([runs[0] for runs in found], axis=1)
-    return scores, [what for runs in found for what in runs[1]]
+def _measured(scores: Floats, error: float, metric: bounds.Metric) -> tuple[float, bool, int, NDArray[np.int64]]:
+    """Choose an event on the first, third, ... runs; how often it happened in the others, on each input."""
+    even = scores[:, : scores.shape[1] // 2 * 2]
+    threshold, above, likely = _choose(even[:, 0::2], error, metric)
+    fresh = even[:, 1::2]
+    return threshold, above, likely, (fresh >= threshold if above else fresh <= threshold).sum(axis=1)
 
 
-def _require_fresh(pieces: list[Floats]) -> None:
-    """Refuse runs of two processes that are equal although chance would hardly make them so."""
-    for one, two in itertools.combinations(pieces, 2):
-        size = min(one.shape[1], two.shape[1])
-        a, b = one[:, :size], two[:, :size]
-        log_chance = sum(size * math.log(_collision(line)) for line in a)
-        if np.array_equal(a, b) and log_chance < math.log(_CHANCE):
-            raise InputError(
-                "two processes gave the same runs: the mechanism carries a seeded generator.",
-                hint="take randomness from the operating system, or use workers=1",
-                spent="",
-            )
-
-
-def _collision(line: Floats) -> float:
-    """The chance that two runs give the same score, by the frequencies of scores."""
-    _, many = np.unique(line, return_counts=True)
-    return float(((many / len(line)) ** 2).sum())
-
-
-def _hits(scores: Floats, threshold: float, above: bool) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = (scores >= threshold if above else scores <= threshold).sum(axis=1)
-    return found
-
-
-def _check(trials: Any, confidence: Any, claim: Cost | None, gaussian: bool, delta: Any) -> None:
+def _require_enough(trials: int, confidence: float, claim: Cost | None, gaussian: bool, delta: float) -> None:
+    """Refuse when even inputs that never agree could not contradict the claim."""
     whole_number(trials, "trials", 2)
     check_confidence(confidence)
-    if isinstance(delta, bool) or not isinstance(delta, int | float) or not 0 <= delta < 1:
-        raise InputError(f"delta must lie between 0 and 1; got {delta!r}.", spent="")
-    if gaussian and (claim is None or claim.definition is not Definition.ZCDP):
-        raise InputError("gaussian=True needs a zCDP claim.", hint="claim=zcdp(rho)", spent="")
-    if delta and claim is not None and claim.definition is Definition.ZCDP:
-        raise InputError("a zCDP claim is audited without delta.", spent="")
-
-
-def _runs(
-    mechanism: Callable[[Input], Output],
-    left: Input,
-    right: Input,
-    score: Callable[[Output], float] | None,
-    trials: int,
-) -> Runs:
-    """So many runs on both inputs, in turns."""
-    scores, failures = np.empty((2, trials)), list[str]()
-    for i in range(trials):
-        for side, data in enumerate((left, right)):
-            scores[side, i] = _run(mechanism, data, score, failures)
-    return scores, failures
-
-
-def _run(
-    mechanism: Callable[[Input], Output], data: Input, score: Callable[[Output], float] | None, failures: list[str]
-) -> float:
-    """The score of one run; minus infinity when there is none."""
-    try:
-        output = mechanism(data)
-    except Exception as error:  # an error is an output like any other
-        failures.append(type(error).__name__)
-        return -math.inf
-    value = _total(output) if score is None else score(output)
-    if isinstance(value, bool | np.bool_):
-        value = float(value)
-    if not isinstance(value, Real):
-        raise InputError("the score of an output must be a number.", hint="score=lambda output: ...", spent="")
-    if math.isnan(value):
-        failures.append("nothing but scores that are not numbers")
-        return -math.inf
-    return float(value)
-
-
-def _total(output: Any) -> Any:
-    try:
-        return float(np.sum(np.asarray(output, dtype=np.float64)))
-    except (TypeError, ValueError):
-        raise InputError(
-            "the outputs are neither numbers nor vectors.", hint="pass score=, a number for each output", spent=""
-        ) from None
-
-
-def _require_enough(trials: int, error: float, metric: bounds.Metric, claimed: float) -> None:
-    """Refuse when even inputs that never agree could not contradict the claim."""
+    metric, claimed = _metric(claim, gaussian, delta), 0.0 if claim is None else _claimed(claim, gaussian)
 
     def can(half: int) -> bool:
-        n = np.array([half])
+        n, error = np.array([half]), (1 - confidence) / 2
         return bool(metric(bounds.lower(n, half, error), bounds.upper(0 * n, half, error))[0] > claimed)
 
     if can(trials // 2):
@@ -343,10 +245,10 @@ def _choose(scores: Floats, error: float, metric: bounds.Metric) -> tuple[float,
     best: tuple[float, float, bool, int] | None = None
     for above, hits in ((True, half - below), (False, upto)):
         for likely in (0, 1):
-            found = metric(bounds.lower(hits[likely], half, error), bounds.upper(hits[1 - likely], half, error))
-            i = int(np.argmax(found))
-            if best is None or found[i] > best[0]:
-                best = float(found[i]), float(values[i]), above, likely
+            losses = metric(bounds.lower(hits[likely], half, error), bounds.upper(hits[1 - likely], half, error))
+            i = int(np.argmax(losses))
+            if best is None or losses[i] > best[0]:
+                best = float(losses[i]), float(values[i]), above, likely
     assert best is not None
     return best[1:]
 
@@ -355,11 +257,6 @@ def _metric(claim: Cost | None, gaussian: bool, delta: float) -> bounds.Metric:
     if claim is None or claim.definition is Definition.PURE:
         return lambda p, q: bounds.epsilon(p, q, delta)
     return bounds.mu if gaussian else bounds.rho
-
-
-def _least(claim: Cost | None, gaussian: bool) -> float:
-    """What a bound must exceed to say anything."""
-    return 0.0 if claim is None else _claimed(claim, gaussian)
 
 
 def _claimed(claim: Cost, gaussian: bool) -> float:

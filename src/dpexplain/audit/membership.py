@@ -1,10 +1,8 @@
 """Membership inference: can an attacker tell from a release whether a person's row was in the table?
 
 Attacker    knows both tables, the release and its settings, and can run it as often as they like. They see one output.
-Method      `shadows` runs on each table fit the attacker: a likelihood ratio (audit/likelihood.py), or a threshold on a
-            score. The thresholds, one for each rate of false positives and one for the largest advantage, are chosen on
-            these runs as well. `trials` fresh runs on each table then measure how often each is right and wrong. Choice
-            and measurement use different runs, so the choice costs no confidence.
+            Shadow runs fit them, a likelihood ratio (audit/likelihood.py) or a threshold on a score, and choose their
+            thresholds: one for each rate of false positives and one for the largest advantage.
 Statement   Clopper-Pearson intervals, which all hold together with probability `confidence` (each of m events has two
             rates, each wrong with probability (1 - confidence) / (2 m)). The claim is refuted when the true positives
             are surely more than it allows at the most the false positives can be. Silence is no proof.
@@ -22,11 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit import bounds, likelihood
-from dpexplain.audit.claims import Claim, checked_claim, in_words, most_advantage, most_true_positives
-from dpexplain.audit.report import Report
-from dpexplain.audit.roc import area, roc_points
-from dpexplain.audit.runs import Runs, least_trials, shadowed
-from dpexplain.core.budget import Cost
+from dpexplain.audit.bounds import area, roc_points
+from dpexplain.audit.claims import Claim, checked_claim, most_advantage, most_true_positives
+from dpexplain.audit.measured import Guess, Measured, shadowed
+from dpexplain.audit.runs import Runs, least_trials
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError
 
@@ -77,21 +74,12 @@ class Attack:
         return point.true_low - point.false_high, point.true_high - point.false_low
 
 
-@dataclass(frozen=True)
-class Membership(Report):
+@dataclass(frozen=True, kw_only=True)
+class Membership(Measured):
     """How well attackers told two tables apart, against what the claim allows."""
 
-    claim: Cost
-    gaussian: bool
-    delta: float
-    confidence: float
-    trials: int  # fresh runs on each table
-    shadows: int  # runs on each table that fitted the attackers
     attacks: tuple[Attack, ...]
-    failures: int
-    constant: bool  # every run on both tables gave the same
     frozen: bool  # the runs on each table gave the same
-    needed: int  # trials without which nothing can refute the claim
 
     @property
     def best(self) -> Attack:
@@ -106,6 +94,12 @@ class Membership(Report):
     def allowed(self) -> float:
         """The largest advantage that the claim allows."""
         return most_advantage(self.claim, gaussian=self.gaussian, delta=self.delta)
+
+    @property
+    def guess(self) -> Guess:
+        """Between the two tables: an advantage is true less false positives."""
+        ends = (self.advantage, *self.best.interval, self.allowed)
+        return Guess(*(min((1 + end) / 2, 1.0) for end in ends))
 
     @property
     def violates(self) -> bool:
@@ -137,7 +131,7 @@ class Membership(Report):
             ):
                 enough = math.ceil(_LEAST_HITS / rate)
                 lines.append(f"Nothing is said about a false-positive rate of {rate:g}: that needs {enough} trials.")
-        return [*lines, self._verdict]
+        return [*lines, self.verdict]
 
     def _shows(self, rate: float) -> bool:
         """Whether these trials can show such a rate of false positives."""
@@ -156,39 +150,10 @@ class Membership(Report):
         """The true positives that the claim allows."""
         return most_true_positives(self.claim, false_positives, gaussian=self.gaussian, delta=self.delta)
 
-    @property
-    def stated(self) -> str:
-        """The claim in words."""
-        return in_words(self.claim, self.gaussian, self.delta)
-
-    @property
-    def _verdict(self) -> str:
-        if self.violates:
-            return f"The claim ({self.stated}) is REFUTED."
-        if self.trials < self.needed:
-            return (
-                f"These trials say nothing about the claim: even an attack that is always right could not refute it "
-                f"with fewer than {self.needed} trials."
-            )
-        return f"The claim ({self.stated}) is not refuted. That is no proof of it."
-
     def content(self) -> JsonObject:
-        return {
-            "audit": "membership",
-            "claim": self.claim.to_json(),
-            "gaussian": self.gaussian,
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "trials": self.trials,
-            "shadows": self.shadows,
-            "needed": self.needed,
-            "failures": self.failures,
-            "constant": self.constant,
-            "advantage": self.advantage,
-            "allowed": self.allowed,
-            "violates": self.violates,
-            "attacks": [asdict(attack) for attack in self.attacks],
-        }
+        attacks = [asdict(attack) for attack in self.attacks]
+        outcome = {"advantage": self.advantage, "allowed": self.allowed, "attacks": attacks}
+        return {"audit": "membership", **super().content(), **outcome}
 
     def lists(self) -> list[dict[str, Any]]:
         return [
@@ -256,14 +221,10 @@ def membership(
         claim=stated,
         gaussian=gaussian,
         delta=float(delta),
-        confidence=confidence,
-        trials=trials,
-        shadows=made.shadows,
         attacks=tuple(measure(name) for name in names),
-        failures=made.runs.failures,
-        constant=made.runs.constant,
         frozen=made.runs.frozen,
-        needed=least_trials(lambda n: _refutable(n, error, most)),
+        needed=least_trials(lambda n: refutable(n, error, most)),
+        **made.about,
     )
 
 
@@ -274,7 +235,7 @@ def checked_rates(rates: Sequence[float]) -> list[float]:
     return sorted(set(rates))
 
 
-def _refutable(n: int, error: float, most: Callable[[float], float]) -> bool:
+def refutable(n: int, error: float, most: Callable[[float], float]) -> bool:
     """Whether an attack that is right in all of n runs on both sides refutes the claim."""
     all_right, none_wrong = bounds.lower(np.array([n]), n, error)[0], bounds.upper(np.array([0]), n, error)[0]
     return bool(all_right > most(float(none_wrong)))
@@ -288,18 +249,15 @@ def _scores(name: str, seen: Runs, fresh: Runs, centres: Any, own: bool) -> tupl
     if name == "likelihood-ratio":
         attacker = likelihood.fit(seen.vectors, centres)
 
-        def ratio(vectors: Floats) -> Floats:
-            found = attacker(vectors)
-            return found[:, 1] - found[:, 0]
+        def ratios(runs: Runs) -> Pair:
+            left, right = (attacker(vectors) for vectors in runs.vectors)
+            return left[:, 1] - left[:, 0], right[:, 1] - right[:, 0]
 
-        return f"as for {attacker.family}", _pair(ratio, seen.vectors), _pair(ratio, fresh.vectors)
+        return f"as for {attacker.family}", ratios(seen), ratios(fresh)
     sign = 1.0 if area(*seen.scores) >= 0.5 else -1.0
     how = f"{'a high' if sign > 0 else 'a low'} {'score' if own else 'sum'} speaks for right"
-    return how, _pair(lambda s: sign * s, seen.scores), _pair(lambda s: sign * s, fresh.scores)
-
-
-def _pair(function: Callable[[Floats], Floats], sides: Sequence[Floats]) -> Pair:
-    return function(sides[0]), function(sides[1])
+    shadow, test = ((sign * runs.scores[0], sign * runs.scores[1]) for runs in (seen, fresh))
+    return how, shadow, test
 
 
 def _point(
@@ -326,7 +284,7 @@ def _point(
 
 
 def _threshold(shadow: Pair, rate: float | None, ratio: bool) -> float:
-    """Of all scores seen: that of the largest advantage, or the smallest with at most this rate of false positives."""
+    """The score of the largest advantage, or the smallest one with at most this rate of false positives."""
     values = np.append(np.unique(np.concatenate(shadow)), np.inf)
     wrong, right = (1 - np.searchsorted(np.sort(side), values) / len(side) for side in shadow)
     if rate is None:  # zero, where both tables are equally likely, unless another threshold is clearly better

@@ -2,25 +2,22 @@
 
 For        the data holder. Exact rows are read without the ledger, and nothing that comes out is private.
 Attacks    membership and table   the most exposed unit, and one of its values (audit/subject.py), by every release that
-                                  the project can make (audit/own_releases.py)
-           reconstruction         explained records, which no claim covers (audit/explained.py)
+                                  the project can make (audit/own_releases.py), beside few other rows: the attacker
+                                  knows all of them, so more would hardly matter
+           reconstruction         explained records, which no claim covers (audit/explained.py), beside more rows
            bounds                 the same releases on made-up worst cases, as in `audit_all`
-Rows       attacks on table rows use few of them: their attacker knows all others, so more of these would hardly matter
-           (grids and cells follow their number). Attacks on explained records use more: the noise is smaller beside
-           more rows.
 Attacker   knows every other row, the exact statistic of both tables and the law of the noise, and scores an output by
            its log likelihood ratio. No attacker does better (Neyman, Pearson 1933).
 Runs       a release is captured once (audit/capture.py) and its noise drawn again for every run, each part after the
            history of exact answers. Every part is worth its share after every history, so the claim holds for these
-           runs. Gaussian noise on a fine grid looks the same from all directions: one number, as far away as the
-           whole vector moved, then stands for the vector.
+           runs.
 Confidence all statements of an audit hold together; each gets the same share of what may go wrong.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -28,23 +25,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.audit import bounds
+from dpexplain.audit import own_releases
 from dpexplain.audit.calls import Sum
 from dpexplain.audit.capture import CONTINUOUS, FINE_SCALE, Part, capture, draws
 from dpexplain.audit.cases import UNIT_ROWS, Case
 from dpexplain.audit.claims import claim_of_replacing, most_true_positives
 from dpexplain.audit.explained import attacked_explanations
-from dpexplain.audit.membership import Membership, membership
-from dpexplain.audit.own_releases import EXPLAINERS, MOST_COLUMNS, USUAL_EXPLAINERS, Explainer
-from dpexplain.audit.processes import mapped
+from dpexplain.audit.measured import Measured
+from dpexplain.audit.membership import membership, refutable
 from dpexplain.audit.project_report import Outcome, ProjectAudit
 from dpexplain.audit.reconstruction import LEAST_AUXILIARY, LEAST_TESTED
-from dpexplain.audit.releases import RELEASES, audit_all
-from dpexplain.audit.runs import LEAST_RUNS, least_trials, whole_number
+from dpexplain.audit.releases import audit_all
+from dpexplain.audit.runs import LEAST_RUNS, least_trials, mapped, whole_number
 from dpexplain.audit.subject import (
     ATTACKED_ROWS,
     Explain,
-    Pair,
     Subject,
     hidden_pair,
     membership_pair,
@@ -52,15 +47,14 @@ from dpexplain.audit.subject import (
     priced,
     read,
 )
-from dpexplain.audit.table_reconstruction import TableReconstruction, table_reconstruction
+from dpexplain.audit.table_reconstruction import table_reconstruction
 from dpexplain.core.budget import Budget, Cost, Definition, exact
 from dpexplain.core.noise import Law
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.data.table import PrivateTable
-from dpexplain.engines import track
 from dpexplain.errors import InputError
+from dpexplain.methods.registry import Method
 
-__all__ = ["ATTACKS", "EXPLAINERS", "Explainer", "Plan", "read", "run"]
+__all__ = ["ATTACKS", "Plan", "read", "run"]
 
 Floats = NDArray[np.float64]
 Say = Callable[[str], None]
@@ -109,16 +103,13 @@ class Plan:
         """Empty lists stand for what is usual; of that, what the account or the project cannot do is left out.
         `keep_missing` are the inputs of the model without which there is no distance between rows.
         """
-        chosen = _known("attack", attacks, ATTACKS) or ATTACKS
-        usual = (*USUAL_EXPLAINERS, "clusters") if clustering else USUAL_EXPLAINERS
-        named = _known("explainer", explainers, EXPLAINERS) or usual
+        methods, chosen = own_releases.explainers(), _known("attack", attacks, ATTACKS) or ATTACKS
+        usual = [name for name in own_releases.USUAL if clustering or not methods[name].takes_clustering]
+        named = _known("explainer", explainers, methods) or usual
         whole_number(workers, "workers", 1)
         possible, left_out = list[str](), list[str]()
         for what, asked, reasons in (
-            *(
-                (name, explainers, _lacking(EXPLAINERS[name], budget, target, clustering, keep_missing))
-                for name in named
-            ),
+            *((name, explainers, _lacking(methods[name], budget, target, clustering, keep_missing)) for name in named),
             *((name, attacks, _unattackable(name, budget, keep_missing)) for name in chosen),
         ):
             if reasons is None:
@@ -130,7 +121,7 @@ class Plan:
         named, chosen = (tuple(name for name in names if name in possible) for names in (named, chosen))
         prices = sorted({float(exact(e, "epsilon")) for e in epsilons or USUAL_EPSILONS})
         costs = [budget.cost(epsilon=e) for e in prices]
-        cases = _cases(named, budget, neighbours) if "bounds" in chosen else ()
+        cases = _cases([methods[name] for name in named], budget, neighbours) if "bounds" in chosen else ()
         statements = len(named) * len(costs) * len(set(chosen) & set(ON_ROWS)) + len(cases)
         confidence = 1 - (1 - CONFIDENCE) / max(statements, 1)
         needed = max(_needed(cost, confidence) for cost in costs)
@@ -154,16 +145,16 @@ def _known(what: str, names: Sequence[str], known: Sequence[str] | Mapping[str, 
 
 
 def _lacking(
-    explainer: Explainer, budget: Budget, target: str | None, clustering: bool, keep_missing: Sequence[str]
+    method: Method, budget: Budget, target: str | None, clustering: bool, keep_missing: Sequence[str]
 ) -> tuple[str, str] | None:
-    """What a project lacks for this explainer, and how to give it."""
-    if explainer.needs_delta and budget.definition is Definition.PURE:
+    """What a project lacks for this method, and how to give it."""
+    if method.needs_delta and budget.definition is Definition.PURE:
         return "needs an account with a delta.", "write delta = 1e-6 in [budget] of the project"
-    if explainer.needs_delta and keep_missing:  # local explanations, which need distances
+    if method.needs_delta and keep_missing:  # local explanations, which need distances
         return f"needs numbers, and {', '.join(keep_missing)} may be missing.", "declare what a missing one becomes"
-    if explainer.needs_target and target is None:
+    if target is None and any(k == "target" and f.is_required() for k, f in method.request.model_fields.items()):
         return "needs the column that the model predicts.", 'write target = "NAME" in [model] of the project'
-    if explainer.needs_clustering and not clustering:
+    if method.takes_clustering and not clustering:
         return "needs a clustering.", "write [clustering] in the project, or let private k-means find one: --kmeans 3"
     return None
 
@@ -176,22 +167,19 @@ def _unattackable(attack: str, budget: Budget, keep_missing: Sequence[str]) -> t
     return None
 
 
-def _cases(names: Sequence[str], budget: Budget, neighbours: Neighbours) -> tuple[Case, ...]:
-    """The worst cases of these releases under this protection and definition."""
+def _cases(methods: Sequence[Method], budget: Budget, neighbours: Neighbours) -> tuple[Case, ...]:
+    """The worst cases of these methods under this protection and definition."""
     protection = (neighbours.relation.value, 1 if neighbours.unit is None else UNIT_ROWS)
-    found = [case for name in names for case in RELEASES[EXPLAINERS[name].release]()]
-    return tuple(c for c in found if (c.relation, c.rows) == protection and c.definition is budget.definition)
+    cases = [case for method in methods for case in method.load(method.worst_cases)()]
+    return tuple(c for c in cases if (c.relation, c.rows) == protection and c.definition is budget.definition)
 
 
 def _needed(cost: Cost, confidence: float) -> int:
     """Trials without which not even an attack that is always right refutes the claim; see `membership`."""
     error = (1 - confidence) / (2 * (1 + 2 * len(RATES)))
-
-    def enough(n: int) -> bool:
-        wrong = float(bounds.upper(np.array([0]), n, error)[0])
-        return bool(bounds.lower(np.array([n]), n, error)[0] > most_true_positives(cost, wrong))
-
-    return max(LEAST_RUNS, least_trials(enough))
+    return max(
+        LEAST_RUNS, least_trials(lambda n: refutable(n, error, lambda rate: float(most_true_positives(cost, rate))))
+    )
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -233,13 +221,13 @@ class Captured:
 
 
 def _scale(part: Part) -> float:
-    """Of Gaussian noise; 0 for any other law."""
+    """The scale of Gaussian noise; 0 for any other law."""
     call = part.left[0]
     return float(call.noise.scale) if isinstance(call, Sum) and call.noise.law is Law.GAUSSIAN else 0.0
 
 
 def narrowed(part: Part) -> Part:
-    """The same to tell apart by one number, where only the distance that a vector moved counts."""
+    """One number in the place of a vector, where only the distance that it moved counts: as easy to tell apart."""
     call = part.left[0]
     if not isinstance(call, Sum) or _scale(part) < CONTINUOUS:
         return part
@@ -256,9 +244,9 @@ def captured(subject: Subject, plan: Plan, say: Say) -> tuple[list[Captured], li
     """Every release to be attacked at every price, on its pairs of tables; and what is refused at its price."""
     kinds = [attack for attack in ON_ROWS if attack in plan.attacks]
     costs = {epsilon: subject.budget.cost(epsilon=epsilon) for epsilon in plan.epsilons}
-    found, refused = list[Captured](), dict[str, None]()
+    works, refused, methods = list[Captured](), dict[str, None](), own_releases.explainers()
     for name in plan.explainers if kinds else ():
-        explain = partial(EXPLAINERS[name].run, subject)
+        explain = partial(own_releases.release, methods[name], subject)
         try:
             unit, other = _exposed(subject, explain, list(costs.values()))
         except InputError as error:
@@ -269,12 +257,13 @@ def captured(subject: Subject, plan: Plan, say: Say) -> tuple[list[Captured], li
             say(f"{name}, {attack}: {pair.about}")
             for epsilon, cost in costs.items():
                 try:
-                    parts = _both(subject, pair, partial(priced, explain, cost))
+                    left, right = (subject.opened(table) for table in (pair.left, pair.right))
+                    parts = capture(left, right, partial(priced, explain, cost))
                 except InputError as error:
                     refused[f"{name} at epsilon {epsilon:g}: {error.message}"] = None
                 else:
-                    found.append(Captured(attack, name, epsilon, cost, pair.about, pair.values, tuple(parts)))
-    return found, list(refused)
+                    works.append(Captured(attack, name, epsilon, cost, pair.about, pair.values, tuple(parts)))
+    return works, list(refused)
 
 
 def _exposed(subject: Subject, explain: Explain, costs: Sequence[Cost]) -> tuple[int, int | None]:
@@ -285,15 +274,11 @@ def _exposed(subject: Subject, explain: Explain, costs: Sequence[Cost]) -> tuple
         return most_exposed(subject, explain, costs[-1])
 
 
-def _both(subject: Subject, pair: Pair, explain: Callable[[PrivateTable], Any]) -> list[Part]:
-    return capture(subject.opened(pair.left), subject.opened(pair.right), explain)
-
-
 def attacked(work: Captured, scores: Floats, plan: Plan, relation: Relation) -> Outcome:
     """The report on a release whose noise was drawn: half of the runs fit the attacker, the others measure."""
     lines = [iter(line.tolist()) for line in scores]
     settings: dict[str, Any] = {"trials": plan.trials, "gaussian": work.gaussian, "confidence": plan.confidence}
-    report: Membership | TableReconstruction
+    report: Measured
     limit = work.cost
     if work.attack == "membership":
         settings |= {"attack": "threshold", "score": float, "false_positives": RATES}
@@ -304,19 +289,6 @@ def attacked(work: Captured, scores: Floats, plan: Plan, relation: Relation) -> 
         report = table_reconstruction(lambda side: next(lines[side]), tables, **settings)
         limit, _ = claim_of_replacing(work.cost, relation)
     return Outcome(work.explainer, work.epsilon, work.about, work.loss / float(limit.amount), report)
-
-
-def _scores_of(runs: int, work: Captured) -> Floats:
-    return work.scores(runs)
-
-
-def _drawn(works: Sequence[Captured], plan: Plan) -> Iterator[Floats]:
-    """The scores of each, drawn here or in other processes."""
-    draw = partial(_scores_of, 2 * plan.trials)
-    with track("drawing the noise again", len(works)) as advance:
-        for scores in mapped(draw, works, plan.workers):
-            yield scores
-            advance(1)
 
 
 def lower_bounds(plan: Plan, say: Say) -> list[dict[str, Any]]:
@@ -340,7 +312,8 @@ def run(subject: Subject, plan: Plan, *, say: Say = lambda _: None) -> ProjectAu
     if works:
         say(f"the noise of {len(works)} captured releases, drawn again {4 * plan.trials} times each")
     outcomes: dict[str, list[Outcome]] = {attack: [] for attack in ON_ROWS}
-    for work, scores in zip(works, _drawn(works, plan), strict=True):
+    drawn = mapped(partial(Captured.scores, runs=2 * plan.trials), works, plan.workers, "drawing the noise again")
+    for work, scores in zip(works, drawn, strict=True):
         outcomes[work.attack].append(attacked(work, scores, plan, subject.neighbours.relation))
     explained, skipped = attacked_explanations(subject, plan.epsilons, say) if "reconstruction" in attacks else ([], [])
     return ProjectAudit(
@@ -365,10 +338,10 @@ def run(subject: Subject, plan: Plan, *, say: Say = lambda _: None) -> ProjectAu
 def _attacks(subject: Subject, plan: Plan) -> tuple[tuple[str, ...], list[str]]:
     """Those for which there are rows enough, and what is left out."""
     least, few = LEAST_AUXILIARY + LEAST_TESTED, list[str]()
-    if len(subject.features) > MOST_COLUMNS and set(plan.attacks) & set(ON_ROWS):
-        few.append(
-            f"columns after the first {MOST_COLUMNS}, of pdp, ale, importance, interactions, influence and marginals."
-        )
+    if len(subject.features) > own_releases.MAX_COLUMNS and set(plan.attacks) & set(ON_ROWS):
+        methods = own_releases.explainers()
+        narrow = [name for name in plan.explainers if own_releases.takes_columns(methods[name])]
+        few.append(f"columns after the first {own_releases.MAX_COLUMNS}, of {', '.join(narrow)}.")
     if "reconstruction" not in plan.attacks or len(subject.frame) >= least:
         return plan.attacks, few
     if not plan.usual:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpexplain.audit.membership import Membership
+from dpexplain.audit.measured import Guess, Measured
 from dpexplain.audit.reconstruction import Reconstruction
 from dpexplain.audit.report import Report
-from dpexplain.audit.table_reconstruction import TableReconstruction
 from dpexplain.core.budget import Budget
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Neighbours
@@ -24,17 +22,6 @@ _SLACK = 1e-9  # of exact losses, which are computed in floats
 
 
 @dataclass(frozen=True)
-class Guess:
-    """How often a guess between two equally likely sides is right, and the most that the claim allows."""
-
-    success: float
-    low: float
-    high: float
-    allowed: float
-    chance: float = 0.5
-
-
-@dataclass(frozen=True)
 class Outcome:
     """One attack on one release at one price."""
 
@@ -42,19 +29,15 @@ class Outcome:
     epsilon: float
     about: str  # what the attacker wants to know
     attained: float  # the exact loss on this pair of tables, as a share of what the claim allows
-    report: Membership | TableReconstruction
+    report: Measured
 
     @property
     def violates(self) -> bool:
         return self.report.violates or self.attained > 1 + _SLACK
 
-    @cached_property
+    @property
     def guess(self) -> Guess:
-        report = self.report
-        if isinstance(report, TableReconstruction):
-            return Guess(report.success, report.low, report.high, report.allowed)
-        ends = (report.advantage, *report.best.interval, report.allowed)  # true less false positives
-        return Guess(*(min((1 + end) / 2, 1.0) for end in ends))
+        return self.report.guess
 
     def content(self) -> JsonObject:
         return {
@@ -106,8 +89,8 @@ class ProjectAudit(Report):
     @property
     def refuted(self) -> list[str]:
         """Claims that were refuted, in words."""
-        found = [f"{o.explainer} at epsilon {o.epsilon:g} ({kind})" for kind, o in self.outcomes if o.violates]
-        return found + [
+        claims = [f"{o.explainer} at epsilon {o.epsilon:g} ({kind})" for kind, o in self.outcomes if o.violates]
+        return claims + [
             f"{line['release']} ({line['form']}), {line['part']} (lower bound)"
             for line in self.bounds
             if line["attained"] > 1 + _SLACK or line.get("refuted")
@@ -184,8 +167,8 @@ class ProjectAudit(Report):
         ]
         for e in self.explained:
             low, high = (e.report.guess + end for end in e.report.interval)
-            found = {"success": e.report.success, "low": low, "high": high, "chance": e.report.guess}
-            lines.append({"attack": "reconstruction", "what": e.method, "epsilon": e.epsilon, **found})
+            success = {"success": e.report.success, "low": low, "high": high, "chance": e.report.guess}
+            lines.append({"attack": "reconstruction", "what": e.method, "epsilon": e.epsilon, **success})
         return lines
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -4,17 +4,11 @@ Attacker    sees the explanation of somebody's record and wants the record. They
             explanations, and train a model from explanations to records.
 Not covered The guarantee of a table is about its rows. The record that is explained is a question, not a row: whoever
             receives its explanation may learn it, at any epsilon, and a better explanation helps them more.
-Method      records are shuffled by a public seed; some are auxiliary, the others are tested. A category is guessed
-            rightly when it matches, a number when it is within `threshold` of the declared range. The attacker adds to
-            the model's numbers, and to its scores of categories, the shifts that would have been best, and uses the
-            model for a feature only when it beats the guess without an explanation by a standard error; all of this
-            is judged on auxiliary records that the model was not trained on (three folds).
-Beside it   the best guess *without* the explanation, from the same auxiliary records: the most frequent category; the
-            middle of the window of width 2 threshold that holds most numbers. Where almost everything is zero, always
-            guessing zero "succeeds" almost always: only the advantage, success less this guess, says anything.
+Beside it   the best guess *without* the explanation, from the same auxiliary records. Where almost everything is zero,
+            always guessing zero "succeeds" almost always: only the advantage, success less this guess, says anything.
 Interval    of the mean over tested records of the paired difference, by Student's t: approximate, and for this trained
             attacker.
-References  Toma, Kikuchi 2024 (paper 004); Luo, Jiang, Xiao 2022.
+References  Toma, Kikuchi 2024 (paper 004); Luo, Jiang, Xiao 2022. docs/methods/attacks.md has the details.
 """
 
 from __future__ import annotations
@@ -28,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from dpexplain.audit.attack_models import AttackModel, factory
+from dpexplain.audit.bounds import Roc, area, roc_points
 from dpexplain.audit.guesses import Target, Trained, targets_of
 from dpexplain.audit.report import Report
-from dpexplain.audit.roc import Roc, area, roc_points
 from dpexplain.audit.runs import check_confidence
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain
@@ -107,7 +101,7 @@ class Reconstruction(Report):
 
     @property
     def guess(self) -> float:
-        """The same without the explanation."""
+        """The share that was guessed rightly without the explanation."""
         return self.gain.guess
 
     @property
@@ -212,10 +206,8 @@ def reconstruction(
     if len(targets[0].values) != len(x):
         raise InputError(f"there are {len(x)} explanations for {len(targets[0].values)} records.", spent="")
     sizes = _sizes(auxiliary, len(x))
-    ends = np.cumsum([target.width for target in targets])
-    blocks = [slice(int(end) - target.width, int(end)) for target, end in zip(targets, ends, strict=True)]
     name = attack if isinstance(attack, str) else "of the caller"
-    make = factory(attack, blocks, seed)
+    make = factory(attack, [target.block for target in targets], seed)
     order = PublicRandom(seed).generator.permutation(len(x))
     test = order[sizes[-1] :]
     if all(target.constant(order[: sizes[-1]]) for target in targets):
@@ -227,18 +219,16 @@ def reconstruction(
     constant = not np.ptp(x, axis=0).any()
     gains = []
     for size in sizes:
-        trained = Trained.on(x, targets, blocks, order[:size], test, None if constant else make, name)
+        trained = Trained.on(x, targets, order[:size], test, None if constant else make, name)
         gains.append(_gain(size, trained.hits.mean(axis=1), trained.guessed.mean(axis=1), confidence))
-    pooled = trained.pooled(targets, blocks, test)
+    pooled = trained.pooled(targets, test)
     return Reconstruction(
         attack=name,
         threshold=threshold,
         confidence=confidence,
         seed=seed,
         tested=len(test),
-        features=tuple(
-            _feature(trained, i, targets[i], blocks[i], test, sizes[-1], confidence) for i in range(len(ends))
-        ),
+        features=tuple(_feature(trained, i, one, test, sizes[-1], confidence) for i, one in enumerate(targets)),
         sizes=tuple(gains),
         area=None if pooled is None else area(*pooled),
         roc=None if pooled is None else roc_points(*pooled),
@@ -247,17 +237,17 @@ def reconstruction(
 
 
 def _feature(
-    trained: Trained, i: int, target: Target, block: slice, test: NDArray[np.int64], size: int, confidence: float
+    trained: Trained, i: int, target: Target, test: NDArray[np.int64], size: int, confidence: float
 ) -> FeatureAttack:
     gain = _gain(size, trained.hits[:, i], trained.guessed[:, i], confidence)
     kind = "category" if target.categories else "number"
     result = FeatureAttack(target.feature, kind, gain, trained.used[i], None, None, None, None)
     if not target.categories:
-        truth, mean = target.values[test], trained.means[block][0]
-        found = mean if trained.found is None else np.clip(trained.found[:, block][:, 0], 0, 1)
-        mse, guess_mse = float(((truth - found) ** 2).mean()), float(((truth - mean) ** 2).mean())
+        truth, mean = target.values[test], trained.means[target.block][0]
+        predicted = mean if trained.predicted is None else np.clip(trained.predicted[:, target.block][:, 0], 0, 1)
+        mse, guess_mse = float(((truth - predicted) ** 2).mean()), float(((truth - mean) ** 2).mean())
         return replace(result, mse=mse, guess_mse=guess_mse)
-    sides = trained.sides(target, block, test)
+    sides = trained.sides(target, test)
     return result if sides is None else replace(result, area=area(*sides), roc=roc_points(*sides))
 
 

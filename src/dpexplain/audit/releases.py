@@ -1,30 +1,25 @@
 """Every release of the product, audited on worst-case neighbouring tables.
 
-`releases()` has everything that releases something (gradients are released by those who use `descent`): a registered
-method without worst cases stops the audit, so that none is forgotten.
-`audit_release` audits one case, `audit_all` every one of them: the exact loss of each law on its pair (`Part.loss`),
-and what draws of its noise prove. The tables are made up: nothing here is about anybody's rows.
+A registered method without worst cases stops the audit, so that none is forgotten. `audit_release` audits one case,
+`audit_all` every one of them: the exact loss of each law on its pair (`Part.loss`), and what draws of its noise prove.
+The tables are made up: nothing here is about anybody's rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpexplain.audit import worst_cases
 from dpexplain.audit.calls import Sum
 from dpexplain.audit.capture import Part, draws
 from dpexplain.audit.cases import Case
-from dpexplain.audit.lower_bound import LowerBound, Runs, from_scores, power_on, shared_out
-from dpexplain.audit.processes import mapped
-from dpexplain.audit.runs import whole_number
-from dpexplain.engines import track
+from dpexplain.audit.lower_bound import LowerBound, from_scores, power_on
+from dpexplain.audit.runs import mapped, shared_out, whole_number
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import methods
 
@@ -35,17 +30,12 @@ NOTE = "Of made-up tables: nothing here is about anybody's rows."
 
 
 def releases() -> dict[str, Callable[[], list[Case]]]:
-    """The worst cases of everything that releases: ours, and those that other registered methods name."""
-    ours = {name.removeprefix("of_"): getattr(worst_cases, name) for name in worst_cases.__all__}
-    named = {method.name.replace("-", "_"): method.load(method.worst_cases) for method in methods().values()}
-    return ours | {name: make for name, make in named.items() if make not in ours.values()}
-
-
-RELEASES = releases()
+    """What makes the worst cases of each registered method, by the name of its folder."""
+    return {method.home.rpartition(".")[2]: method.load(method.worst_cases) for method in methods().values()}
 
 
 def every_case() -> tuple[Case, ...]:
-    """The cases of every release there is now."""
+    """The worst cases of every method."""
     return tuple(case for make in releases().values() for case in make())
 
 
@@ -65,14 +55,9 @@ def audit_release(
     part = case.captured()
     if part.silent or not case.drawn:
         raise InputError(f"no draws can tell the tables of this case apart: {case}.", hint="look at its exact loss")
-    scores, _ = shared_out(
-        partial(_drawn, part, defect), trials, workers=workers, label=str(case) if progress else None
-    )
+    drawn = shared_out(partial(draws, part, defect=defect), trials, workers, str(case) if progress else None)
+    scores = np.concatenate(drawn, axis=1)
     return from_scores(scores, claim=part.claim, confidence=confidence, gaussian=part.gaussian)
-
-
-def _drawn(part: Part, defect: float, trials: int) -> Runs:
-    return draws(part, trials, defect=defect), []
 
 
 @dataclass(frozen=True)
@@ -111,14 +96,11 @@ def audit_all(
         part.signature: part for (_, part), heard in zip(captured, drawn, strict=True) if heard and not part.silent
     }
     work = partial(_audited, trials=trials, most=most, wanted=power, confidence=confidence, defect=defect)
-    found: dict[Any, Audited] = {}
-    with track("audit of every release", len(audible)) if progress else nullcontext(lambda _: None) as advance:
-        for signature, audited in zip(audible, mapped(work, list(audible.values()), workers), strict=True):
-            found[signature] = audited
-            advance(1)
+    done = mapped(work, list(audible.values()), workers, "audit of every release" if progress else None)
+    by_signature = dict(zip(audible, done, strict=True))
     frame = pd.DataFrame(
         [
-            _line(case, part, found.get(part.signature) if heard else None)
+            _line(case, part, by_signature.get(part.signature) if heard else None)
             for (case, part), heard in zip(captured, drawn, strict=True)
         ]
     )

@@ -1,33 +1,105 @@
-"""Many independent runs of a release on several inputs, as vectors of numbers, on one core or on several.
+"""Many independent runs of a release on several inputs, on one core or on several.
 
-An error is an output: a run that raises becomes a line of NaN. Runs that agree between two processes are refused.
-
-`membership` and `table_reconstruction` fit an attacker on shadow runs and measure it on fresh ones; `shadowed` makes
-both.
+An error is an output: a run that raises becomes a line of NaN. Other processes are started anew (spawned, not forked: a
+fork would copy buffered randomness, and runs would repeat each other). A seeded generator inside the release would
+still repeat itself in each of them: equal runs of two processes are refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from multiprocessing import get_context
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.audit.processes import mapped, require_picklable
 from dpexplain.engines.progress import track
 from dpexplain.errors import InputError
 from dpexplain.methods.result import Result
 
 Floats = NDArray[np.float64]
 Score = Callable[[Any], float]
-_CHUNKS = 4  # pieces of work for each process
+Line = list[tuple[Floats | str, float]]  # one run on each input: its vector, or what it raised, and its score
+Piece = TypeVar("Piece")
+Found = TypeVar("Found")
+
 LEAST_RUNS = 20  # on each input: fewer fit no attacker
+_PIECES = 50  # of the work, each done before progress is shown
+_CHANCE = 1e-9  # that two processes give the same runs and are refused for it
+
+
+# Settings -------------------------------------------------------------------------------------------------------------
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}.", spent="")
+    return value
+
+
+def check_confidence(confidence: Any) -> None:
+    if isinstance(confidence, bool) or not isinstance(confidence, float) or not 0.5 <= confidence < 1:
+        raise InputError(f"confidence must lie between 0.5 and 1; got {confidence!r}.", hint="usual: 0.999", spent="")
+
+
+def least_trials(enough: Callable[[int], bool]) -> int:
+    """The smallest number of trials that is enough."""
+    low, high = 0, 1
+    while not enough(high) and high < 2**50:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+# Processes ------------------------------------------------------------------------------------------------------------
+
+
+def mapped(
+    work: Callable[[Piece], Found], pieces: Sequence[Piece], workers: int, label: str | None = None
+) -> Iterator[Found]:
+    """`work(piece)` of each piece in its turn, here or in `workers` processes; with a progress bar if there is a label.
+
+    The bar counts pieces, or what they add up to where they are numbers.
+    """
+    sizes = [piece if isinstance(piece, int) else 1 for piece in pieces]
+    with (
+        track(label, sum(sizes)) if label else nullcontext(lambda _: None) as advance,
+        ProcessPoolExecutor(workers, mp_context=get_context("spawn")) if workers > 1 else nullcontext() as pool,
+    ):
+        for size, result in zip(sizes, pool.map(work, pieces) if pool else map(work, pieces), strict=True):
+            yield result
+            advance(size)
+
+
+def shared_out(work: Callable[[int], Found], trials: int, workers: int, label: str | None) -> list[Found]:
+    """`work(size)` for pieces that add up to `trials`, in this process or in several."""
+    if whole_number(workers, "workers", 1) > 1:
+        try:
+            pickle.dumps(work)
+        except Exception:  # pickle raises what it likes, and may quote what it was given
+            raise InputError(
+                "the release, its inputs or its score cannot be sent to another process.",
+                hint="other processes need functions of a module instead of lambdas; or use workers=1",
+                spent="",
+            ) from None
+    size = math.ceil(trials / (max(workers, _PIECES) if label else workers))
+    size = size if workers == 1 else max(size, LEAST_RUNS)  # fewer would not show that processes repeat each other
+    return list(mapped(work, [min(size, trials - start) for start in range(0, trials, size)], workers, label))
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -61,101 +133,40 @@ def collect(
     inputs: Sequence[Any],
     trials: int,
     *,
-    label: str,
+    label: str | None,
     score: Score | None = None,
     workers: int = 1,
+    vectors: bool = True,
 ) -> Runs:
     """Run `release` on each input `trials` times, the inputs in turns.
 
     The vector of an output: the released numbers of a result of dpexplain (or of several), or the output itself as an
-    array. Its score: `score(output)`, or the sum of the vector.
+    array; its score alone without `vectors`. Its score: `score(output)`, or the sum of the vector.
     """
-    run = partial(_chunk, release, tuple(inputs), score)
-    with track(label, trials) as advance:
-        if workers == 1:
-            chunks = []
-            for _ in range(trials):
-                chunks.append(run(1))
-                advance(1)
-        else:
-            chunks = _shared_out(run, trials, workers, advance)
+    chunks = shared_out(partial(_chunk, release, tuple(inputs), score, vectors), trials, workers, label)
+    if workers > 1:
+        _require_fresh(chunks)
     return _joined([line for chunk in chunks for line in chunk], len(inputs))
 
 
-@dataclass(frozen=True)
-class Shadowed:
-    """Runs to fit an attacker with, and fresh ones to measure it on."""
-
-    runs: Runs
-    shadows: int  # on each input
-
-    @property
-    def seen(self) -> Runs:
-        return self.runs.part(slice(self.shadows))
-
-    @property
-    def fresh(self) -> Runs:
-        return self.runs.part(slice(self.shadows, None))
+def _chunk(
+    release: Callable[[Any], Any], inputs: tuple[Any, ...], score: Score | None, vectors: bool, trials: int
+) -> list[Line]:
+    return [[_run(release, data, score, vectors) for data in inputs] for _ in range(trials)]
 
 
-def shadowed(
-    release: Callable[[Any], Any],
-    inputs: Sequence[Any],
-    *,
-    trials: int,
-    shadows: int | None,
-    confidence: float,
-    workers: int,
-    label: str,
-    score: Score | None = None,
-) -> Shadowed:
-    """Shadow runs (by default as many as trials) and fresh runs on each input, their settings checked before."""
-    check_confidence(confidence)
-    whole_number(trials, "trials", LEAST_RUNS)
-    whole_number(workers, "workers", 1)
-    fitted = trials if shadows is None else whole_number(shadows, "shadows", LEAST_RUNS)
-    return Shadowed(collect(release, inputs, fitted + trials, label=label, score=score, workers=workers), fitted)
-
-
-def whole_number(value: Any, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}.", spent="")
-    return value
-
-
-def check_confidence(confidence: Any) -> None:
-    if isinstance(confidence, bool) or not isinstance(confidence, float) or not 0.5 <= confidence < 1:
-        raise InputError(f"confidence must lie between 0.5 and 1; got {confidence!r}.", hint="usual: 0.999", spent="")
-
-
-def least_trials(enough: Callable[[int], bool]) -> int:
-    """The smallest number of trials that is enough."""
-    low, high = 0, 1
-    while not enough(high) and high < 2**50:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-Line = list[tuple[Floats | str, float]]  # one run on each input: its vector, or what it raised, and its score
-
-
-def _chunk(release: Callable[[Any], Any], inputs: tuple[Any, ...], score: Score | None, trials: int) -> list[Line]:
-    return [[_run(release, data, score) for data in inputs] for _ in range(trials)]
-
-
-def _run(release: Callable[[Any], Any], data: Any, score: Score | None) -> tuple[Floats | str, float]:
+def _run(release: Callable[[Any], Any], data: Any, score: Score | None, vectors: bool) -> tuple[Floats | str, float]:
     try:
         output = release(data)
     except Exception as error:  # an error is an output like any other; its text may quote a row
         return type(error).__name__, -math.inf
-    vector = vector_of(output)
+    vector = vector_of(output) if vectors or score is None else np.empty(0)
     value = float(vector.sum()) if score is None else score(output)
     if not isinstance(value, Real | np.bool_):
         raise InputError("the score of an output must be a number.", hint="score=lambda output: ...", spent="")
-    return vector, -math.inf if math.isnan(value) else float(value)
+    if math.isnan(value):
+        return vector if vectors else "nothing but scores that are not numbers", -math.inf
+    return vector, float(value)
 
 
 def vector_of(output: Any) -> Floats:
@@ -170,38 +181,27 @@ def vector_of(output: Any) -> Floats:
         return np.asarray(output, dtype=np.float64).ravel()
     except (TypeError, ValueError):
         raise InputError(
-            "the outputs are neither results of dpexplain nor numbers.", hint="return a vector of numbers", spent=""
+            "the outputs are neither results of dpexplain nor numbers.",
+            hint="return a vector of numbers, or pass score=, a number for each output",
+            spent="",
         ) from None
 
 
-def _shared_out(
-    run: Callable[[int], list[Line]], trials: int, workers: int, advance: Callable[[int], None]
-) -> list[list[Line]]:
-    """So many runs in pieces for several processes."""
-    require_picklable(run, "the release")
-    size = max(1, math.ceil(trials / (_CHUNKS * workers)))
-    sizes = [min(size, trials - start) for start in range(0, trials, size)]
-    chunks = []
-    for chunk in mapped(run, sizes, workers):
-        chunks.append(chunk)
-        advance(len(chunk))
-    _require_fresh([_joined(chunk, len(chunk[0])) for chunk in chunks if len(chunk) == size])
-    return chunks
-
-
-def _require_fresh(chunks: list[Runs]) -> None:
-    """Refuse noise that two processes drew alike, as from a seed that both were sent."""
-    for one, other in combinations(chunks, 2):
-        equal = all(a.shape == b.shape and _same(a, b) for a, b in zip(one.vectors, other.vectors, strict=True))
-        if equal and not one.frozen and len(one.vectors[0]) >= 20 and len(np.unique(one.vectors[0])) >= 5:
+def _require_fresh(chunks: Sequence[Sequence[Line]]) -> None:
+    """Refuse runs of two processes that are equal although chance would hardly make them so."""
+    seen = [[tuple((v if isinstance(v, str) else v.tobytes(), s) for v, s in line) for line in c] for c in chunks]
+    for one, two in combinations(seen, 2):
+        size = min(len(one), len(two))
+        collision = sum((many / size) ** 2 for many in Counter(one[:size]).values())  # of two single runs
+        if one[:size] == two[:size] and size * math.log(collision) < math.log(_CHANCE):
             raise InputError(
-                "two processes drew the same noise: the release takes it from a seed that both were sent.",
-                hint="every call must draw fresh randomness; or use workers=1",
+                "two processes gave the same runs: the release takes its noise from a seed that both were sent.",
+                hint="take randomness from the operating system, or use workers=1",
                 spent="",
             )
 
 
-def _joined(lines: list[Line], inputs: int) -> Runs:
+def _joined(lines: Sequence[Line], inputs: int) -> Runs:
     """Equal lengths for all lines: what is missing is NaN."""
     raised = [vector for line in lines for vector, _ in line if isinstance(vector, str)]
     if len(raised) == len(lines) * inputs:

@@ -1,9 +1,8 @@
 """Reconstruction of a table row: guess the hidden value of one row from what was released about the table.
 
 Attacker    knows every row but one, and of that one everything but the hidden value; knows the release and its settings
-            and can run it as often as they like. They see one output. This is the attacker whom the guarantee bounds.
-Method      `shadows` runs on the table of each candidate value fit a maximum-likelihood guess (audit/likelihood.py).
-            `trials` fresh runs on each then measure how often the guess is right, all candidates equally likely.
+            and can run it as often as they like. They see one output, and guess by maximum likelihood as shadow runs
+            taught them (audit/likelihood.py). This is the attacker whom the guarantee bounds.
 Statement   success with a Clopper-Pearson interval over all fresh runs. The candidates may be guessed with different
             success; a sum of unequal coins is less spread than the binomial of their mean (Hoeffding 1956), so the
             interval holds. Compared with chance, 1/k, and with the most that the claim allows (`most_success`).
@@ -19,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit import bounds, likelihood
-from dpexplain.audit.claims import Claim, checked_claim, claim_of_replacing, in_words, most_success
-from dpexplain.audit.report import Report
-from dpexplain.audit.runs import least_trials, shadowed
-from dpexplain.core.budget import Cost
+from dpexplain.audit.claims import Claim, checked_claim, claim_of_replacing, most_success
+from dpexplain.audit.measured import Guess, Measured, shadowed
+from dpexplain.audit.runs import least_trials
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Relation
 from dpexplain.errors import InputError
@@ -31,26 +29,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True)
-class TableReconstruction(Report):
+@dataclass(frozen=True, kw_only=True)
+class TableReconstruction(Measured):
     """How often the hidden value of one row was guessed, against chance and against what the claim allows."""
 
-    claim: Cost
     relation: Relation
-    gaussian: bool
-    delta: float
-    confidence: float
-    trials: int  # fresh runs for each candidate
-    shadows: int
     values: tuple[str, ...]  # the candidates
     guesses: tuple[tuple[int, ...], ...]  # how often each (second) was guessed when the first was true
     low: float
     high: float
     allowed: float  # the most success that the claim allows
     how: str
-    failures: int
-    constant: bool
-    needed: int
 
     @property
     def success(self) -> float:
@@ -65,6 +54,10 @@ class TableReconstruction(Report):
     def advantage(self) -> float:
         """Success beyond chance."""
         return self.success - self.chance
+
+    @property
+    def guess(self) -> Guess:
+        return Guess(self.success, self.low, self.high, self.allowed, self.chance)
 
     @property
     def violates(self) -> bool:
@@ -84,46 +77,26 @@ class TableReconstruction(Report):
             lines.append(f"The guess was made as for {self.how}.")
         if self.failures:
             lines.append(f"{self.failures} runs raised an error; an error is an output too.")
-        return [*lines, self._verdict]
+        return [*lines, self.verdict]
 
     @property
     def stated(self) -> str:
         """The claim in words."""
         steps = ", two steps apart" if self.relation is Relation.ADD_REMOVE else ""
-        return f"{in_words(self.claim, self.gaussian, self.delta)}, {self.relation.value}{steps}"
-
-    @property
-    def _verdict(self) -> str:
-        if self.violates:
-            return "The claim is REFUTED."
-        if self.trials < self.needed:
-            return (
-                "These trials say nothing about the claim: even a guess that is always right could not refute it with "
-                f"fewer than {self.needed} trials."
-            )
-        return "The claim is not refuted. That is no proof of it."
+        return f"{super().stated}, {self.relation.value}{steps}"
 
     def content(self) -> JsonObject:
         return {
             "audit": "table-reconstruction",
-            "claim": self.claim.to_json(),
+            **super().content(),
             "relation": self.relation.value,
-            "gaussian": self.gaussian,
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "trials": self.trials,
-            "shadows": self.shadows,
-            "needed": self.needed,
             "values": list(self.values),
             "guesses": [list(line) for line in self.guesses],
             "success": self.success,
             "interval": [self.low, self.high],
             "chance": self.chance,
             "allowed": self.allowed,
-            "violates": self.violates,
             "how": self.how,
-            "failures": self.failures,
-            "constant": self.constant,
         }
 
     def lists(self) -> list[dict[str, Any]]:
@@ -189,18 +162,14 @@ def table_reconstruction(
         relation=relation,
         gaussian=gaussian,
         delta=float(delta),
-        confidence=confidence,
-        trials=trials,
-        shadows=made.shadows,
         values=tuple(str(value) for value in named),
         guesses=tuple(guesses),
         low=float(bounds.lower(hits, n, error)[0]),
         high=float(bounds.upper(hits, n, error)[0]),
         allowed=allowed,
         how=attacker.family,
-        failures=made.runs.failures,
-        constant=made.runs.constant,
         needed=least_trials(refutable),
+        **made.about,
     )
 
 

@@ -7,7 +7,7 @@ costs little, and nothing of the product imports the audit. A name with a dot fi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,10 @@ class Method:
               the keywords of this function, with their types, are options of the command
     takes_marginals  whether `explain` has marginals=..., so that the command has --marginals
     request_name  of the request in `dpx.requests`; by default that of its class, without "Request" at its end
+    takes_clustering  whether a clustering stands in the place of the model
     worst_cases  () -> neighbouring tables for the audit
+    attacked  options of the request that `dpexplain audit` attacks on a project's own rows, beside columns, target and
+              record, which it gives itself
     needs_delta  whether only Gaussian noise can answer it, which a pure account cannot pay for
     """
 
@@ -55,7 +58,9 @@ class Method:
     typed: Named | None = None
     takes_marginals: bool = False
     request_name: str = ""
+    takes_clustering: bool = False
     worst_cases: Named | None = None
+    attacked: Mapping[str, Any] = field(default_factory=dict, hash=False)
     needs_delta: bool = False
 
     def load(self, what: Named | None) -> Any:

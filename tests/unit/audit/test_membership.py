@@ -19,7 +19,7 @@ from captured import Shrunk, calls, drawn
 
 import dpexplain as dpx
 from dpexplain.audit import NOT_PRIVATE, likelihood, membership, table_reconstruction
-from dpexplain.audit.runs import Runs, _require_fresh, vector_of
+from dpexplain.audit.runs import _require_fresh, vector_of
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.rng import geometric
 from dpexplain.core.samplers import ExactSampler
@@ -245,10 +245,10 @@ def test_processes_draw_their_own_noise():
 
 
 def test_noise_from_a_seed_that_was_sent_to_two_processes_is_refused():
-    runs = [run for _ in range(2) for run in (np.random.default_rng(0).normal(size=(2, 30, 3)), np.ones((2, 30, 3)))]
-    chunks = [Runs(tuple(vectors), tuple(vectors.sum(axis=2)), 0) for vectors in runs]
+    runs = [run for _ in range(2) for run in (np.random.default_rng(0).normal(size=(30, 2, 3)), np.ones((30, 2, 3)))]
+    chunks = [[[(vector, vector.sum()) for vector in line] for line in vectors] for vectors in runs]
     _require_fresh([chunks[0], chunks[1], chunks[3]])  # exact releases may agree
-    with pytest.raises(InputError, match="drew the same noise"):
+    with pytest.raises(InputError, match="gave the same runs"):
         _require_fresh(chunks)
 
 

@@ -24,6 +24,8 @@ from dpexplain.audit.cases import NoLedger
 from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, TableError
+from dpexplain.methods import registry
+from dpexplain.methods.registry import methods, register
 from dpexplain.models.clustering import Clustering
 
 pytestmark = pytest.mark.drawn(1e-5)
@@ -79,6 +81,18 @@ def subject_of(rows=300, budget=PURE, relation="replace-one", clustering=None, *
 def plan_of(mine, **options):
     settings = {"clustering": mine.clustering is not None, "trials": 400, "epsilons": [1.0], **options}
     return audits.Plan.of(mine.budget, mine.neighbours, mine.target, **settings)
+
+
+def release_of(name, mine):
+    """A command's release, in the form that `subject` takes."""
+    return partial(own_releases.release, own_releases.explainers()[name], mine)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Put another release in the place of one that is registered."""
+    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    return lambda name, explain: register(replace(methods()[name], explain=explain))
 
 
 def old(rows):
@@ -189,8 +203,8 @@ def test_the_hidden_value_is_the_one_that_matters_most():
 def test_pairs_are_neighbours_and_no_exact_loss_exceeds_its_price(relation, settings):
     """For releases that add up rows, and for those that deal them to groups or parts."""
     mine = subject_of(120, ZCDP, relation, RULE, **settings)
-    for name in ("pdp", "ale", "importance", "interactions", "influence", "clusters", "sketch"):
-        explain = partial(audits.EXPLAINERS[name].run, mine)
+    for name in own_releases.explainers():
+        explain = release_of(name, mine)
         cost = ZCDP.cost(epsilon=1.0)
         pair = subject.membership_pair(mine, *subject.most_exposed(mine, explain, cost))
         assert abs(len(pair.right) - len(pair.left)) == (
@@ -204,7 +218,7 @@ def test_pairs_are_neighbours_and_no_exact_loss_exceeds_its_price(relation, sett
 @pytest.mark.parametrize("budget", [PURE, ZCDP], ids=["pure", "zcdp"])
 def test_clusters_are_found_and_explained_for_one_price(budget):
     mine, cost = subject_of(100, budget, clustering=2), budget.cost(epsilon=1.0)
-    explain = partial(audits.EXPLAINERS["clusters"].run, mine)
+    explain = release_of("clusters", mine)
     pair = subject.membership_pair(mine, *subject.most_exposed(mine, explain, cost))
     parts = capture(mine.opened(pair.left), mine.opened(pair.right), partial(subject.priced, explain, cost))
     assert {"survey", "2:combination", "2:histograms"} <= {part.name for part in parts}
@@ -222,7 +236,7 @@ def test_combinations_for_clusters_can_be_listed(groups, most):
 def test_a_row_takes_the_same_other_values_on_both_sides():
     """Influences replace values by secret draws: equal tables must give equal sums, or draws would pass for a loss."""
     mine, cost = subject_of(60), PURE.cost(epsilon=1.0)
-    run = partial(subject.priced, partial(audits.EXPLAINERS["influence"].run, mine), cost)
+    run = partial(subject.priced, release_of("influence", mine), cost)
     assert all(part.silent for part in capture(mine.opened(mine.frame), mine.opened(mine.frame), run))
     one, two = (dpx.PrivateTable.uniform(mine.opened(mine.frame), 5) for _ in range(2))
     assert (one != two).all(), "secret in the product"
@@ -233,7 +247,7 @@ def test_a_row_takes_the_same_other_values_on_both_sides():
 
 def test_one_number_stands_for_a_long_vector_of_fine_gaussian_noise():
     mine = subject_of(100, ZCDP)
-    explain, cost = partial(audits.EXPLAINERS["sketch"].run, mine), ZCDP.cost(epsilon=5.0)
+    explain, cost = release_of("sketch", mine), ZCDP.cost(epsilon=5.0)
     pair = subject.membership_pair(mine, *subject.most_exposed(mine, explain, cost))
     whole = capture(mine.opened(pair.left), mine.opened(pair.right), partial(subject.priced, explain, cost))[-1]
     one = audits.narrowed(whole)
@@ -268,7 +282,7 @@ def test_sound_releases_are_not_accused(tmp_path):
     assert report.plot().get_title(loc="left")
 
 
-def heavy(mine, table, cost):
+def heavy(table, _model, _request, *, cost):
     """Counts in which every row counts five times, at the price of one."""
 
     def body(gate):
@@ -279,8 +293,8 @@ def heavy(mine, table, cost):
     return table.door.release("heavy", {}, cost, body)
 
 
-def test_a_release_that_costs_more_than_it_says_is_refuted(monkeypatch):
-    monkeypatch.setattr(audits, "EXPLAINERS", {"pdp": audits.Explainer(heavy, "marginals")})
+def test_a_release_that_costs_more_than_it_says_is_refuted(registered):
+    registered("partial-dependence", heavy)
     mine = subject_of(100)
     report = audits.run(mine, plan_of(mine, explainers=["pdp"], attacks=["membership", "table"], trials=1000))
     (member,), (hidden,) = report.membership, report.table
@@ -302,17 +316,17 @@ def test_work_is_shared_out_to_processes():
     assert report.membership[0].guess.success > 0.5
 
 
-def test_what_is_refused_at_a_price_is_left_out(monkeypatch):
-    def dear(mine, table, cost):
+def test_what_is_refused_at_a_price_is_left_out(registered):
+    def dear(table, _model, _request, *, cost):
         if cost.amount < 2:
             raise InputError("the price is too small.")
-        return audits.EXPLAINERS["marginals"].run(mine, table, cost)
+        return dpx.marginals(table, epsilon=cost.amount)
 
-    def never(*_):
+    def never(*_, cost):
         raise InputError("there is no such price.")
 
-    known = {"pdp": audits.Explainer(dear, "marginals"), "ale": audits.Explainer(never, "marginals")}
-    monkeypatch.setattr(audits, "EXPLAINERS", {**audits.EXPLAINERS, **known})
+    registered("partial-dependence", dear)
+    registered("accumulated-effects", never)
     mine = subject_of(60)
     wanted = {"explainers": ["pdp", "ale"], "attacks": ["membership", "table"], "epsilons": [0.5, 1.0, 3.0]}
     report = audits.run(mine, plan_of(mine, **wanted))
@@ -341,7 +355,7 @@ def test_parts_that_hardly_tell_anything_are_not_drawn():
     ("options", "said", "hint"),
     [
         ({"attacks": ["guess"]}, "unknown attack 'guess'", "membership, table"),
-        ({"explainers": ["shap"]}, "unknown explainer 'shap'", "pdp, ale"),
+        ({"explainers": ["shap"]}, "unknown explainer 'shap'", "ale, clusters, importance"),
         ({"explainers": ["sketch"]}, "sketch needs an account with a delta", "delta = 1e-6"),
         ({"attacks": ["reconstruction"]}, "local explanations", "delta = 1e-6"),
         ({"epsilons": [0.0]}, "epsilon must be a positive", "epsilon=0.5"),

@@ -22,7 +22,8 @@ from pydantic import Field
 import dpexplain as dpx
 from commands import DOMAIN, MODEL, PROJECT, answer, refusal
 from dpexplain import requests
-from dpexplain.audit.releases import audit_all, every_case
+from dpexplain.audit import project as audits
+from dpexplain.audit.releases import audit_all, every_case, releases
 from dpexplain.cli.app import run
 from dpexplain.cli.methods import options_of
 from dpexplain.errors import InternalError
@@ -108,11 +109,22 @@ class TestOneRegistration:
         assert error["message"] == "--pair is no option of above."
 
     def test_the_audit(self, toy):
+        assert "toy_of_a_test" in releases()
         cases = [case for case in every_case() if case.release == "rows_above"]
         assert {case.relation for case in cases} == {"replace-one", "add-remove"}
         found = audit_all(cases, choices=False, trials=1000, most=1000)
         assert (found["exact loss"] <= found["price"] * 1.000001).all()
         assert (found["exact loss"] >= found["price"] * 0.99).all()
+
+    def test_the_audit_of_a_project(self, toy, project, capsys, monkeypatch):
+        """Attacked on the project's rows, and on its worst cases; a sound one is accused with probability 1e-9."""
+        monkeypatch.setattr(audits, "CONFIDENCE", 1 - 1e-9)
+        told = answer(capsys, "audit", "--explainer", "above", "--epsilon", "1", "--workers", "1")
+        assert {line["explainer"] for kind in ("membership", "table") for line in told[kind]} == {"above"}
+        assert all(0 < line["exact_loss"] <= 1 + 1e-9 for line in told["membership"])
+        assert {(line["release"], line["relation"]) for line in told["bounds"]} == {("rows_above", "replace-one")}
+        assert all(line["attained"] <= 1 + 1e-9 for line in told["bounds"])
+        assert "above" in refusal(capsys, 2, "audit", "--explainer", "below")["hint"]
 
     def test_it_is_gone_afterwards(self):
         assert "rows-above" not in methods()

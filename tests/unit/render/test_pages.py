@@ -126,11 +126,11 @@ def demo_of(results) -> str:
 def audit() -> ProjectAudit:
     claim = dpx.Budget(1.0).cost(epsilon=1)
     attack = Attack(ODD, ODD, 0.5, ((0, 0), (1, 1)), (Point("right", 0.1, 0.2, 0.1, 0.3, 0.3, 0.2, 0.4, 0.9),))
-    member = Membership(claim, False, 0.0, 0.95, 100, 100, (attack,), 0, False, False, 9)
-    hidden = TableReconstruction(
-        claim, Relation.REPLACE_ONE, False, 0.0, 0.95, 100, 100, (ODD, "b"), ((50, 50), (50, 50)), 0.4, 0.6, 0.7, ODD,
-        0, False, 9,
-    )  # fmt: skip
+    runs = {"confidence": 0.95, "trials": 100, "shadows": 100, "failures": 0, "constant": False, "needed": 9}
+    settings = {"claim": claim, "gaussian": False, "delta": 0.0, **runs}
+    member = Membership(attacks=(attack,), frozen=False, **settings)
+    guesses = {"values": (ODD, "b"), "guesses": ((50, 50), (50, 50)), "low": 0.4, "high": 0.6, "allowed": 0.7}
+    hidden = TableReconstruction(relation=Relation.REPLACE_ONE, how=ODD, **guesses, **settings)
     gain = Gain(50, 0.7, 0.5, 0.1, 0.3)
     feature = FeatureAttack(ODD, "number", gain, True, 0.1, 0.2, None, None)
     exact = Reconstruction(ODD, 0.1, 0.95, 0, 50, (feature,), (gain,), None, None, False)

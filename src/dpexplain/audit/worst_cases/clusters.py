@@ -8,12 +8,10 @@ from functools import partial
 from typing import Any
 
 from dpexplain.audit.cases import Case, Pair, Row, Run, cases_of
-from dpexplain.core.budget import Cost, Definition
+from dpexplain.audit.worst_cases import asks
+from dpexplain.core.budget import Definition
 from dpexplain.core.domain import Categorical, Domain, Numeric
-from dpexplain.data.table import PrivateTable
-from dpexplain.methods.clusters import release as clusters
 from dpexplain.methods.clusters.request import Clusters
-from dpexplain.methods.kmeans import release as kmeans
 from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.models.clustering import Clustering
 
@@ -59,36 +57,36 @@ COUNTED: dict[str, Pair] = {
 def of_clusters() -> list[Case]:
     """The choice by sufficiency, whose range is the longest; the histograms of another attribute for each cluster."""
 
-    def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
+    def run(**options: Any) -> Run:
         settings = {"attributes": ["p", "q"], "weights": (0, 1, 0), "selection_share": Fraction(1, 2), **options}
-        return clusters.explain(table, CLUSTERING, Clusters(**settings), cost=cost)
+        return asks(Clusters(**settings), CLUSTERING)
 
-    several = partial(run, attributes=["p", "q", "r"], per_cluster=2)
-    two = partial(run, method="two-stage", candidates=1)
-    pairs = partial(run, method="two-stage", candidates=2)
-    found = list[Case]()
+    one, several = run(), run(attributes=["p", "q", "r"], per_cluster=2)
+    two, two_by_paper = (run(method="two-stage", candidates=1, bounds=bounds) for bounds in ("tight", "paper"))
+    pairs, pairs_by_paper = (run(method="two-stage", candidates=2, bounds=bounds) for bounds in ("tight", "paper"))
+    cases = list[Case]()
 
     def add(
         form: str, run: Run, parts: Sequence[str], worst: float, seen: float, definitions: Sequence[Definition]
     ) -> None:
         """Where all of the loss is, exactly; and where draws can see some of it."""
         of = partial(cases_of, "clusters", form, run, LABELLED, definitions=definitions)
-        found.extend(of(CHOSEN, dict.fromkeys(parts, worst), drawn=False))
+        cases.extend(of(CHOSEN, dict.fromkeys(parts, worst), drawn=False))
         by_two = form == "two per cluster"
-        found.extend(of(SEEN_BY_TWO if by_two else SEEN, dict.fromkeys(parts, seen), dearer=3 if by_two else 1))
+        cases.extend(of(SEEN_BY_TWO if by_two else SEEN, dict.fromkeys(parts, seen), dearer=3 if by_two else 1))
 
     for definition, worst, seen in ((Definition.PURE, 0.9, 0.47), (Definition.ZCDP, 0.014, 0.36)):
         each, names = (definition,), ["candidates-1", "candidates-2"]
-        add("one stage", run, ["combination"], worst, seen, each)
+        add("one stage", one, ["combination"], worst, seen, each)
         add("two per cluster", several, ["combination"], worst / 4, seen / 16, each)
         add("two stages", two, ["candidates"] if definition is Definition.PURE else names, worst / 2, seen, each)
         add("two stages", pairs, ["combination"], worst, seen, each)
-        add("two stages, paper", partial(two, bounds="paper"), names, worst / 3, seen / 2, each)
-        add("two stages, paper", partial(pairs, bounds="paper"), ["combination"], worst / 2, seen / 4, each)
+        add("two stages, paper", two_by_paper, names, worst / 3, seen / 2, each)
+        add("two stages, paper", pairs_by_paper, ["combination"], worst / 2, seen / 4, each)
     counted = partial(cases_of, "clusters", domain=LABELLED, pairs=COUNTED, parts={"histograms": 0.99})
     return [
-        *found,
-        *counted(form="one stage", run=run, answers={0: [[0], [1]]}),
+        *cases,
+        *counted(form="one stage", run=one, answers={0: [[0], [1]]}),
         *counted(form="two per cluster", run=several, answers={0: [[0, 1], [0, 2]]}),
         *counted(form="two stages", run=two, answers={0: [0], 1: [1]}),
     ]
@@ -97,15 +95,11 @@ def of_clusters() -> list[Case]:
 def of_kmeans() -> list[Case]:
     """A row from one centre to the other, at the far ends of the range."""
     domain = Domain({"x": Numeric(0, 1)})
-
-    def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        return kmeans.explain(table, None, KMeans(k=2, rounds=1, **options), cost=cost)
-
     pairs: dict[str, Pair] = {
         "replace-one": ([(0.0,), (0.0,), (1.0,)], [(0.0,), (1.0,), (1.0,)]),
         "add-remove": ([(0.0,), (1.0,)], [(0.0,), (1.0,), (1.0,)]),
     }
-    given = partial(run, start=[{"x": 0.0}, {"x": 1.0}])
+    given, run = asks(KMeans(k=2, rounds=1, start=[{"x": 0.0}, {"x": 1.0}])), asks(KMeans(k=2, rounds=1))
     return [
         *cases_of("kmeans", "given start", given, domain, pairs, {"round-1": 0.9}),
         *cases_of("kmeans", "default", run, domain, pairs, {"marginals": 0.99, "survey": 0.5}),

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit.cases import ADD_REMOVE, Case, Pair, Row, cases_of
-from dpexplain.core.budget import Cost
+from dpexplain.audit.worst_cases import asks
 from dpexplain.core.domain import Categorical, Domain, Numeric
-from dpexplain.data.table import PrivateTable
-from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
-from dpexplain.methods.marginals import release as marginals
-from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.marginals.request import MarginalsRequest
 from dpexplain.methods.partial_dependence.request import PartialDependence
-from dpexplain.methods.quantiles import release as quantiles
+from dpexplain.methods.quantiles.request import QuantilesRequest
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
@@ -45,25 +42,19 @@ FLAG = Model(_flag, output=(0, 1), features=["flag"], name="flag", version="1")
 
 def of_marginals() -> list[Case]:
     """The row changes its cell of every feature."""
-
-    def run(table: PrivateTable, cost: Cost, features: Sequence[str] | None) -> Any:
-        return marginals.explain(table, None, marginals.MarginalsRequest(features=features), cost=cost)
-
-    found = cases_of("marginals", "one feature", partial(run, features=["g"]), FLAGS, FLIPPED, {"counts": 0.99})
-    found += cases_of("marginals", "missing values", partial(run, features=None), KEPT, WENT_MISSING, {"counts": 0.99})
-    return found + cases_of("marginals", "all", partial(run, features=None), FLAGS, FLIPPED, {"counts": 0.99})
+    one, every, parts = asks(MarginalsRequest(features=["g"])), asks(MarginalsRequest()), {"counts": 0.99}
+    return [
+        *cases_of("marginals", "one feature", one, FLAGS, FLIPPED, parts),
+        *cases_of("marginals", "missing values", every, KEPT, WENT_MISSING, parts),
+        *cases_of("marginals", "all", every, FLAGS, FLIPPED, parts),
+    ]
 
 
 def of_partial_dependence() -> list[Case]:
     """The flag decides every point of the curve, and the row changes its cell of the rug."""
-
-    def run(table: PrivateTable, cost: Cost, method: Any) -> Any:
-        request = PartialDependence(feature="g", method=method)
-        return partial_dependence.explain(table, FLAG, request, cost=cost)
-
-    parts = {"curve": 0.99, "rug": 0.99}
-    of = partial(cases_of, "partial_dependence", domain=FLAGS, pairs=FLIPPED, parts=parts, units={"curve": 0.44})
-    return [case for method in ("default", "paper") for case in of(form=method, run=partial(run, method=method))]
+    of = partial(cases_of, "partial_dependence", domain=FLAGS, pairs=FLIPPED, units={"curve": 0.44})
+    runs = {m: asks(PartialDependence(feature="g", method=m), FLAG) for m in ("default", "paper")}
+    return [case for form, run in runs.items() for case in of(form, run, parts={"curve": 0.99, "rug": 0.99})]
 
 
 TWISTED = Domain({"g": Categorical(["a", "b"]), "two": Numeric(0, 1, integer=True), "up": Categorical([0, 1])})
@@ -80,21 +71,16 @@ TWIST = Model(_twisted, output=(0, 1), name="twisted", version="1")
 
 def of_accumulated_effects() -> list[Case]:
     """A row whose difference is at one end of the clip becomes one at the other end."""
-
-    def run(table: PrivateTable, cost: Cost, feature: str, method: Any, bins: int | None = None) -> Any:
-        request = AccumulatedEffects(feature=feature, method=method, bins=bins, clip=1)
-        return accumulated_effects.explain(table, TWIST, request, cost=cost)
-
-    up, parts, found = ("a", 0, 1), {"counts": 0.99, "effects": 0.99}, list[Case]()
+    up, parts, cases = ("a", 0, 1), {"counts": 0.99, "effects": 0.99}, list[Case]()
     for feature, down in (("g", ("b", 0, 0)), ("two", ("a", 1, 0))):
         pairs: dict[str, Pair] = {"replace-one": ([up, up], [up, down]), "add-remove": ([up], [up, up])}
-        default = partial(run, feature=feature, method="default")
-        found += cases_of("accumulated_effects", f"of {feature}", default, TWISTED, pairs, parts)
-    paper = partial(run, feature="two", method="paper", bins=2)
-    found += cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, parts)
+        default = asks(AccumulatedEffects(feature=feature, clip=1), TWIST)
+        cases += cases_of("accumulated_effects", f"of {feature}", default, TWISTED, pairs, parts)
+    paper = asks(AccumulatedEffects(feature="two", method="paper", bins=2, clip=1), TWIST)
+    cases += cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, parts)
     pairs = {relation: (_spread(left), _spread(right)) for relation, (left, right) in SPLIT.items()}
     positions = {"quantiles-0-1": 0.4}
-    return found + cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, positions, dearer=2)
+    return cases + cases_of("accumulated_effects", "paper", paper, TWISTED, pairs, positions, dearer=2)
 
 
 def _spread(counts: Sequence[int]) -> list[Row]:
@@ -109,13 +95,11 @@ NUMBERS = Domain({"x": Numeric(0, 2, integer=True)})
 
 def of_quantiles() -> list[Case]:
     """A row more on one side of the median makes positions on that side better, and those on the other side worse."""
-
-    def run(table: PrivateTable, cost: Cost) -> Any:
-        return quantiles.explain(table, None, quantiles.QuantilesRequest(feature="x", probs=[0.5]), cost=cost)
+    run = asks(QuantilesRequest(feature="x", probs=[0.5]))
 
     def rows(counts: Sequence[int]) -> list[Row]:
         return [(x,) for x, many in enumerate(counts) for _ in range(many)]
 
     pairs: dict[str, Pair] = {relation: (rows(left), rows(right)) for relation, (left, right) in CELLS.items()}
-    found = cases_of("quantiles", "median", run, NUMBERS, pairs, {"level-1": 0.5}, dearer=2)
-    return found + cases_of("quantiles", "median", run, NUMBERS, pairs, {"count": 0.99}, protections=ADD_REMOVE)
+    cases = cases_of("quantiles", "median", run, NUMBERS, pairs, {"level-1": 0.5}, dearer=2)
+    return cases + cases_of("quantiles", "median", run, NUMBERS, pairs, {"count": 0.99}, protections=ADD_REMOVE)

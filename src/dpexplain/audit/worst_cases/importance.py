@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.audit.cases import ADD_REMOVE, PROTECTIONS, Case, Pair, cases_of
+from dpexplain.audit.cases import ADD_REMOVE, PROTECTIONS, Case, Pair, Run, cases_of
+from dpexplain.audit.worst_cases import asks
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
-from dpexplain.methods.marginals import release as marginals
-from dpexplain.methods.permutation_importance import release as permutation_importance
+from dpexplain.methods.marginals.release import explain as released_marginals
+from dpexplain.methods.marginals.request import MarginalsRequest
+from dpexplain.methods.permutation_importance.release import explain
 from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.models import Model
 
@@ -36,10 +38,8 @@ def of_permutation_importance() -> list[Case]:
     """A group of rows goes from one end of its ball to the other one; a loss goes from 0 to its bound."""
     model = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
 
-    def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        form: dict[str, Any] = {} if "method" in options else {"method": "groups", "repeats": 1}
-        request = PermutationImportance(target="y", features=["b"], **form, **options)
-        return permutation_importance.explain(table, model, request, cost=cost)
+    def run(**options: Any) -> Run:
+        return asks(PermutationImportance(target="y", features=["b"], **{"method": "groups", **options}), model)
 
     first, agree, disagree = (1, 0.0, "x"), (3, 1.0, "x"), (3, -1.0, "x")
     pairs: dict[str, Pair] = {
@@ -48,39 +48,38 @@ def of_permutation_importance() -> list[Case]:
     }
     cases, paper = (partial(cases_of, "permutation_importance", form) for form in ("groups", "paper"))
     parts, units, three = {"base": 0.99, "changes": 0.99}, {"base": 0.49, "changes": 0.24}, ([0, 1], [0, 1, 2])
-    found = cases(partial(run, clip=0.5), TARGET, pairs, parts, units=units, dealt=three)
+    listed = cases(run(clip=0.5, repeats=1), TARGET, pairs, parts, units=units, dealt=three)
     # Nothing changes in a group; then each row is as wrong as can be with the other's value, and that is cut off.
     still, far = (0, -1.0, "x"), (3, 1.0, "x")
     wide: dict[str, Pair] = {
         "replace-one": ([still, still], [still, far]),
         "add-remove": ([still, still], [still, still, far]),
     }
-    tight, cut = partial(run, clip=0.05), {"squares": 0.99, "lost": 0.98}
-    found += cases(tight, TARGET, wide, cut, protections=PROTECTIONS[:1], dealt=([0, 1], [0, 1]))
+    tight, cut = run(clip=0.05, repeats=1), {"squares": 0.99, "lost": 0.98}
+    listed += cases(tight, TARGET, wide, cut, protections=PROTECTIONS[:1], dealt=([0, 1], [0, 1]))
     few = {**cut, "lost": 0.11}  # under add-remove a group may have six rows, of which two change here
-    found += cases(tight, TARGET, wide, few, protections=ADD_REMOVE, dealt=three)
+    listed += cases(tight, TARGET, wide, few, protections=ADD_REMOVE, dealt=three)
     # One group of two becomes large. The other one, in between, makes a limit above it better and one below it worse.
     near = (1, -0.9955, "x")
     moved: dict[str, Pair] = {"replace-one": ([still, still, still, near], [still, far, still, near])}
-    places = ([0, 2, 1, 3], [0, 2, 1, 3])
-    found += cases(run, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=places)
+    chosen, places = run(repeats=1), ([0, 2, 1, 3], [0, 2, 1, 3])
+    listed += cases(chosen, TARGET, moved, {"limit": 0.3}, protections=PROTECTIONS[:1], dealt=places)
     rest = [still, near, still]
     moved = {"add-remove": ([still, still, still, *rest], [still, still, still, *rest, far])}
     numbers = ([0, 2, 4, 1, 3, 5], [0, 2, 4, 1, 3, 5, 6])
-    found += cases(run, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
+    listed += cases(chosen, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
     wrong: dict[str, Pair] = {"replace-one": ([still, still], [still, (0, 1.0, "z")])}
-    swapped = partial(run, method="paper", seed=SWAP)
-    found += paper(swapped, TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
-    return found + _importance_by_marginals(model)
+    listed += paper(run(method="paper", seed=SWAP), TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
+    return listed + _importance_by_marginals(model)
 
 
 def _importance_by_marginals(model: Model) -> list[Case]:
     """Each row by itself, and all released rows have c = x: what `c` is replaced by is no matter of chance."""
 
     def run(table: PrivateTable, cost: Cost, clip: float | None) -> Any:
-        known = marginals.explain(table, None, marginals.MarginalsRequest(features=["c"]), cost=cost)
+        known = released_marginals(table, None, MarginalsRequest(features=["c"]), cost=cost)
         request = PermutationImportance(target="y", features=["c"], method="marginals", clip=clip, repeats=1)
-        return permutation_importance.explain(table, model, request, cost=cost, marginals=known)
+        return explain(table, model, request, cost=cost, marginals=known)
 
     still, worse, better, near = (0, -1.0, "x"), (3, -1.0, "z"), (0, -1.0, "z"), (3, 0.96, "z")
     moved: dict[str, Pair] = {"replace-one": ([still, worse], [still, better]), "add-remove": ([still], [still, worse])}

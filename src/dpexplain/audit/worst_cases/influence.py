@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.audit.cases import PROTECTIONS, Case, Pair, Row, cases_of
+from dpexplain.audit.cases import PROTECTIONS, Case, Pair, Row, Run, cases_of
+from dpexplain.audit.worst_cases import asks
 from dpexplain.audit.worst_cases.importance import SWAP
-from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain
-from dpexplain.data.table import PrivateTable
-from dpexplain.methods.influence import release as influence
 from dpexplain.methods.influence.request import InfluenceRequest
-from dpexplain.methods.transparency import release as transparency
 from dpexplain.methods.transparency.request import TransparencyRequest
 from dpexplain.models import Model
 
@@ -45,16 +41,15 @@ def _pairs(other: Row) -> dict[str, Pair]:
     return {"replace-one": ([UP, UP], [UP, other]), "add-remove": ([UP], [UP, UP])}
 
 
-def _influence(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-    request = InfluenceRequest(**{"features": ["s"], "outcome": "score", **options})
-    return influence.explain(table, TOLD, request, cost=cost)
+def _influence(**options: Any) -> Run:
+    return asks(InfluenceRequest(**{"features": ["s"], "outcome": "score", **options}), TOLD)
 
 
 def of_influence() -> list[Case]:
     """All released rows have s = b and t = 0, so that what `s` is replaced by is no matter of chance."""
 
     def of(form: str, pair: Row, parts: dict[str, float], options: dict[str, Any], **settings: Any) -> list[Case]:
-        run = partial(_influence, **{"samples": 1, **options})
+        run = _influence(**{"samples": 1, **options})
         return cases_of("influence", form, run, PEOPLE, _pairs(pair), parts, **settings)
 
     group: dict[str, Any] = {"group": {"g": "x"}}
@@ -62,6 +57,7 @@ def of_influence() -> list[Case]:
     exact = {"quantity": "group", "exact": True, **shared}
     rates = {"quantity": "disparity", "exact": False, "most_predictions": 300_000, **shared}  # one draw
     one, both = {0: [0, 5]}, {0: [0, 5, 5, 0]}
+    person = _influence(quantity="individual", row=PERSON)  # releases the marginals of the table
     return [
         *of("average", STILL, {"counts": 0.99, "influences": 0.79}, {}, answers=one),
         *of("group", DOWN, {"influences": 0.99}, {"quantity": "group", **group}, answers=one),
@@ -69,26 +65,12 @@ def of_influence() -> list[Case]:
         *of("shapley", DOWN, {"influences": 0.99}, exact, answers=both),
         *of("rates", DOWN, {"influences": 0.85}, rates, units={"influences": 0.74}, answers=both),
         *of("paper", STILL, {"influences": 0.99}, {"method": "paper", "seed": SWAP}, protections=PROTECTIONS[:1]),
+        *cases_of("persons", "individual", person, PEOPLE, _pairs(STILL), {"counts": 0.99}),
     ]
-
-
-def of_persons() -> list[Case]:
-    """What is released for a person is the marginals of the table."""
-    run = partial(_influence, quantity="individual", row=PERSON)
-    return cases_of("persons", "individual", run, PEOPLE, _pairs(STILL), {"counts": 0.99})
-
-
-def of_every_influence() -> list[Case]:
-    """Everything that `dpx.influence` releases."""
-    return [*of_influence(), *of_persons()]
 
 
 def of_transparency() -> list[Case]:
     """A row keeps its cell, and its outcome is turned over; or it changes its cell."""
-
-    def run(table: PrivateTable, cost: Cost) -> Any:
-        request = TransparencyRequest(features=["s"], outcome="score", row=PERSON)
-        return transparency.explain(table, TOLD, request, cost=cost)
-
+    run = asks(TransparencyRequest(features=["s"], outcome="score", row=PERSON), TOLD)
     outcomes = cases_of("transparency", "default", run, PEOPLE, _pairs(DOWN), {"outcomes": 0.99})
     return [*outcomes, *cases_of("transparency", "default", run, PEOPLE, _pairs(STILL), {"counts": 0.99})]

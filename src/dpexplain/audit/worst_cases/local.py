@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit.cases import ZCDP_ONLY, Case, Pair, Row, cases_of
+from dpexplain.audit.worst_cases import asks
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Domain, Numeric
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.adaptive.release import AdaptiveExplainer
-from dpexplain.methods.local_explanation.release import local_explanation
-from dpexplain.methods.local_sketch.release import local_sketch
+from dpexplain.methods.local_explanation.request import LocalExplanation
+from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.models import Model
 
 if TYPE_CHECKING:
@@ -26,10 +27,6 @@ Floats = NDArray[np.float64]
 
 _cases = partial(cases_of, definitions=ZCDP_ONLY)
 SQUARE = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)})
-
-
-def _price(cost: Cost) -> dict[str, Any]:
-    return {"rho": cost.amount}
 
 
 def _jump(rows: pd.DataFrame) -> Floats:
@@ -43,18 +40,15 @@ def of_local_explanation() -> list[Case]:
 def _moments() -> list[Case]:
     """A row of the largest moments comes; or a row keeps its place, nearly, and its score is turned over."""
     model = Model(_jump, output=(-1, 1), name="jump", version="1")
-
-    def run(table: PrivateTable, cost: Cost) -> Any:
-        return local_explanation(table, model, [0, 0], **_price(cost), method="moments", anchor="middle")
-
+    run = asks(LocalExplanation(record=[0, 0], method="moments", anchor="middle"), model)
     far, above, below = (1.0, 1.0), (0.0, 0.3655), (0.0, 0.3645)
     pairs: dict[str, Pair] = {
         "add-remove": ([far, far], [far, far, far]),
         "replace-one": ([far, far, above], [far, far, below]),
     }
-    found = _cases("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95})
+    cases = _cases("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95})
     corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
-    return found + _cases("local_explanation", "moments", run, SQUARE, corners, {"average": 0.99})
+    return cases + _cases("local_explanation", "moments", run, SQUARE, corners, {"average": 0.99})
 
 
 PLANE = Domain({"x": Numeric(0, 1), "y": Numeric(0, 1)})
@@ -82,28 +76,24 @@ def _to(point: Sequence[float]) -> list[int]:
 
 def _gradients() -> list[Case]:
     """The second step of a path, at the point where a row's gradient is longest."""
-
-    def run(table: PrivateTable, cost: Cost) -> Any:
-        return local_explanation(table, SIDES, RECORD, **_price(cost), method="gradient", anchor=0.0, iterations=STEPS)
-
+    run = asks(LocalExplanation(record=RECORD, method="gradient", anchor=0.0, iterations=STEPS), SIDES)
     name, form, options = "local_explanation", "gradient", {"rows_hint": 2}
     joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
     turns: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
-    found = _cases(name, form, run, PLANE, joins, {"count": 0.99})
+    cases = _cases(name, form, run, PLANE, joins, {"count": 0.99})
     for pairs, point, least in ((joins, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
         settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options}
-        found += _cases(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
-    return found
+        cases += _cases(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
+    return cases
 
 
 def of_adaptive() -> list[Case]:
     """The next question after a path, or two, that were led to the edge of the ball."""
 
     def run(table: PrivateTable, cost: Cost, asked: int) -> Any:
-        price = _price(cost * asked) | {"per_query": cost.amount}
-        explainer = AdaptiveExplainer(
-            table, SIDES, **price, iterations=STEPS, anchor=0.0, reuse_distance=0, enhanced=asked == 3
-        )
+        settings: dict[str, Any] = {"iterations": STEPS, "anchor": 0.0, "reuse_distance": 0, "enhanced": asked == 3}
+        settings |= {"rho": cost.amount * asked, "per_query": cost.amount}
+        explainer = AdaptiveExplainer(table, SIDES, **settings)
         for number in range(1, asked):
             explainer.explain({"x": 0.1, "y": 0.1 * number})
         return explainer.explain(RECORD)
@@ -137,9 +127,8 @@ def of_local_sketch() -> list[Case]:
     """One cell with its centre in the middle, and rows at its radius."""
     domain = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1), "f": Numeric(-1, 1)})
     model = Model(lambda rows: rows["f"].to_numpy(), output=(-1, 1), name="f", version="1")
-
-    def run(table: PrivateTable, cost: Cost, **options: Any) -> Any:
-        return local_sketch(table, model, **_price(cost), features=["a", "b"], **options)
+    given = asks(LocalSketchRequest(features=["a", "b"], centres=[(0.5, 0.5)], radius=0.3), model)
+    drawn = asks(LocalSketchRequest(features=["a", "b"], cells=2), model)
 
     def at(angle: float, f: float) -> Row:
         return 0.5 + 0.2999 * math.cos(angle), 0.5 + 0.2999 * math.sin(angle), f
@@ -150,12 +139,10 @@ def of_local_sketch() -> list[Case]:
         "add-remove": ([middle], [middle, at(1.0, 1)]),
         "replace-one": ([middle, at(0.3, 1)], [middle, at(0.3 + turn, -1)]),
     }
-    given = partial(run, centres=[(0.5, 0.5)], radius=0.3)
-    found = _cases("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9})
+    cases = _cases("local_sketch", "given centres", given, domain, pairs, {"moments": 0.9})
     ends: dict[str, Pair] = {
         "add-remove": ([(1.0, 1.0, 1.0)], [(1.0, 1.0, 1.0)] * 2),
         "replace-one": ([(1.0, 1.0, 1.0)] * 2, [(1.0, 1.0, 1.0), (0.0, 0.0, -1.0)]),
     }
-    found += _cases("local_sketch", "given centres", given, domain, ends, {"average": 0.99})
-    drawn = partial(run, cells=2)
-    return found + _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})
+    cases += _cases("local_sketch", "given centres", given, domain, ends, {"average": 0.99})
+    return cases + _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.audit.cases import ADD_REMOVE, UNIT_ROWS, Case, Numbers, Pair, Run, cases_of
+from dpexplain.audit.worst_cases import asks
 from dpexplain.audit.worst_cases.effects import FLAGS
-from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain, Numeric
-from dpexplain.data.table import PrivateTable
-from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.request import GenericPlot
-from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.interaction_ranking.request import InteractionRanking
-from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.models import Model
 
@@ -54,34 +49,28 @@ def _flag_order(rows: pd.DataFrame, _model: Any) -> list[str]:
 
 
 def of_generic_plot() -> list[Case]:
-    def run(table: PrivateTable, cost: Cost) -> Any:
-        request = GenericPlot(explainer=_flag_plot, feature="g", output=(0, 1), parts=2, version="1")
-        return generic_plot.explain(table, None, request, cost=cost)
-
-    found = _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})
+    run = asks(GenericPlot(explainer=_flag_plot, feature="g", output=(0, 1), parts=2, version="1"))
+    cases = _dealt_cases("generic_plot", "default", run, {"curve": 0.99, "rug": 0.99})
     # the row that comes is the first one of its part: the count of parts that answered tells
     appears: Pair = ([BOTTOM], [BOTTOM, TOP])
     options: dict[str, Any] = {"protections": ADD_REMOVE, "dealt": ([0], [0, 1])}
-    return found + cases_of(
+    return cases + cases_of(
         "generic_plot", "a part begins", run, FLAGS, {"add-remove": appears}, {"curve": 0.74}, **options
     )
 
 
 def of_rank_aggregation() -> list[Case]:
-    def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
-        request = RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)
-        return rank_aggregation.explain(table, None, request, cost=cost)
-
-    found = _dealt_cases("rank_aggregation", "all", partial(run, k=None), {"votes": 0.99})
-    return found + _dealt_cases("rank_aggregation", "best", partial(run, k=1), {"top": 0.73, "votes": 0.99})
+    every, best = (asks(RankAggregation(ranker=_flag_order, items=ITEMS, parts=2, version="1", k=k)) for k in (None, 1))
+    cases = _dealt_cases("rank_aggregation", "all", every, {"votes": 0.99})
+    return cases + _dealt_cases("rank_aggregation", "best", best, {"top": 0.73, "votes": 0.99})
 
 
 def _dealt_cases(release: str, form: str, run: Run, parts: Mapping[str, float]) -> list[Case]:
-    found = list[Case]()
+    cases = list[Case]()
     for protection, (pair, dealt) in DEALT.items():
         pairs = {protection[0]: pair}
-        found += cases_of(release, form, run, FLAGS, pairs, parts, protections=[protection], dealt=dealt)
-    return found
+        cases += cases_of(release, form, run, FLAGS, pairs, parts, protections=[protection], dealt=dealt)
+    return cases
 
 
 FOUR = Domain({**{name: Numeric(0, 1, integer=True) for name in "abc"}, "kind": Categorical([0, 1, 2])})
@@ -98,17 +87,13 @@ def of_interaction_ranking() -> list[Case]:
     """One row decides which pair interacts more, and turns the only ballot around."""
     products = Model(_products, output=(0, 1), name="products", version="1")
     settings: dict[str, Any] = {"pairs": [("a", "b"), ("a", "c")], "points": 3, "parts": 1}
-
-    def run(table: PrivateTable, cost: Cost, k: int | None) -> Any:
-        request = InteractionRanking(k=k, **settings)
-        return interaction_ranking.explain(table, products, request, cost=cost)
-
     idle, weak, strong = (0, 0, 0, 2), (1, 1, 1, 0), (1, 1, 1, 1)
     pairs: dict[str, Pair] = {
         "replace-one": ([idle, weak], [idle, strong]),
         "add-remove": ([idle, weak], [idle, weak, strong]),
     }
-    found = list[Case]()
+    cases = list[Case]()
     for form, k, parts in (("all", None, {"votes": 0.99}), ("best", 1, {"top": 0.2, "votes": 0.99})):
-        found += cases_of("interaction_ranking", form, partial(run, k=k), FOUR, pairs, parts, units={"votes": 0.24})
-    return found
+        run = asks(InteractionRanking(k=k, **settings), products)
+        cases += cases_of("interaction_ranking", form, run, FOUR, pairs, parts, units={"votes": 0.24})
+    return cases

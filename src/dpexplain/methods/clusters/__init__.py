@@ -7,7 +7,7 @@ register(
     Method(
         name="clusters",
         request=Clusters,
-        explain=".release:explain",  # a clustering stands in the place of the model
+        explain=".release:explain",
         outlook=".release:outlook",
         diagram=".release:diagram",
         results=(".result:ClusterExplanation",),
@@ -15,6 +15,7 @@ register(
         title="Clusters",
         lead="for each cluster the columns that tell it from the rest, and how their values are spread inside and "
         "outside",
+        takes_clustering=True,
         worst_cases="dpexplain.audit.worst_cases.clusters:of_clusters",
         home=__name__,
     )

@@ -14,7 +14,8 @@ register(
         command="influence",
         title="Influence",
         lead="which columns caused the outcomes of everybody, a group or a person",
-        worst_cases="dpexplain.audit.worst_cases.influence:of_every_influence",
+        worst_cases="dpexplain.audit.worst_cases.influence:of_influence",
+        attacked={"samples": 2, "row": None},  # no bound depends on how many other values a row takes
         home=__name__,
     )
 )

@@ -15,6 +15,7 @@ register(
         title="Interactions",
         lead="which columns act together, so that their joint effect is not the sum of their own ones",
         worst_cases="dpexplain.audit.worst_cases.parts:of_interaction_ranking",
+        attacked={"kind": "total"},
         home=__name__,
     )
 )

@@ -15,6 +15,7 @@ register(
         title="Local explanation",
         lead="what moved the model's prediction for one record, by a linear model of its neighbourhood",
         worst_cases="dpexplain.audit.worst_cases.local:of_local_explanation",
+        attacked={"method": "moments", "features": None},
         needs_delta=True,
         home=__name__,
     )

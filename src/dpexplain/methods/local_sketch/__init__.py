@@ -15,6 +15,7 @@ register(
         title="Local sketch",
         lead="what the model does in each region of the table, from which any record can be explained, free",
         worst_cases="dpexplain.audit.worst_cases.local:of_local_sketch",
+        attacked={"features": None},
         needs_delta=True,
         home=__name__,
     )
