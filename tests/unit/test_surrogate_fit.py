@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from dpexplain.surrogate.average import AveragePerson
-from dpexplain.surrogate.fit import Fit, halfwidths
-from dpexplain.surrogate.space import Space
+from dpexplain.maths.surrogate.average import AveragePerson
+from dpexplain.maths.surrogate.fit import Fit, halfwidths
+from dpexplain.maths.surrogate.space import Space
 
 import dpexplain as dpx
 
