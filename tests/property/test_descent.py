@@ -21,9 +21,10 @@ from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.maths.surrogate.descent import FINE, Slope, Sums, length
+from dpexplain.methods import averages
 from dpexplain.methods.adaptive import release as adaptive
 from dpexplain.methods.adaptive.request import AdaptiveExplanation
-from dpexplain.methods.local_explanation.spec import average_of, statistic
+from gradients import gradient_bound
 from neighbouring import DOMAIN, neighbours, private, wild
 from rings import examples
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
@@ -40,8 +41,9 @@ PREDICTOR = dpx.models.Predictor(wild, list("abc"), DOMAIN, as_array=False)
 
 def sums(rows, protection, local):
     table = private(rows, protection)
-    average = average_of(local, table.neighbours)
-    kernel, first = partial(statistic, predictor=PREDICTOR, local=local, average=average), average.size
+    average = averages.average_for(local.space, local.output, table.neighbours)
+    kernel = partial(averages.statistic, predictor=PREDICTOR, average=average, more=local.gram)
+    first = average.size
     size, gate = first + 1 + local.size * (local.size + 1), Gate(table.door, pure(1))
     total = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
@@ -143,6 +145,6 @@ def test_the_constants_are_those_of_the_weight(neighbours):
     for weight in WEIGHTS.values():
         for radius in (0.5, 1.0, 3.0):
             slope = Slope(Local(SPACE, weight, OUTPUT, {"a": 0.0, "b": 0.0, "c": "x"}, 0.0), radius)
-            expected = weight.gradient_bound(neighbours.relation, radius)
+            expected = gradient_bound(weight, neighbours.relation, radius)
             assert slope.bound(neighbours) / slope.unit == pytest.approx(expected, rel=2e-4)
             assert slope.bound(neighbours) / slope.unit > expected

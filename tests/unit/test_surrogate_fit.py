@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from dpexplain.maths.surrogate.average import AveragePerson
-from dpexplain.maths.surrogate.fit import Fit, halfwidths
-from dpexplain.maths.surrogate.space import Space
 
 import dpexplain as dpx
+from dpexplain.maths.surrogate.fit import AveragePerson, Fit, halfwidths
+from dpexplain.maths.surrogate.space import Space
 
 SPACE = Space(dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1)}), ("a", "b"))
 SURE = 1.959964

@@ -28,8 +28,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Numeric, PublicRange
 from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.maths.surrogate.answer import Asked, Released
-from dpexplain.maths.surrogate.fit import contributions, halfwidths
+from dpexplain.maths.surrogate.fit import Asked, Released, average_of, contributions, counted_from, halfwidths
 from dpexplain.maths.surrogate.space import ONE
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -60,7 +59,7 @@ class LocalModelSpec(Protocol):
 SPECS: dict[str, str | Callable[[JsonObject], LocalModelSpec]] = {
     "local-explanation": "dpexplain.methods.local_explanation.spec:from_json",
     "adaptive-explanation": "dpexplain.methods.adaptive.spec:Adaptive.from_json",
-    "adaptive-history": "dpexplain.maths.surrogate.history:History.from_json",
+    "adaptive-history": "dpexplain.methods.adaptive.spec:History.from_json",
     "local-sketch": "dpexplain.methods.local_sketch.spec:Spec.from_json",
 }
 
@@ -116,7 +115,11 @@ class Attribution(Result):
     @cached_property
     def fit(self) -> Fit:
         """The local linear model in coordinates."""
-        return self.spec.read(released_parts(self), self.settings) if self.ready is None else self.ready
+        if self.ready is not None:
+            return self.ready
+        released = released_parts(self)
+        average = average_of(released, self.space, self.output)
+        return counted_from(self.spec.read(released, self.settings), average)
 
     @cached_property
     def record(self) -> dict[str, object]:

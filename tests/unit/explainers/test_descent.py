@@ -11,9 +11,8 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.maths.surrogate import Local, Space, StepWeight
-from dpexplain.maths.surrogate.answer import Asked, Released
 from dpexplain.maths.surrogate.descent import FINE, PIECE, Descent, Slope, Sums, length
-from dpexplain.maths.surrogate.fit import UNSETTLED
+from dpexplain.maths.surrogate.fit import UNSETTLED, Asked, Released
 from dpexplain.methods import averages
 from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.local_explanation.request import LocalExplanation

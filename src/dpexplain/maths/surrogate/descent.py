@@ -3,18 +3,10 @@
 Gradient    of L(phi) = sum over rows of (phi.y - t)^2 in the whole numbers y, t of `Local`, at phi = p / F with whole
             numbers p: F times it is 2 (A p - F b) with A = sum y y', b = sum t y, exactly. It is divided by a public
             power of two and rounded once, to about 2^24 for the longest row.
-Bound       let |p| <= P = F r + sqrt(n) / 2, and |y| <= Y, |t| <= T for a row in a step of distance (`Local.longest`).
-            One row adds 2 (p.y - F t) y, no longer than w + q with w = 2 P Y^2 and q = 2 F T Y. So a row that comes or
-            goes moves the gradient by at most c = max (w + q) over the steps of distance.
-            A row that is replaced: with e = y / |y|, 2 (p.y) y = |y|^2 (p + p'), p' the mirror image of p along e, as
-            long as p. Two rows with s = |y|^2 and s' differ by (s - s') p + s p' - s' p'' - 2 F t y + 2 F t' y', which
-            is no longer than (|s - s'| + s + s') P + q + q' = max(w, w') + q + q'. The largest over all pairs is
-            c + max q, which is no more than 2 c.
-            k rows of a unit: k times as much, because rows can be changed one after the other (a unit that has fewer
-            rows than before makes some of these changes a mere removal, which is no longer). Rounding moves each of n
-            coordinates by at most 1/2 in both tables: sqrt(n) more.
-Length      |g| of the rounded gradient, rounded down to a whole number, moves by no more than the bound D of g: from
-            |g| <= |g'| + D and D whole follows floor |g| <= floor |g'| + D.
+Bound       with P = F r + sqrt(n) / 2 >= |p|, w = 2 P Y^2 and q = 2 F T Y for the Y and T of a step of distance
+            (`Local.longest`): add-remove, c = max (w + q) over the steps; replace-one, c + max q. k rows of a unit: k
+            times as much. Rounding: sqrt(n) more. The length of the rounded gradient, rounded down, moves by no more.
+            docs/methods/adaptive-explanations.md has the proofs.
 Path        phi(t) = the nearest point of the ball to phi(t-1) - eta(t) g(t), rounded to whole numbers of 1 / F, with g
             the released gradient of the mean loss, eta(t) = r / (G sqrt(t)), G^2 = c^2 + n sigma^2 (Shamir, Zhang
             2013). Elementary operations on IEEE floats only, so a release is the same path on every machine.
@@ -34,11 +26,8 @@ from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.maths.surrogate.answer import Asked, Released
-from dpexplain.maths.surrogate.average import average_of
-from dpexplain.maths.surrogate.fit import UNSETTLED, Fit, counted_from
-from dpexplain.maths.surrogate.local import Local, LocalSpec
-from dpexplain.maths.surrogate.weights import SLACK
+from dpexplain.maths.surrogate.fit import UNSETTLED, Asked, Fit, Released
+from dpexplain.maths.surrogate.local import SLACK, Local, LocalSpec
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -154,6 +143,15 @@ class Descent(LocalSpec):
     def slope(self) -> Slope:
         return Slope(self.local, self.radius)
 
+    @property
+    def size(self) -> int:
+        """How many numbers a gradient has."""
+        return self.slope.size
+
+    def bound(self, neighbours: Neighbours) -> int:
+        """How far one unit can move a released gradient."""
+        return self.slope.bound(neighbours)
+
     @classmethod
     def from_json(cls, value: JsonObject) -> Descent:
         path = super().from_json(value)
@@ -198,7 +196,7 @@ class Descent(LocalSpec):
             notes.append(f"computed for another record, {away:.3g} away")
         if not local.output.low <= value <= local.output.high:
             raise ValueError("this value is no prediction of the model")
-        found = Fit(
+        return Fit(
             coefficients=point.astype(np.float64) * (local.unit / FINE),
             value=value,
             spread=lambda lines: np.linalg.norm(lines, axis=-1) * (deviation * local.unit),
@@ -206,4 +204,3 @@ class Descent(LocalSpec):
             notes=(*notes, UNSETTLED),
             settled=False,
         )
-        return counted_from(found, average_of(released, local.space, local.output))

@@ -137,13 +137,16 @@ class Space:
         values = record if isinstance(record, Mapping) else dict(zip(self.features, record, strict=True))
         return {name: self._value(name, values[name]) for name in self.features}
 
-    def locate(self, point: Point) -> Floats:
-        """The coordinates of a record that `read` has checked."""
-        columns = {
+    def columns(self, point: Point) -> Columns:
+        """A record that `read` has checked as clean columns of one row."""
+        return {
             name: np.array([column.categories.index(point[name]) if isinstance(column, Categorical) else point[name]])
             for name, column in ((name, self.domain[name]) for name in self.features)
         }
-        return np.asarray(self.coordinates(columns, 1)[0])
+
+    def locate(self, point: Point) -> Floats:
+        """The coordinates of a record that `read` has checked."""
+        return np.asarray(self.coordinates(self.columns(point), 1)[0])
 
     def by_feature(self, coordinates: Floats) -> Floats:
         """The sum over each feature's coordinates, along the last axis."""

@@ -39,19 +39,16 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import BudgetError, InputError, ModelError
 from dpexplain.maths.surrogate import Local, Space, StepWeight
-from dpexplain.maths.surrogate.answer import Asked
-from dpexplain.maths.surrogate.average import REST, SHARE
 from dpexplain.maths.surrogate.descent import Descent, Sums
-from dpexplain.maths.surrogate.history import LABELS, History
+from dpexplain.maths.surrogate.fit import REST, SHARE, Asked
 from dpexplain.methods.adaptive.request import AdaptiveExplanation
-from dpexplain.methods.adaptive.spec import Adaptive, economy, sensitivity
+from dpexplain.methods.adaptive.spec import LABELS, Adaptive, History, economy, sensitivity
 from dpexplain.methods.attributions import Attribution, released_parts
-from dpexplain.methods.averages import require_delta
+from dpexplain.methods.averages import GAUSSIAN, require_delta
 from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.local_explanation import spec as local_spec
 from dpexplain.methods.local_explanation.release import locate, path_outlook, placed, prediction_of
 from dpexplain.methods.local_explanation.request import Anchor, NamedWeight
-from dpexplain.methods.local_explanation.spec import GAUSSIAN
 from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
@@ -115,15 +112,13 @@ def send(
     """Everything inside the body of one query's release."""
     path, slope = spec.path, spec.path.slope
     gram, count = descent.collect(table, gate, predictor, path.local, cost, label=label, parallel=parallel)
-    sums, each, gradients = Sums(gram, slope.size), cost * path.step, local_spec.sensitivity(path, gate.neighbours)
-    rows = descent.size(gate, path, count, cost)
+    sums, each, rows = Sums(gram, slope.size), cost * path.step, descent.size(gate, path, count, cost)
     start, steps, share = slope.start(), path.iterations, Fraction(1)
     if candidates:
         start, beta = choose(gate, spec, candidates, sums, each)
-        scale = float(best(gradients, slope.size, each, GAUSSIAN).scale)
+        scale = float(local_spec.forecast(path, gate.neighbours, cost)["gradient"].scale)
         steps, share = economy(spec, beta, scale, rows)
-    loop = gate.query_loop("gradient", gate.left)
-    descent.walk(loop, sums, path, gradients, each * share, steps, start, rows)
+    descent.walk(gate, sums, path, each * share, steps, start, rows)
 
 
 def choose(gate: Gate, spec: Adaptive, candidates: Sequence[Integers], sums: Sums, each: Cost) -> tuple[Integers, int]:

@@ -18,23 +18,23 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.mechanisms import best
-from dpexplain.core.release import Gate, QueryLoop
-from dpexplain.core.sensitivity import Neighbours, Sensitivity
+from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Local
-from dpexplain.maths.surrogate.average import REST, SHARE
 from dpexplain.maths.surrogate.descent import Descent, Sums
+from dpexplain.maths.surrogate.fit import REST, SHARE
 from dpexplain.methods import averages
-from dpexplain.methods.local_explanation.spec import GAUSSIAN, average_of, path_loss, sensitivity, statistic
+from dpexplain.methods.averages import GAUSSIAN
+from dpexplain.methods.local_explanation.spec import path_loss, sensitivity
 from dpexplain.models import Predictor
 
 Integers = NDArray[np.int64]
@@ -92,25 +92,16 @@ def send(
 ) -> None:
     """Everything inside the body of a release: one pass over the rows, then T noisy gradients from a public start."""
     gram, count = collect(table, gate, predictor, spec.local, cost, label=label, parallel=parallel)
-    rows = size(gate, spec, count, cost)
-    loop, begin = gate.query_loop("gradient", gate.left), spec.slope.start() if start is None else start
-    sums, bound = Sums(gram, spec.slope.size), sensitivity(spec, gate.neighbours)
-    walk(loop, sums, spec, bound, cost * spec.step, spec.iterations, begin, rows)
+    begin, rows = spec.slope.start() if start is None else start, size(gate, spec, count, cost)
+    walk(gate, Sums(gram, spec.size), spec, cost * spec.step, spec.iterations, begin, rows)
 
 
 def collect(
     table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, cost: Cost, *, label: str, parallel: bool
 ) -> tuple[Integers, int]:
-    """One pass over the rows: the sums of `Local.gram`, exact, and the number of rows. The average person of the same
-    pass is released.
-    """
-    average = average_of(local, gate.neighbours)
-    columns = list(dict.fromkeys([*predictor.features, *local.space.features]))
-    kernel = partial(statistic, predictor=predictor, local=local, average=average)
-    numbers = average.size + 1 + local.size * (local.size + 1)
-    total = table.map_sum(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
-    averages.send(gate, average, total[: average.size], cost)
-    return total[average.size + 1 :], int(total[average.size])
+    """The sums of `Local.gram`, exact, and the number of rows; the average person is released."""
+    average, size = averages.average_for(local.space, local.output, gate.neighbours), local.size * (local.size + 1)
+    return averages.collect(table, gate, predictor, average, local.gram, size, cost, label=label, parallel=parallel)
 
 
 def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:
@@ -120,18 +111,9 @@ def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:
     return max(1, gate.noisy_counts("count", [count], cost * spec.count, mechanism=GAUSSIAN)[0])
 
 
-def walk(
-    loop: QueryLoop,
-    sums: Sums,
-    spec: Descent,
-    bound: Sensitivity,
-    each: Cost,
-    steps: int,
-    point: Integers,
-    rows: int,
-) -> Integers:
+def walk(gate: Gate, sums: Sums, spec: Descent, each: Cost, steps: int, point: Integers, rows: int) -> Integers:
     """So many noisy gradients, each asked at the point to which the released ones have led."""
-    slope = spec.slope
+    loop, slope, bound = gate.query_loop("gradient", gate.left), spec.slope, sensitivity(spec, gate.neighbours)
     scale = float(best(bound, slope.size, each, GAUSSIAN).scale)
     for number in range(1, steps + 1):
         answer = loop.ask(sums.gradient(point, slope.divisor), bound, each, mechanism=GAUSSIAN)

@@ -21,8 +21,7 @@ from dpexplain.core.budget import Cost
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.maths.surrogate.average import PART
-from dpexplain.maths.surrogate.fit import contributions, counted_from, halfwidths
+from dpexplain.maths.surrogate.fit import PART, contributions, counted_from, halfwidths
 from dpexplain.methods import averages
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 

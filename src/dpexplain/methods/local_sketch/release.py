@@ -10,7 +10,7 @@ Statistic    each row belongs to the nearest of K centres. For each cell: the nu
              which a part of the price is for, unless they are given, or drawn from the domain or from known marginals.
              Also the sums behind the average person that contributions are counted from.
 Sensitivity  the five blocks with public weights w: sqrt(sum w^2) (add-remove), at most sqrt(2 sum w^2 - 2 min ...)
-             (replace-one), times the rows of a unit. Proofs: `maths/surrogate/sketch.py`, `maths/surrogate/average.py`.
+             (replace-one), times the rows of a unit. Proofs: `maths/surrogate/sketch.py`, `maths/surrogate/fit.py`.
 Release      a twentieth of the price for the average person; histograms and moments share the rest. Gaussian noise.
              Local models, attributions and their intervals are post-processing (`LocalSketch.explain`).
 References   The loss is that of "Model Explanations with Differential Privacy" (Patel, Shokri, Zick 2022), whose
@@ -38,8 +38,8 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition, partition_of
 from dpexplain.maths.surrogate import Fit, Space, StepWeight
-from dpexplain.maths.surrogate.average import REST
-from dpexplain.maths.surrogate.average import SHARE as AVERAGE
+from dpexplain.maths.surrogate.fit import REST
+from dpexplain.maths.surrogate.fit import SHARE as AVERAGE
 from dpexplain.maths.surrogate.sketch import (
     GRID,
     POINTS,
@@ -56,12 +56,13 @@ from dpexplain.maths.surrogate.sketch import (
     reach,
     spread_points,
 )
-from dpexplain.methods import averages
+from dpexplain.methods import averages, histogram
+from dpexplain.methods.averages import GAUSSIAN
 from dpexplain.methods.histogram import builds_on, known_marginals
 from dpexplain.methods.local_explanation.outlook import LikelyTable, told, with_noise
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.local_sketch.result import LocalSketch
-from dpexplain.methods.local_sketch.spec import GAUSSIAN, Spec, forecast, histogram_statistic, sensitivity, statistic
+from dpexplain.methods.local_sketch.spec import Spec, forecast, sensitivity
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.models import Model
@@ -157,9 +158,10 @@ def outlook(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Outloo
         counts, around = list[int](), 0.0
         if spec.partitions:
             around = laws["marginals"].std
-            counts = with_noise(table.scaled(histogram_statistic(table.rows, spec)), around, table.cells).tolist()
+            exact = table.scaled(histogram.statistic(table.rows, spec.partitions))
+            counts = with_noise(exact, around, table.cells).tolist()
         layout = spec.layout_from(counts, around)
-        sums = table.scaled(raw_sums(layout, table.coordinates, table.predictions, spec.output))
+        sums = table.scaled(raw_sums(layout, spec.output, table.coordinates, table.predictions))
         std = 1.0 if draw is None else laws["moments"].std
         released = with_noise(np.array(spec.blocks.cut(sums, space.size), dtype=np.int64), std, draw)
         cells = Cells(space, layout, spec.blocks, spec.output, released, std)
@@ -199,22 +201,18 @@ def explain(
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     noise = forecast(spec, table.neighbours, cost)  # a price too small is refused here, before anything is reserved
     predictor = table.predictor(model)
-    columns = list(dict.fromkeys([*predictor.features, *spec.space.features]))
 
     def body(gate: Gate) -> None:
         first, second = split(cost * REST, spec.share)
         counts, std = list[int](), 0.0
         if spec.partitions:
-            kernel = partial(histogram_statistic, spec=spec)
-            exact = table.map_sum(gate, kernel, spec.space.features, size=spec.histogram_size, label=request.label)
-            counts = gate.noisy_counts("marginals", exact, first, partitions=len(spec.partitions), mechanism=GAUSSIAN)
+            counts = histogram.send(table, gate, "marginals", spec.partitions, first, request.label, GAUSSIAN)
             std = noise["marginals"].std
         average = averages.average_for(spec.space, spec.output, gate.neighbours)
-        layout, size = spec.layout_from(counts, std), average.size + spec.size
-        kernel = partial(statistic, predictor=predictor, spec=spec, layout=layout, average=average)
-        sums = table.map_sum(gate, kernel, columns, size=size, label=request.label, parallel=model.thread_safe)
-        averages.send(gate, average, sums[: average.size], cost)
-        moments = spec.blocks.cut(sums[average.size :], spec.space.size)
+        more = partial(raw_sums, spec.layout_from(counts, std), spec.output)
+        told: dict[str, Any] = {"label": request.label, "parallel": model.thread_safe}
+        sums, _ = averages.collect(table, gate, predictor, average, more, spec.size, cost, **told)
+        moments = spec.blocks.cut(sums, spec.space.size)
         gate.noisy_sum("moments", moments, sensitivity(spec, gate.neighbours), second, mechanism=GAUSSIAN)
 
     cells = "the cells" if spec.layout else "how cells are drawn"

@@ -21,9 +21,7 @@ from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.noise import checked_level
 from dpexplain.errors import InputError, VerificationError
 from dpexplain.maths.surrogate import Space, StepWeight, Weight
-from dpexplain.maths.surrogate.answer import Asked
-from dpexplain.maths.surrogate.average import AveragePerson, average_of
-from dpexplain.maths.surrogate.fit import counted_from
+from dpexplain.maths.surrogate.fit import Asked, AveragePerson, average_of, counted_from
 from dpexplain.maths.surrogate.sketch import ROW, WEIGHT_ONE, Cells
 from dpexplain.methods.attributions import Attribution, released_parts
 from dpexplain.methods.local_sketch.spec import Spec
