@@ -1,9 +1,17 @@
-"""How far one row can move the sum of gradients, in real numbers: what the bound of whole numbers must be near."""
+"""Paths without a release, and how far one row can move the sum of gradients, in real numbers."""
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dpexplain.core.sensitivity import Relation
-from dpexplain.maths.surrogate import StepWeight
+from dpexplain.maths.surrogate import Local, StepWeight
+from dpexplain.maths.surrogate.descent import Descent
+
+
+def path(local: Local, radius: float = 1.0) -> Descent:
+    """Three steps, at no price in particular."""
+    return Descent(local, 3, radius, "zcdp", 10, Fraction(1, 3), Fraction(0))
 
 
 def gradient_bound(weight: StepWeight, relation: Relation, radius: float = 1.0) -> float:

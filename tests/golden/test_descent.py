@@ -146,7 +146,7 @@ def test_answers_from_the_history_minimise_their_loss(make_table, frame, model, 
         targets = np.array([slope @ query.centre for slope, query in zip(slopes, queries, strict=True)])
         phi = by_hand(lambda p: a @ (d @ p - targets) ** 2)
     else:
-        targets = np.array([2 * query.prediction - 1 for query in queries])
+        targets = np.array([2 * query.attribution.prediction - 1 for query in queries])
         mean = a @ slopes / a.sum()
         phi = by_hand(lambda p: a @ (d @ p - targets) ** 2 + (p - mean) @ (p - mean))
     # one coordinate of each category is not told apart by these records, so compare what the models say about them

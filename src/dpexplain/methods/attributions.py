@@ -270,7 +270,8 @@ class Attribution(Result):
         import pandas as pd
 
         low, high = self.interval()
-        slopes = [self._slope(name) for name in self.space.features]
+        each = self._unit_lines @ self.fit.coefficients
+        slopes = [each[at.start] if self._numeric(name) else None for name, at in self.space.slices.items()]
         columns = {"feature": list(self.space.features), "value": pd.array(self._shown, dtype=object)}
         estimates = {self.quantity: self.values, "low": low, "high": high, "slope": pd.array(slopes, dtype="Float64")}
         return pd.DataFrame({**columns, **estimates})
@@ -336,11 +337,6 @@ class Attribution(Result):
         whole = [self._numeric(name) and getattr(self.space.domain[name], "integer", False) for name in self.record]
         return [int(v) if w else v for v, w in zip(self.record.values(), whole, strict=True)]  # type: ignore[call-overload]
 
-    def _slope(self, name: str) -> float | None:
-        """The change of the prediction for one more unit; none for a category."""
-        column, place = self.space.domain[name], self.space.slices[name].start
-        return float(self.fit.coefficients[place]) / (column.high - column.low) if isinstance(column, Numeric) else None
-
     def _numeric(self, name: str) -> bool:
         return isinstance(self.space.domain[name], Numeric)
 
@@ -349,13 +345,11 @@ class Attribution(Result):
     def pushes(self, most: int = BARS) -> list[Push]:
         """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
         chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
-        rest = self._order[len(chosen) :]
-        lines, own = self._steps[chosen], np.eye(len(self._order), dtype=bool)
-        moves, shown = own[chosen], self._shown
+        rest, shown, moves = self._order[len(chosen) :], self._shown, np.eye(len(self._order), dtype=bool)[chosen]
         names = [f"{self.space.features[i]} = {_text(shown[i])}" for i in chosen]
         if rest:
-            lines, names = np.vstack([lines, self._steps[rest].sum(axis=0)]), [*names, f"other {len(rest)} features"]
-            moves = np.vstack([moves, own[rest].any(axis=0)])
+            names, moves = [*names, f"other {len(rest)} features"], np.vstack([moves, ~moves.any(axis=0)])
+        lines = moves @ self._steps
         low, high = self._around(lines, moves)
         numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
         return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]

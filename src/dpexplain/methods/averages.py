@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,14 +70,14 @@ def collect(
     cost: Cost,
     *,
     label: str,
-    parallel: bool,
 ) -> tuple[Integers, int]:
     """Inside a release for `cost`: the `size` exact sums of `more` and the number of rows, in one pass. The average
     person of the same pass is released.
     """
     columns = list(dict.fromkeys([*predictor.features, *average.space.features]))
     kernel = partial(statistic, predictor=predictor, average=average, more=more)
-    total = table.map_sum(gate, kernel, columns, size=average.size + 1 + size, label=label, parallel=parallel)
+    told: dict[str, Any] = {"label": label, "parallel": predictor.thread_safe}
+    total = table.map_sum(gate, kernel, columns, size=average.size + 1 + size, **told)
     bound = average.sensitivity(gate.neighbours)
     gate.noisy_sum(PART, total[: average.size], bound, cost * SHARE, mechanism=GAUSSIAN)
     return total[average.size + 1 :], int(total[average.size])

@@ -48,7 +48,6 @@ class Check:
     domain: Domain
     output: PublicRange
     chosen: bool  # whether the caller chose the size of blocks
-    thread_safe: bool
 
     def passed(self, predictor: Predictor) -> Predictor:
         """The predictor, with its answers; one for smaller blocks where the last digits change in those it has."""
@@ -63,7 +62,7 @@ class Check:
                 break
         else:
             raise self._unsteady(predictor.block)
-        if self.thread_safe:
+        if predictor.thread_safe:
             _check_threads(predictor, self.domain)
         return predictor
 

@@ -67,6 +67,7 @@ class Predictor:
     """Predicts clean rows with some columns held at public values; NaN where the model fails on a row.
 
     block     rows in every call of the model
+    thread_safe  whether several threads may ask it at once
     answers   what it said about the first synthetic rows; set by the check
     precision how far answers of the same model may differ between machines, in units of the output range
     """
@@ -78,7 +79,10 @@ class Predictor:
         domain: Domain,
         as_array: bool,
         block: int = USUAL_BLOCK,
+        *,
+        thread_safe: bool = False,
     ) -> None:
+        self.thread_safe = thread_safe
         self._call, self.features, self.domain, self._as_array, self.block = call, features, domain, as_array, block
         self.answers, self.precision = np.empty(0), 0.0
         tried = PublicRandom(0).rows(domain, SYNTHETIC)  # the rows of the check: the model is known to answer them
@@ -88,7 +92,7 @@ class Predictor:
     def resized(self, block: int, *, around: Callable[[Call], Call] | None = None) -> Predictor:
         """The same model, asked in blocks of another size, with something done around every call."""
         call = self._call if around is None else around(self._call)
-        return Predictor(call, self.features, self.domain, self._as_array, block)
+        return Predictor(call, self.features, self.domain, self._as_array, block, thread_safe=self.thread_safe)
 
     def inputs(self, rows: Rows) -> Inputs:
         """The rows in the form that the model takes: made once, asked about at many public values."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.surrogate.fit import UNSETTLED, Asked, Fit, Released
-from dpexplain.maths.surrogate.local import SLACK, Local, LocalSpec
+from dpexplain.maths.surrogate.local import SLACK, LocalSpec
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -36,61 +36,6 @@ FINE = 2**20  # F: coefficients are whole numbers of 1 / F
 LONGEST_ROW = 2**24  # of a released gradient, about
 PIECE = 21  # bits: three pieces make 63
 LARGEST_RADIUS = 16.0
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Gradients of one local loss in whole numbers. Public: it holds no sums."""
-
-    local: Local
-    radius: float = 1.0
-
-    @property
-    def size(self) -> int:
-        return self.local.space.size
-
-    @cached_property
-    def _lengths(self) -> tuple[float, float]:
-        """c and the largest q, before the division."""
-        y, t = self.local.longest
-        longest = FINE * self.radius + math.sqrt(self.size) / 2
-        q = 2 * FINE * t * y
-        return float((2 * longest * y * y + q).max()) * SLACK, float(q.max()) * SLACK
-
-    @cached_property
-    def divisor(self) -> int:
-        return 1 << max(0, round(math.log2(self._lengths[0] / LONGEST_ROW)))
-
-    def bound(self, neighbours: Neighbours) -> int:
-        """How far one unit can move a rounded gradient, in Euclidean length; and its length."""
-        c, q = self._lengths
-        one = c if neighbours.relation is Relation.ADD_REMOVE else c + q
-        return math.ceil(neighbours.rows * one / self.divisor + math.sqrt(self.size))
-
-    @property
-    def unit(self) -> float:
-        """The whole number that stands for a gradient of 1."""
-        return FINE * self.local.levels**2 / self.divisor
-
-    @cached_property
-    def steepest(self) -> float:
-        """c: no mean gradient is longer."""
-        return self._lengths[0] / self.divisor / self.unit
-
-    def start(self) -> Integers:
-        return np.zeros(self.size, dtype=np.int64)
-
-    def rate(self, sigma: float) -> float:
-        """eta(1), with noise of standard deviation sigma on each coordinate of the mean gradient."""
-        return self.radius / math.sqrt(self.steepest**2 + self.size * sigma**2)
-
-    def follow(self, point: Integers, gradient: Sequence[int], number: int, scale: float, rows: int) -> Integers:
-        """The next point after step `number`: the released gradient, its noise's scale, and about how many rows."""
-        one = self.unit * rows
-        eta = self.rate(scale / one) / math.sqrt(number)
-        moved = point - FINE * eta / one * np.array(gradient, dtype=np.float64)
-        length, most = math.sqrt(math.fsum(moved * moved)), FINE * self.radius
-        return np.rint(moved if length <= most else moved * (most / length)).astype(np.int64)
 
 
 class Sums:
@@ -139,25 +84,64 @@ class Descent(LocalSpec):
 
     method: ClassVar[str] = "gradient"
 
-    @cached_property
-    def slope(self) -> Slope:
-        return Slope(self.local, self.radius)
-
-    @property
-    def size(self) -> int:
-        """How many numbers a gradient has."""
-        return self.slope.size
-
-    def bound(self, neighbours: Neighbours) -> int:
-        """How far one unit can move a released gradient."""
-        return self.slope.bound(neighbours)
-
     @classmethod
     def from_json(cls, value: JsonObject) -> Descent:
         path = super().from_json(value)
         if not 0 < path.radius <= LARGEST_RADIUS:
             raise ValueError("no radius of ours")
         return path
+
+    # One step, in whole numbers ------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """How many numbers a gradient has."""
+        return self.local.space.size
+
+    @cached_property
+    def _lengths(self) -> tuple[float, float]:
+        """c and the largest q, before the division."""
+        y, t = self.local.longest
+        longest = FINE * self.radius + math.sqrt(self.size) / 2
+        q = 2 * FINE * t * y
+        return float((2 * longest * y * y + q).max()) * SLACK, float(q.max()) * SLACK
+
+    @cached_property
+    def divisor(self) -> int:
+        return 1 << max(0, round(math.log2(self._lengths[0] / LONGEST_ROW)))
+
+    def bound(self, neighbours: Neighbours) -> int:
+        """How far one unit can move a rounded gradient, in Euclidean length; and its length."""
+        c, q = self._lengths
+        one = c if neighbours.relation is Relation.ADD_REMOVE else c + q
+        return math.ceil(neighbours.rows * one / self.divisor + math.sqrt(self.size))
+
+    @property
+    def unit(self) -> float:
+        """The whole number that stands for a gradient of 1."""
+        return FINE * self.local.levels**2 / self.divisor
+
+    @cached_property
+    def steepest(self) -> float:
+        """c: no mean gradient is longer."""
+        return self._lengths[0] / self.divisor / self.unit
+
+    def start(self) -> Integers:
+        return np.zeros(self.size, dtype=np.int64)
+
+    def rate(self, sigma: float) -> float:
+        """eta(1), with noise of standard deviation sigma on each coordinate of the mean gradient."""
+        return self.radius / math.sqrt(self.steepest**2 + self.size * sigma**2)
+
+    def follow(self, point: Integers, gradient: Sequence[int], number: int, scale: float, rows: int) -> Integers:
+        """The next point after step `number`: the released gradient, its noise's scale, and about how many rows."""
+        one = self.unit * rows
+        eta = self.rate(scale / one) / math.sqrt(number)
+        moved = point - FINE * eta / one * np.array(gradient, dtype=np.float64)
+        length, most = math.sqrt(math.fsum(moved * moved)), FINE * self.radius
+        return np.rint(moved if length <= most else moved * (most / length)).astype(np.int64)
+
+    # A released path ------------------------------------------------------------------------------------------------
 
     def rows_in(self, released: Released) -> int:
         """About how many rows there are: public, or the released count."""
@@ -170,13 +154,13 @@ class Descent(LocalSpec):
         eta H <= 1 because no row has a longer Hessian than c / r; bringing both points into the ball brings them no
         further apart. So errors never grow, and those of T steps add up to at most sum eta(t)^2 sigma(t)^2 in variance.
         """
-        slope, rows = self.slope, self.rows_in(released)
-        point, variance, number = slope.start() if start is None else start, 0.0, 1
+        point, variance, number = self.start() if start is None else start, 0.0, 1
+        rows = self.rows_in(released)
         while (name := f"gradient-{number}") in released.parts:
-            gradient, noise = released.part(name, slope.size)
-            point = slope.follow(point, gradient, number, float(noise.scale), rows)
-            sigma = float(noise.scale) / (slope.unit * rows)
-            variance += (slope.rate(sigma) * sigma) ** 2 / number
+            gradient, noise = released.part(name, self.size)
+            point = self.follow(point, gradient, number, float(noise.scale), rows)
+            sigma = float(noise.scale) / (self.unit * rows)
+            variance += (self.rate(sigma) * sigma) ** 2 / number
             number += 1
         return point, math.sqrt(variance)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -73,15 +73,14 @@ class StepWeight:
         """`weight` by name ("stable", "exponential", "gaussian") or as a function of a distance."""
         if isinstance(width, bool) or not isinstance(width, int | float) or not 1e-6 <= width <= 1e6:
             raise InputError(f"the width of a weight is a positive number; got {width!r}.", hint="width=1.0")
-        middles = (np.arange(STEPS) + 0.5) * diameter / STEPS
         if isinstance(weight, str):
             if weight not in NAMED:
                 raise InputError(f"unknown weight {weight!r}.", hint=f"one of {', '.join(NAMED)}, or a function")
-            return cls(weight, float(width), diameter, NAMED[weight](middles, float(width)))
+            return _named(weight, diameter, float(width))
         if not callable(weight):
             raise InputError("a weight is a name or a function of a distance.", hint=f"one of {', '.join(NAMED)}")
         name = f"the function {getattr(weight, '__name__', 'of the caller')}"  # never that of a named one
-        return cls(name, 1.0, diameter, _tabulate(weight, middles))
+        return cls(name, 1.0, diameter, _tabulate(weight, _middles(diameter)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StepWeight) and self.to_json() == other.to_json()
@@ -115,6 +114,16 @@ class StepWeight:
         if values.shape != (STEPS,) or not ((values >= 0) & (values <= 1)).all():
             raise ValueError("these are no weights")
         return cls(str(value["name"]), value["width"], value["diameter"], values)
+
+
+def _middles(diameter: float) -> Floats:
+    """The middle of each step of distance."""
+    return (np.arange(STEPS) + 0.5) * diameter / STEPS
+
+
+@lru_cache(maxsize=64)
+def _named(name: str, diameter: float, width: float) -> StepWeight:
+    return StepWeight(name, width, diameter, NAMED[name](_middles(diameter), width))
 
 
 def _tabulate(weight: Callable[[float], Any], distances: Floats) -> Floats:

@@ -73,7 +73,7 @@ class Adaptive(Coded):
 
 def sensitivity(spec: Adaptive, neighbours: Neighbours) -> tuple[ScoreRange, Sensitivity]:
     """Of the scores of the candidates, and of beta."""
-    bound = spec.path.slope.bound(neighbours)
+    bound = spec.path.bound(neighbours)
     return ScoreRange(neighbours, -bound, bound), Sensitivity.of_distance(neighbours, 1, bound)
 
 
@@ -84,8 +84,8 @@ def economy(spec: Adaptive, beta: int, scale: float, rows: int) -> tuple[int, Fr
     s = (log T)^-a, and for a > 1/2 it takes T' = s^(1 - 1/(2a)) T steps. Because s^(-1/(2a)) = sqrt(log T), that is
     T' = s sqrt(log T) T where it is below T. Noise of sigma instead of sigma_min costs (sigma_min / sigma)^2.
     """
-    T, root, slope = spec.path.iterations, math.sqrt(spec.path.slope.size), spec.path.slope
-    steepest = slope.steepest * slope.unit * rows
+    T, root = spec.path.iterations, math.sqrt(spec.path.size)
+    steepest = spec.path.steepest * spec.path.unit * rows
     length = min(max(float(beta), 0.0), steepest, root * LARGEST_SCALE)
     noise = max(length, root * scale)
     fraction = (length if spec.enhanced else noise) / steepest * math.sqrt(math.log(T))

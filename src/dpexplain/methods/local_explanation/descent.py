@@ -88,20 +88,19 @@ def send(
     *,
     start: Integers | None = None,
     label: str = "local explanation",
-    parallel: bool = True,
 ) -> None:
     """Everything inside the body of a release: one pass over the rows, then T noisy gradients from a public start."""
-    gram, count = collect(table, gate, predictor, spec.local, cost, label=label, parallel=parallel)
-    begin, rows = spec.slope.start() if start is None else start, size(gate, spec, count, cost)
+    gram, count = collect(table, gate, predictor, spec.local, cost, label=label)
+    begin, rows = spec.start() if start is None else start, size(gate, spec, count, cost)
     walk(gate, Sums(gram, spec.size), spec, cost * spec.step, spec.iterations, begin, rows)
 
 
 def collect(
-    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, cost: Cost, *, label: str, parallel: bool
+    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, cost: Cost, *, label: str
 ) -> tuple[Integers, int]:
     """The sums of `Local.gram`, exact, and the number of rows; the average person is released."""
     average, size = averages.average_for(local.space, local.output, gate.neighbours), local.size * (local.size + 1)
-    return averages.collect(table, gate, predictor, average, local.gram, size, cost, label=label, parallel=parallel)
+    return averages.collect(table, gate, predictor, average, local.gram, size, cost, label=label)
 
 
 def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:
@@ -113,11 +112,11 @@ def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:
 
 def walk(gate: Gate, sums: Sums, spec: Descent, each: Cost, steps: int, point: Integers, rows: int) -> Integers:
     """So many noisy gradients, each asked at the point to which the released ones have led."""
-    loop, slope, bound = gate.query_loop("gradient", gate.left), spec.slope, sensitivity(spec, gate.neighbours)
-    scale = float(best(bound, slope.size, each, GAUSSIAN).scale)
+    loop, bound = gate.query_loop("gradient", gate.left), sensitivity(spec, gate.neighbours)
+    scale = float(best(bound, spec.size, each, GAUSSIAN).scale)
     for number in range(1, steps + 1):
-        answer = loop.ask(sums.gradient(point, slope.divisor), bound, each, mechanism=GAUSSIAN)
-        point = slope.follow(point, answer, number, scale, rows)
+        answer = loop.ask(sums.gradient(point, spec.divisor), bound, each, mechanism=GAUSSIAN)
+        point = spec.follow(point, answer, number, scale, rows)
     return point
 
 

@@ -131,9 +131,8 @@ def path_outlook(spec: Descent, noise: Noise, rows: int) -> Outlook:
     """What the noise of all steps adds up to at most (`Descent.replay`), for the feature that it moves most. The delta
     that the paper's accounting depends on is taken to be 1e-6 where there is no account yet.
     """
-    slope, local = spec.slope, spec.local
-    sigma = noise.std / (slope.unit * rows)
-    moved = slope.rate(sigma) * sigma * math.sqrt(sum(1 / t for t in range(1, spec.iterations + 1)))
+    local, sigma = spec.local, noise.std / (spec.unit * rows)
+    moved = spec.rate(sigma) * sigma * math.sqrt(sum(1 / t for t in range(1, spec.iterations + 1)))
     sizes = np.linalg.norm(local.space.lines(local.centre - local.space.middle), axis=1)
     std = moved * local.unit * float(sizes.max())
     half, band = (-float(ndtri((1 - level) / 2)) * std for level in (LEVEL, 1 - (1 - LEVEL) / len(sizes)))
@@ -165,11 +164,10 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
     forecast(spec, table.neighbours, cost)  # a price too small is refused here, before anything is reserved
 
     def body(gate: Gate) -> None:
-        told: dict[str, Any] = {"label": request.label, "parallel": model.thread_safe}
         if isinstance(spec, Descent):
-            descent.send(table, gate, predictor, spec, cost, **told)
+            descent.send(table, gate, predictor, spec, cost, label=request.label)
             return
-        gram, _ = descent.collect(table, gate, predictor, spec.local, cost, **told)
+        gram, _ = descent.collect(table, gate, predictor, spec.local, cost, label=request.label)
         bound = sensitivity(spec, gate.neighbours)
         gate.noisy_sum("moments", spec.pack(gram), bound, cost * REST, mechanism=GAUSSIAN)
 

@@ -46,6 +46,6 @@ def path_loss(spec: Descent, neighbours: Neighbours, cost: Cost, rows: int) -> f
     noise leaves n sigma^2 eta(T) / 4 in the directions that have converged.
     """
     noise, n = forecast(spec, neighbours, cost)["gradient"], spec.size
-    sigma = noise.std / (spec.slope.unit * max(rows, 1))
-    steep = math.sqrt(spec.slope.steepest**2 + n * sigma**2)
+    sigma = noise.std / (spec.unit * max(rows, 1))
+    steep = math.sqrt(spec.steepest**2 + n * sigma**2)
     return (0.04 * steep + n * sigma**2 / (4 * steep)) / math.sqrt(spec.iterations)

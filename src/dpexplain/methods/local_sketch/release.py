@@ -89,8 +89,8 @@ def resolve(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Spec:
     domain, marginals = setting.domain, setting.marginals
     space, blocks = Space(domain, tuple(request.features or setting.features or domain)), Blocks.of(WEIGHTS)
     given = None if isinstance(request.centres, str) else _given(space, request.centres)
-    noise = _relative_noise(blocks, space, setting.neighbours, setting.hint, cost)
-    cells = request.cells or (_number_of_cells(noise, space) if given is None else len(given))
+    cells = request.cells or (len(given) if given is not None else 0)
+    cells = cells or _number_of_cells(blocks, space, setting.neighbours, setting.hint, cost)
     radius = None if request.radius is None else round(request.radius * GRID)
     layout, partitions = None, tuple(partition_of(f, domain[f], HISTOGRAM) for f in space.features)
     if given is not None or marginals is not None or request.centres == "domain":
@@ -127,22 +127,16 @@ def _histogram(space: Space, partition: Partition, marginals: Marginals | None) 
     return Histogram(name, middles(space, name, partition.labels), np.rint(counts).astype(np.int64))
 
 
-def _relative_noise(blocks: Blocks, space: Space, neighbours: Neighbours, rows: int | None, cost: Cost) -> float | None:
-    """The noise of a cell's moments as a share of all rows; None where nobody knows how many there are."""
-    if rows is None:
-        return None
-    bound = blocks.bound(neighbours, space.size, 1)
-    return best(bound, 1, cost, GAUSSIAN).std / ROW * math.sqrt(space.size) / rows
-
-
-def _number_of_cells(noise: float | None, space: Space) -> int:
+def _number_of_cells(blocks: Blocks, space: Space, neighbours: Neighbours, rows: int | None, cost: Cost) -> int:
     """More cells follow the model more closely, and each of them brings its own noise.
 
     Rules of thumb for the squared error, chosen on the tables of `python -m bench local`.
     """
     fitting = [k for k in NUMBERS_OF_CELLS if k * cell_size(space.size) <= USUAL_NUMBERS] or [1]
-    if noise is None:
+    if rows is None:
         return min(UNKNOWN_ROWS_CELLS, fitting[-1])
+    one = best(blocks.bound(neighbours, space.size, 1), 1, cost, GAUSSIAN)
+    noise = one.std / ROW * math.sqrt(space.size) / rows  # of a cell's moments, as a share of all rows
     return min(fitting, key=lambda k: 1 / math.sqrt(k) + NOISE * k * noise**2)
 
 
@@ -193,7 +187,6 @@ def explain(
     table: PrivateTable, model: Model, request: LocalSketchRequest, *, cost: Cost, marginals: Marginals | None = None
 ) -> LocalSketch:
     """Release the sketch of `request` for `cost`, histograms included."""
-    averages.require_delta(cost, "a local sketch")
     if marginals is not None and marginals.receipt.request["table"]["domain"] != table.domain.digest:
         raise InputError("these marginals were released for another domain.", hint="release them again from this table")
     ours = marginals is not None and marginals.receipt.request["table"] == table.identity
@@ -210,8 +203,7 @@ def explain(
             std = noise["marginals"].std
         average = averages.average_for(spec.space, spec.output, gate.neighbours)
         more = partial(raw_sums, spec.layout_from(counts, std), spec.output)
-        told: dict[str, Any] = {"label": request.label, "parallel": model.thread_safe}
-        sums, _ = averages.collect(table, gate, predictor, average, more, spec.size, cost, **told)
+        sums, _ = averages.collect(table, gate, predictor, average, more, spec.size, cost, label=request.label)
         moments = spec.blocks.cut(sums, spec.space.size)
         gate.noisy_sum("moments", moments, sensitivity(spec, gate.neighbours), second, mechanism=GAUSSIAN)
 

@@ -40,19 +40,18 @@ class LocalSketch(Result):
     """
 
     kind: ClassVar[str] = "local-sketch"
-
-    @cached_property
-    def spec(self) -> Spec:
-        return Spec.from_json(self.receipt.request["spec"])
+    spec_type: ClassVar[type[Spec]] = Spec
 
     @property
     def space(self) -> Space:
         """The coordinates of records, and with them the features and their declared columns."""
-        return self.spec.space
+        space: Space = self.spec.space
+        return space
 
     @cached_property
     def cells(self) -> Cells:
-        return self.spec.read_cells(released_parts(self))
+        cells: Cells = self.spec.read_cells(released_parts(self))
+        return cells
 
     @cached_property
     def average(self) -> AveragePerson | None:
@@ -96,17 +95,7 @@ class LocalSketch(Result):
         return Attributions(self.explain(line, value, **options) for line, value in zip(lines, known, strict=True))
 
     def _weight(self, weight: Weight | StepWeight, width: float) -> StepWeight:
-        if isinstance(weight, StepWeight):
-            return weight
-        if not isinstance(weight, str):
-            return StepWeight.of(weight, self.space.diameter, width=width)
-        if (weight, width) not in self._weights:
-            self._weights[weight, width] = StepWeight.of(weight, self.space.diameter, width=width)
-        return self._weights[weight, width]
-
-    @cached_property
-    def _weights(self) -> dict[tuple[str, float], StepWeight]:
-        return {}
+        return weight if isinstance(weight, StepWeight) else StepWeight.of(weight, self.space.diameter, width=width)
 
     @property
     def counts(self) -> Floats:
