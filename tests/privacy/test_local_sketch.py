@@ -20,6 +20,7 @@ import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.maths.surrogate import sketch as moments
 from dpexplain.maths.surrogate.sketch import Blocks
 from dpexplain.methods.local_sketch import release as sketch
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
@@ -108,7 +109,7 @@ def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
 @pytest.mark.long
 def test_rows_beyond_the_radius_that_count_in_full_are_caught(monkeypatch):
     """A radius that is announced and not enforced: y y' is then 2.2 times too long."""
-    proper = sketch.raw_sums
+    proper = moments.raw_sums
 
     def loose(layout, output, coordinates, predictions):
         factor, n = 0.45 / 0.3, coordinates.shape[1]
@@ -118,7 +119,7 @@ def test_rows_beyond_the_radius_that_count_in_full_are_caught(monkeypatch):
         sums[-n:] = sums[-n:] * factor
         return sums
 
-    monkeypatch.setattr(sketch, "raw_sums", loose)
+    monkeypatch.setattr(moments, "raw_sums", loose)
     bound = audit("add-remove", ExactSampler(), 8_000)
     assert bound.violates, bound
 

@@ -141,7 +141,7 @@ def test_no_pair_of_rows_beats_the_bound_for_a_replacement(seed):
 
 @pytest.mark.parametrize("neighbours", BOTH, ids=lambda n: n.relation.value)
 def test_the_constants_are_those_of_the_weight(neighbours):
-    """In the units of the loss: the certified bound is `StepWeight.gradient_bound`, up to rounding."""
+    """In the units of the loss: the certified bound is `gradient_bound`, up to rounding."""
     for weight in WEIGHTS.values():
         for radius in (0.5, 1.0, 3.0):
             slope = path(Local(SPACE, weight, OUTPUT, {"a": 0.0, "b": 0.0, "c": "x"}, 0.0), radius)

@@ -20,7 +20,7 @@ import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.maths.surrogate.sketch import GRID, ROW, WEIGHT_ONE, Blocks, cell_size, raw_sums
+from dpexplain.maths.surrogate.sketch import GRID, ROW, WEIGHT_ONE, Blocks, Layout, cell_size, raw_sums
 from dpexplain.methods import averages, histogram
 from dpexplain.methods.local_sketch import release as sketch
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
@@ -175,7 +175,7 @@ def test_a_row_is_in_the_same_cell_in_any_company():
     draw = np.random.default_rng(0)
     centres = draw.uniform(0, 1, (2, 13))
     between = centres.mean(axis=0) + draw.normal(0, 1e-9, (500, 13))
-    layout = sketch.Layout(np.rint(centres * GRID).astype(np.int64), GRID)
+    layout = Layout(np.rint(centres * GRID).astype(np.int64), GRID)
     output = dpx.Model(lambda rows: rows, output=(0, 1)).output
     together = raw_sums(layout, output, between, np.zeros(500))
     alone = sum(raw_sums(layout, output, row[None], np.zeros(1)) for row in between)

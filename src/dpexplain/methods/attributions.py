@@ -254,8 +254,8 @@ class Attribution(Result):
             return []
         low, high = self.interval()
         wide, unknown = (high - low) / 2, self.fit.unknown(self._steps)
-        found = (unknown > wide / 2) & (wide > WIDE * self.output.width)
-        return [name for name, open_ in zip(self.space.features, found, strict=True) if open_]
+        unclear = (unknown > wide / 2) & (wide > WIDE * self.output.width)
+        return [name for name, open_ in zip(self.space.features, unclear, strict=True) if open_]
 
     @cached_property
     def sure(self) -> NDArray[np.bool_]:
@@ -294,20 +294,21 @@ class Attribution(Result):
         """What each category of a categorical feature would contribute; `own` marks the record's."""
         import pandas as pd
 
-        found = [
+        categories = [
             (name, category, self.record[name] == category, where.start + i)
             for name, where in self.space.slices.items()
             if isinstance(column := self.space.domain[name], Categorical)
             for i, category in enumerate(column.categories)
         ]
-        lines = self._unit_lines[[place for *_, place in found]]
+        lines = self._unit_lines[[place for *_, place in categories]]
         features = list(self.space.features)
-        low, high = self._around(lines, np.eye(len(features), dtype=bool)[[features.index(name) for name, *_ in found]])
+        numbers = [features.index(name) for name, *_ in categories]
+        low, high = self._around(lines, np.eye(len(features), dtype=bool)[numbers])
         return pd.DataFrame(
             {
-                "feature": [name for name, *_ in found],
-                "category": pd.array([category for _, category, *_ in found], dtype=object),
-                "own": np.array([own for _, _, own, _ in found], dtype=bool),
+                "feature": [name for name, *_ in categories],
+                "category": pd.array([category for _, category, *_ in categories], dtype=object),
+                "own": np.array([own for _, _, own, _ in categories], dtype=bool),
                 self.quantity: lines @ self.fit.coefficients,
                 "low": low,
                 "high": high,
@@ -361,7 +362,7 @@ class Attribution(Result):
         return plot_waterfall(self, ax)
 
     def plot_force(self, ax: Axes | None = None) -> Axes:
-        """The same on one line: what pushes up from the left, what pushes down from the right."""
+        """All on one line: what pushes up from the left, what pushes down from the right."""
         from dpexplain.render.attributions import plot_force
 
         return plot_force(self, ax)
@@ -420,9 +421,9 @@ class Attribution(Result):
             raise InputError("a text is needed, or none at all.", spent="")
         pieces: list[tuple[str, Push | None]] = []
         end = 0
-        for found in WORD.finditer(text):
-            pieces += [(text[end : found.start()], None), (found[0], known.get(found[0].lower()))]
-            end = found.end()
+        for word in WORD.finditer(text):
+            pieces += [(text[end : word.start()], None), (word[0], known.get(word[0].lower()))]
+            end = word.end()
         return Highlight(self, (*pieces, (text[end:], None)))
 
     def _words(self, prefix: str, features: Mapping[str, str] | None) -> dict[str, Push]:
@@ -446,8 +447,8 @@ class Attribution(Result):
         return bool(value != (column.low if isinstance(column, Numeric) else column.categories[0]))
 
     def to_shap(self) -> Any:
-        """The same as a `shap.Explanation`, for SHAP's own plots. These show no noise, no guarantee, and no remainder:
-        they end where the line leads.
+        """This attribution as a `shap.Explanation`, for SHAP's own plots. These show no noise, no guarantee, and no
+        remainder: they end where the line leads.
         """
         try:
             with warnings.catch_warnings():  # shap warns about its own dependencies while it is imported
@@ -470,17 +471,17 @@ class Attribution(Result):
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Attribution:
-        found = cls(receipt, released, Asked.from_json(view))
-        fit, size = found.fit, found.space.size  # the reader refuses what does not fit together
+        result = cls(receipt, released, Asked.from_json(view))
+        fit, size = result.fit, result.space.size  # the reader refuses what does not fit together
         model = np.concatenate([fit.coefficients, fit.reference, [fit.value]])
         if model.shape != (2 * size + 1,) or fit.coefficients.shape != (size,) or not _sane(model):
             raise ValueError("no local model of these features")
-        ends = np.concatenate([*found.interval(), [found.base, found.prediction]])  # what can be read can be shown
-        if not _sane(ends) or not found.title or not found.caveat:
+        ends = np.concatenate([*result.interval(), [result.base, result.prediction]])  # what can be read can be shown
+        if not _sane(ends) or not result.title or not result.caveat:
             raise ValueError("no attribution of ours")
-        if found.own is not None and not found.output.low <= found.own <= found.output.high:
+        if result.own is not None and not result.output.low <= result.own <= result.output.high:
             raise ValueError("this value is no prediction of the model")
-        return found
+        return result
 
 
 def released_parts(result: Result) -> Released:

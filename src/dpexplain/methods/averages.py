@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +75,8 @@ def collect(
     """
     columns = list(dict.fromkeys([*predictor.features, *average.space.features]))
     kernel = partial(statistic, predictor=predictor, average=average, more=more)
-    told: dict[str, Any] = {"label": label, "parallel": predictor.thread_safe}
-    total = table.map_sum(gate, kernel, columns, size=average.size + 1 + size, **told)
+    numbers, parallel = average.size + 1 + size, predictor.thread_safe
+    total = table.map_sum(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
     bound = average.sensitivity(gate.neighbours)
     gate.noisy_sum(PART, total[: average.size], bound, cost * SHARE, mechanism=GAUSSIAN)
     return total[average.size + 1 :], int(total[average.size])

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Categorical, PublicRange
+from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.errors import VerificationError
@@ -114,11 +114,10 @@ class Average:
         return np.array([*cut, value, *[len(predictions) * (LEVELS // 2)] * self.counted], dtype=np.int64)
 
     def sensitivity(self, neighbours: Neighbours) -> Sensitivity:
-        """From the public request alone. Proof: docstring of this file."""
-        features = [self.space.domain[name] for name in self.space.features]
-        square = len(features) + 1.0
+        """From the public request alone. Proof: docs/methods/local-explanations.md."""
+        square = len(self.space.features) + 1.0
         if neighbours.relation is Relation.ADD_REMOVE:
-            own = [(1 - 1 / len(c.categories)) / 2 if isinstance(c, Categorical) else 0.25 for c in features]
+            own = [(1 - 1 / count) / 2 if count else 0.25 for count in self.space.counts.values()]
             square = sum(own) + 0.25 + 0.25 * self.counted
         one = math.ceil(LEVELS * math.sqrt(square) * (1 + 1e-12))
         return Sensitivity.of_distance(neighbours, self.size, neighbours.rows * one)
@@ -130,17 +129,15 @@ class Average:
         numbers, middle = np.array(values, dtype=np.float64), self.space.middle
         count = float(numbers[-1]) / (LEVELS / 2) if rows is None else float(rows)
         if count < (SURE * std / (LEVELS / 2) if self.counted else 1):
-            return AveragePerson(middle, self.output.middle, float("inf"), middle, self.output.width, self.counted)
-        mean = numbers[: self.space.size] / (LEVELS * count)
-        point = np.clip(middle + mean, 0, 1)
+            return AveragePerson(middle, self.output.middle, math.inf, self)
+        *means, mean = numbers[: self.space.size + 1] / (LEVELS * count)
+        point = np.clip(middle + means, 0, 1)
         for name, where in self.space.slices.items():
-            if isinstance(self.space.domain[name], Categorical):  # shares of the categories
+            if self.space.counts[name]:  # shares of the categories
                 shares = np.maximum(point[where], 0)
                 point[where] = shares * (ONE / shares.sum()) if shares.sum() > 0 else middle[where]
-        value = self.output.middle + self.output.width * float(
-            np.clip(numbers[self.space.size] / (LEVELS * count), -0.5, 0.5)
-        )
-        return AveragePerson(point, value, std / (LEVELS * count), middle, self.output.width, self.counted)
+        value = self.output.middle + self.output.width * float(np.clip(mean, -0.5, 0.5))
+        return AveragePerson(point, value, std / (LEVELS * count), self)
 
 
 @dataclass(frozen=True)
@@ -150,9 +147,7 @@ class AveragePerson:
     point: Floats
     prediction: float
     noise: float  # the standard deviation of each; infinite where the rows do not stand above the noise
-    middle: Floats
-    width: float  # of the output
-    counted: bool
+    of: Average
 
     @property
     def known(self) -> bool:
@@ -163,31 +158,30 @@ class AveragePerson:
         sizes: Floats = np.linalg.norm(lines, axis=-1)
         if not self.known:
             return sizes / 2
-        along = 2 * (lines @ (self.point - self.middle)) if self.counted else np.zeros(len(lines))
+        along = 2 * (lines @ (self.point - self.of.space.middle)) * self.of.counted
         return np.asarray(np.minimum(self.noise * np.hypot(sizes, along), sizes / 2))
 
     @property
     def prediction_spread(self) -> float:
         """The standard deviation of the mean prediction: its way from the middle is at most half of the width."""
-        return self.width * min(self.noise * (math.sqrt(2) if self.counted else 1), 0.5)
+        return self.of.output.width * min(self.noise * (math.sqrt(2) if self.of.counted else 1), 0.5)
 
     def to_json(self) -> JsonObject:
         return {
             "point": self.point.tolist(),
             "prediction": self.prediction,
             "noise": self.noise if self.known else None,
-            "counted": self.counted,
+            "counted": self.of.counted,
         }
 
     @classmethod
     def from_json(cls, value: JsonObject, space: Space, output: PublicRange) -> AveragePerson:
         point, noise = np.array(value["point"], dtype=np.float64), value["noise"]
         prediction, noise = float(value["prediction"]), math.inf if noise is None else float(noise)
-        if point.shape != (space.size,) or not ((point >= 0) & (point <= 1)).all() or not noise > 0:
+        inside = ((point >= 0) & (point <= 1)).all() and output.low <= prediction <= output.high
+        if point.shape != (space.size,) or not inside or not noise > 0:
             raise ValueError("no average person of ours")
-        if not output.low <= prediction <= output.high:
-            raise ValueError("no average person of ours")
-        return cls(point, prediction, noise, space.middle, output.width, bool(value["counted"]))
+        return cls(point, prediction, noise, Average(space, output, bool(value["counted"])))
 
 
 def average_of(released: Released, space: Space, output: PublicRange) -> AveragePerson | None:
@@ -225,7 +219,7 @@ class Fit:
 
 
 def counted_from(fit: Fit, average: AveragePerson | None) -> Fit:
-    """The same model, with contributions counted from the average person where one was released."""
+    """This model, with contributions counted from the average person where one was released."""
     if average is None:
         return fit
     notes = () if average.known else ("the rows do not stand above the noise: counted from the middle of the domain",)

@@ -118,13 +118,13 @@ def spread_points(histograms: Sequence[Histogram], size: int, seed: int) -> Inte
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     candidate = 2
-    while len(found) < count:
-        if all(candidate % p for p in found if p * p <= candidate):
-            found.append(candidate)
+    while len(primes) < count:
+        if all(candidate % p for p in primes if p * p <= candidate):
+            primes.append(candidate)
         candidate += 1
-    return found
+    return primes
 
 
 def grouped(points: Integers, cells: int, rounds: int = 12) -> Integers:
@@ -145,10 +145,19 @@ def reach(points: Integers, centres: Integers, share: Fraction) -> int:
     return max(math.isqrt(int(squares[int(share * (len(squares) - 1))])), GRID // 64)
 
 
-def drawn(histograms: Sequence[Histogram], cells: int, share: Fraction, radius: int | None, seed: int) -> Layout:
-    """Cells where the rows are, by what is known of each feature: the same ones for the same whole numbers."""
+def drawn(
+    histograms: Sequence[Histogram],
+    cells: int,
+    share: Fraction,
+    radius: int | None,
+    seed: int,
+    centres: Integers | None = None,
+) -> Layout:
+    """Cells where the rows are, by what is known of each feature: the same ones for the same whole numbers. With given
+    centres, only the radius follows from it.
+    """
     points = spread_points(histograms, POINTS, seed)
-    centres = grouped(points, cells)
+    centres = grouped(points, cells) if centres is None else centres
     return Layout(centres, reach(points, centres, share) if radius is None else radius)
 
 
@@ -166,7 +175,7 @@ class Blocks:
         return cls((count, first, second, value, product))
 
     def bound(self, neighbours: Neighbours, coordinates: int, cells: int) -> Sensitivity:
-        """Of the cut sums of all cells. Proof: docstring of this file."""
+        """How far one unit can move the cut sums of all cells. Proof: docs/methods/local-sketch.md."""
         squares = [w * w for w in self.weights]
         moved = _root_above(squares, neighbours.relation)
         changed = min(cells, neighbours.rows * (1 if neighbours.relation is Relation.ADD_REMOVE else 2))

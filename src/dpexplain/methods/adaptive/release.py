@@ -6,7 +6,7 @@ Guarantee    rho-zCDP for all answers together, at most the explainer's own tota
              about them.
 Statistic    for a record z and the explanations p_j of earlier records: |gradient| of z's loss at each p_j; at the one
              that is chosen, the same length beta again; then the gradients of `descent`, from p_j on.
-Sensitivity  D = `Slope.bound` for each gradient, and for the length of each: see `maths/surrogate/descent.py`. So
+Sensitivity  D = `Descent.bound` for each gradient, and for the length of each: see `maths/surrogate/descent.py`. So
              scores change in a range of [-D, D], and beta by at most D.
 Release      of one query: the average person for a twentieth of the price. The rest, priced in steps: where the number
              of rows is private and not guessed, the count (one step); the choice among the candidates (one step, noisy

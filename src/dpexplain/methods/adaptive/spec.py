@@ -72,7 +72,7 @@ class Adaptive(Coded):
 
 
 def sensitivity(spec: Adaptive, neighbours: Neighbours) -> tuple[ScoreRange, Sensitivity]:
-    """Of the scores of the candidates, and of beta."""
+    """How far one unit moves the scores of the candidates, and beta."""
     bound = spec.path.bound(neighbours)
     return ScoreRange(neighbours, -bound, bound), Sensitivity.of_distance(neighbours, 1, bound)
 
@@ -134,7 +134,7 @@ class History(Coded):
             """How far the noise of the earlier explanations moves the answer."""
             return np.asarray(np.linalg.norm((problem.solve(lines.T).T @ lead) * noise, axis=-1))
 
-        found = Fit(
+        fit = Fit(
             coefficients=problem.solution * local.unit,
             value=local.passes,
             spread=spread,
@@ -143,13 +143,11 @@ class History(Coded):
             settled=False,
         )
         average = asked.average
-        return counted_from(
-            found, None if average is None else AveragePerson.from_json(average, self.space, self.output)
-        )
+        return counted_from(fit, None if average is None else AveragePerson.from_json(average, self.space, self.output))
 
 
 def _finite(numbers: Sequence[object], shape: tuple[int, ...]) -> Floats:
-    found = np.array(numbers, dtype=np.float64)
-    if found.shape != shape or not np.isfinite(found).all():
+    values = np.array(numbers, dtype=np.float64)
+    if values.shape != shape or not np.isfinite(values).all():
         raise ValueError("no history of ours")
-    return found
+    return values

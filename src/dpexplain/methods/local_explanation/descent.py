@@ -4,7 +4,7 @@ Guarantee    that of the release: see `release.py` and `adaptive/release.py`. Th
 Statistic    in each of T steps the gradient of the local loss at a public point, exact whole numbers rounded once
              (`maths/surrogate/descent.py`), from sums that one pass over the rows gives. Where the number of rows is
              private and no guess of it was declared, their number, for the learning rate.
-Sensitivity  `Slope.bound`: c for a row that comes or goes, c + max q for one that is replaced.
+Sensitivity  `Descent.bound`: c for a row that comes or goes, c + max q for one that is replaced.
 Release      discrete Gaussian noise on every gradient. All steps cost the same, and the count costs one step. The path
              is post-processing of the gradients.
              accounting="paper" draws noise of the size that Algorithm 1 prescribes, sigma = D sqrt(16 T log(e + sqrt(T)

@@ -45,7 +45,7 @@ from dpexplain.maths.surrogate.moments import Moments
 from dpexplain.methods.attributions import Attribution
 from dpexplain.methods.averages import GAUSSIAN, require_delta
 from dpexplain.methods.local_explanation import descent
-from dpexplain.methods.local_explanation.outlook import LikelyTable, told, with_noise
+from dpexplain.methods.local_explanation.outlook import LikelyTable, rehearsed, with_noise
 from dpexplain.methods.local_explanation.request import Anchor, AroundRecord, LocalExplanation, NamedWeight
 from dpexplain.methods.local_explanation.spec import Spec, forecast, path_loss, sensitivity
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
@@ -112,7 +112,7 @@ def _even_moments(local: Local) -> Floats:
 
 
 def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
-    """The error of contributions to expect, and their intervals: `outlook.told` plays a release through."""
+    """The error of contributions to expect, and their intervals: `rehearsed` plays a release through."""
     spec = resolve(request, setting, cost)
     noise, space = next(iter(forecast(spec, setting.neighbours, cost).values())), spec.space
     if isinstance(spec, Descent):
@@ -124,7 +124,7 @@ def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
         fit = spec.fit(with_noise(np.array(spec.pack(gram), dtype=np.int64), std, draw).tolist(), std)
         return lambda _: fit
 
-    return told(setting, space, cost, solve, noise.law.value, len(space.features), spec.local.record)
+    return rehearsed(setting, space, cost, solve, noise.law.value, len(space.features), spec.local.record)
 
 
 def path_outlook(spec: Descent, noise: Noise, rows: int) -> Outlook:

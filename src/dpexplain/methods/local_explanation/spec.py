@@ -25,7 +25,7 @@ def from_json(value: JsonObject) -> Spec:
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the moments, or of one rounded gradient: from the public request alone, so it cannot depend on the data."""
+    """How far one unit moves the moments, or one rounded gradient: from the public request alone."""
     return Sensitivity.of_distance(neighbours, spec.size, spec.bound(neighbours))
 
 

@@ -37,29 +37,13 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition, partition_of
-from dpexplain.maths.surrogate import Fit, Space, StepWeight
+from dpexplain.maths.surrogate import Fit, Space, StepWeight, sketch
 from dpexplain.maths.surrogate.fit import REST
 from dpexplain.maths.surrogate.fit import SHARE as AVERAGE
-from dpexplain.maths.surrogate.sketch import (
-    GRID,
-    POINTS,
-    ROW,
-    WEIGHT_ONE,
-    Blocks,
-    Cells,
-    Histogram,
-    Layout,
-    cell_size,
-    drawn,
-    middles,
-    raw_sums,
-    reach,
-    spread_points,
-)
 from dpexplain.methods import averages, histogram
 from dpexplain.methods.averages import GAUSSIAN
 from dpexplain.methods.histogram import builds_on, known_marginals
-from dpexplain.methods.local_explanation.outlook import LikelyTable, told, with_noise
+from dpexplain.methods.local_explanation.outlook import LikelyTable, rehearsed, with_noise
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.local_sketch.result import LocalSketch
 from dpexplain.methods.local_sketch.spec import Spec, forecast, sensitivity
@@ -74,7 +58,7 @@ Integers = NDArray[np.int64]
 SHARE = Fraction(1, 10)  # of the price for the histograms that cells are drawn from
 HISTOGRAM = 16  # cells of a numeric feature in them
 # of the count, v, v v', f and f v: measured, see docs/methods/local-sketch.md
-WEIGHTS = tuple(round(w * WEIGHT_ONE) for w in (0.5, 0.7, 1.0, 0.7, 1.4))
+WEIGHTS = tuple(round(w * sketch.WEIGHT_ONE) for w in (0.5, 0.7, 1.0, 0.7, 1.4))
 REACH = Fraction(3, 4)  # of the points that cells are drawn from: so many lie within the radius
 NUMBERS_OF_CELLS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 UNKNOWN_ROWS_CELLS = 4
@@ -87,19 +71,15 @@ def resolve(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
     averages.require_delta(cost, "a local sketch")
     domain, marginals = setting.domain, setting.marginals
-    space, blocks = Space(domain, tuple(request.features or setting.features or domain)), Blocks.of(WEIGHTS)
+    space, blocks = Space(domain, tuple(request.features or setting.features or domain)), sketch.Blocks.of(WEIGHTS)
     given = None if isinstance(request.centres, str) else _given(space, request.centres)
     cells = request.cells or (len(given) if given is not None else 0)
     cells = cells or _number_of_cells(blocks, space, setting.neighbours, setting.hint, cost)
-    radius = None if request.radius is None else round(request.radius * GRID)
+    radius = None if request.radius is None else round(request.radius * sketch.GRID)
     layout, partitions = None, tuple(partition_of(f, domain[f], HISTOGRAM) for f in space.features)
     if given is not None or marginals is not None or request.centres == "domain":
         known = [_histogram(space, p, marginals) for p in partitions]
-        layout = (
-            drawn(known, cells, REACH, radius, request.seed)
-            if given is None
-            else Layout(given, radius or reach(spread_points(known, POINTS, request.seed), given, REACH))
-        )
+        layout = sketch.drawn(known, cells, REACH, radius, request.seed, given)
         partitions = ()
     share = SHARE if partitions else Fraction(0)
     spec = Spec(
@@ -115,34 +95,34 @@ def resolve(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Spec:
 
 
 def _given(space: Space, records: Sequence[Any]) -> Integers:
-    return np.asarray(np.rint(np.array([space.locate(space.read(r)) for r in records]) * GRID).astype(np.int64))
+    return np.asarray(np.rint(np.array([space.locate(space.read(r)) for r in records]) * sketch.GRID).astype(np.int64))
 
 
-def _histogram(space: Space, partition: Partition, marginals: Marginals | None) -> Histogram:
+def _histogram(space: Space, partition: Partition, marginals: Marginals | None) -> sketch.Histogram:
     """Where the rows of one feature are: by released marginals, or anywhere in the domain."""
     name, counts = partition.feature, np.ones(partition.size)
     if marginals is not None:
         rug = marginals.histogram(name)
         partition, counts = rug.partition, rug.counts
-    return Histogram(name, middles(space, name, partition.labels), np.rint(counts).astype(np.int64))
+    return sketch.Histogram(name, sketch.middles(space, name, partition.labels), np.rint(counts).astype(np.int64))
 
 
-def _number_of_cells(blocks: Blocks, space: Space, neighbours: Neighbours, rows: int | None, cost: Cost) -> int:
+def _number_of_cells(blocks: sketch.Blocks, space: Space, neighbours: Neighbours, rows: int | None, cost: Cost) -> int:
     """More cells follow the model more closely, and each of them brings its own noise.
 
     Rules of thumb for the squared error, chosen on the tables of `python -m bench local`.
     """
-    fitting = [k for k in NUMBERS_OF_CELLS if k * cell_size(space.size) <= USUAL_NUMBERS] or [1]
+    fitting = [k for k in NUMBERS_OF_CELLS if k * sketch.cell_size(space.size) <= USUAL_NUMBERS] or [1]
     if rows is None:
         return min(UNKNOWN_ROWS_CELLS, fitting[-1])
     one = best(blocks.bound(neighbours, space.size, 1), 1, cost, GAUSSIAN)
-    noise = one.std / ROW * math.sqrt(space.size) / rows  # of a cell's moments, as a share of all rows
+    noise = one.std / sketch.ROW * math.sqrt(space.size) / rows  # of a cell's moments, as a share of all rows
     return min(fitting, key=lambda k: 1 / math.sqrt(k) + NOISE * k * noise**2)
 
 
 def outlook(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Outlook:
-    """The error of contributions to expect, and their intervals: `told` plays a release through, and explains some of
-    its likely rows with the usual weight.
+    """The error of contributions to expect, and their intervals: `rehearsed` plays a release through, and explains
+    some of its likely rows with the usual weight.
     """
     spec = resolve(request, setting, cost)
     laws, space = forecast(spec, setting.neighbours, cost), spec.space
@@ -155,13 +135,13 @@ def outlook(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Outloo
             exact = table.scaled(histogram.statistic(table.rows, spec.partitions))
             counts = with_noise(exact, around, table.cells).tolist()
         layout = spec.layout_from(counts, around)
-        sums = table.scaled(raw_sums(layout, spec.output, table.coordinates, table.predictions))
+        sums = table.scaled(sketch.raw_sums(layout, spec.output, table.coordinates, table.predictions))
         std = 1.0 if draw is None else laws["moments"].std
         released = with_noise(np.array(spec.blocks.cut(sums, space.size), dtype=np.int64), std, draw)
-        cells = Cells(space, layout, spec.blocks, spec.output, released, std)
+        cells = sketch.Cells(space, layout, spec.blocks, spec.output, released, std)
         return lambda record: cells.answer(record, weight, None)
 
-    return told(setting, space, cost, solve, laws["moments"].law.value, spec.cells)
+    return rehearsed(setting, space, cost, solve, laws["moments"].law.value, spec.cells)
 
 
 def diagram() -> DataFlow:
@@ -202,7 +182,7 @@ def explain(
             counts = histogram.send(table, gate, "marginals", spec.partitions, first, request.label, GAUSSIAN)
             std = noise["marginals"].std
         average = averages.average_for(spec.space, spec.output, gate.neighbours)
-        more = partial(raw_sums, spec.layout_from(counts, std), spec.output)
+        more = partial(sketch.raw_sums, spec.layout_from(counts, std), spec.output)
         sums, _ = averages.collect(table, gate, predictor, average, more, spec.size, cost, label=request.label)
         moments = spec.blocks.cut(sums, spec.space.size)
         gate.noisy_sum("moments", moments, sensitivity(spec, gate.neighbours), second, mechanism=GAUSSIAN)

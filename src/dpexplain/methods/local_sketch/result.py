@@ -125,7 +125,7 @@ class LocalSketch(Result):
         return np.where(seen, ends[0], cells.output.low), np.where(seen, ends[1], cells.output.high)
 
     def _halfwidth(self, level: float) -> Floats:
-        """Of the released numbers of each block, in rows; one more for what was cut off."""
+        """How far the released numbers of each block may be off, in rows; one more for what was cut off."""
         weights = np.array(self.cells.blocks.weights) / WEIGHT_ONE
         return np.asarray((self.part("moments")[1].halfwidth(level) + 1) / ROW / weights)
 
@@ -178,22 +178,22 @@ class LocalSketch(Result):
         """A sketch from a file. With `domain`, one whose features are declared otherwise is refused."""
         again = "fetch the file again, or write it again with LocalSketch.save"
         try:
-            found = from_json(Path(path))
+            sketch = from_json(Path(path))
         except VerificationError:
             raise
         except InputError as error:
             raise InputError(error.message, hint=error.hint or again, spent="") from None
-        if not isinstance(found, LocalSketch):
-            raise InputError(f"this file holds a result of kind {found.kind!r}, not a local sketch.", spent="")
+        if not isinstance(sketch, LocalSketch):
+            raise InputError(f"this file holds a result of kind {sketch.kind!r}, not a local sketch.", spent="")
         if domain is not None:
-            for name in found.space.features:
-                if name not in domain or domain[name].to_json() != found.space.domain[name].to_json():
+            for name in sketch.space.features:
+                if name not in domain or domain[name].to_json() != sketch.space.domain[name].to_json():
                     raise InputError(
                         f"this sketch is of another domain: {name!r} is declared otherwise.",
                         hint="use a sketch of this domain, or the domain that the sketch was released for",
                         spent="",
                     )
-        return found
+        return sketch
 
     def view(self) -> JsonObject:
         return {"receipt": digest(self.receipt.to_json())}
@@ -205,10 +205,10 @@ class LocalSketch(Result):
                 "the released numbers or the receipt in this file are not those that were written.",
                 hint="it was altered or damaged: fetch it again, or write it again with LocalSketch.save",
             )
-        found = cls(receipt, released)
-        if not (np.isfinite(found.cells.noise) & (found.cells.noise > 0)).all():
+        sketch = cls(receipt, released)
+        if not (np.isfinite(sketch.cells.noise) & (sketch.cells.noise > 0)).all():
             raise ValueError("no sketch of ours")
-        return found
+        return sketch
 
 
 class Attributions(list[Attribution]):

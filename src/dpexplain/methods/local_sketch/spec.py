@@ -96,7 +96,7 @@ class Spec(Coded):
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the weighted moments, for any layout: from the public request alone."""
+    """How far one unit moves the weighted moments, for any layout: from the public request alone."""
     return spec.blocks.bound(neighbours, spec.space.size, spec.cells)
 
 
