@@ -127,10 +127,11 @@ class Bench:
         honest = table.map_sum
 
         def remembered(gate: Any, kernel: Any, columns: Any, **options: Any) -> np.ndarray:
-            local = kernel.keywords["local"]
+            average, local = kernel.keywords["average"], kernel.keywords["more"].__self__
             key = local.centre.tobytes()
             if key not in self._known:
-                found = np.append(local.gram(scene.X, scene.f), scene.rows)
+                rows = scene.X, scene.f
+                found = np.concatenate([average.sums(*rows), [scene.rows], local.gram(*rows)])
                 if self.part.check and not self._known:
                     np.testing.assert_array_equal(found, honest(gate, kernel, columns, **options))
                 self._known[key] = found * copies
@@ -199,7 +200,7 @@ class Bench:
 def _rate(query: Query) -> float:
     """The learning rate of a released path at its first step."""
     spec, released = query.attribution.spec, query.attribution.released
-    slope, scale = spec.path.slope, float(Noise.from_json(released["parts"]["gradient-1"]["noise"]).scale)
+    slope, scale = spec.path, float(Noise.from_json(released["parts"]["gradient-1"]["noise"]).scale)
     return slope.rate(scale / (slope.unit * spec.path.rows_in(released_parts(query.attribution))))
 
 
@@ -220,7 +221,7 @@ def _good(query: Query) -> bool:
 def path_losses(query: Query, problem: Problem) -> list[float]:
     """The loss at the start of a released path and after each of its steps."""
     spec, released = query.attribution.spec, query.attribution.released
-    slope, rows = spec.path.slope, spec.path.rows_in(released_parts(query.attribution))
+    slope, rows = spec.path, spec.path.rows_in(released_parts(query.attribution))
     points = [np.array(query.attribution.settings.start)]
     for number in range(1, query.iterations + 1):
         part = released["parts"][f"gradient-{number}"]

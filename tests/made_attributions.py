@@ -13,7 +13,7 @@ from dpexplain.core.release import Door, Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.maths.surrogate.answer import Asked, Released
+from dpexplain.maths.surrogate.fit import Asked, Released
 from dpexplain.methods.attributions import SPECS, Attribution
 from dpexplain.receipts import receipt_for
 from stubs import ZCDP, exact_door

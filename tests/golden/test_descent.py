@@ -12,11 +12,12 @@ from scipy.optimize import minimize
 import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.maths.surrogate import Local, Quadratic, Space, StepWeight
-from dpexplain.maths.surrogate.answer import Released
-from dpexplain.maths.surrogate.weights import stable
+from dpexplain.maths.surrogate.fit import Released
+from dpexplain.maths.surrogate.local import stable
 from dpexplain.methods.adaptive.release import AdaptiveExplainer
 from dpexplain.methods.local_explanation import descent
 from examples import DOMAIN, score
+from gradients import gradient_bound
 
 BUDGET = dpx.Budget(100, 1e-6)
 SPACE = Space(DOMAIN, tuple(DOMAIN))
@@ -72,7 +73,7 @@ def test_the_path_is_algorithm_1(make_table, frame, model):
     spec = descent.path_of(local, table.neighbours, table.budget, cost, table.rows_hint, iterations=10)
     predictor, identity = model.checked(DOMAIN), {"spec": spec.to_json()}
     found = table.door.release("t", identity, cost, lambda gate: descent.send(table, gate, predictor, spec, cost))
-    sigma = local.weight.gradient_bound(table.neighbours.relation) / len(frame) * math.sqrt(10 / 2)
+    sigma = gradient_bound(local.weight, table.neighbours.relation) / len(frame) * math.sqrt(10 / 2)
     G, phi = math.sqrt(1 + 4 * sigma**2), np.zeros(4)
     for t in range(1, 11):
         phi = phi - gradient(frame, POINTS[1], phi) / (G * math.sqrt(t))
@@ -97,7 +98,7 @@ def test_algorithm_3_begins_where_the_gradient_is_shortest_and_reuses_within_its
     assert last.source == 1 + int(np.argmin(lengths))
     assert last.beta == pytest.approx(min(lengths), abs=1e-3)
     # lines 8 to 14, with sigma for sums over rows
-    rho, bound = 10 / 42, explainer.weight.gradient_bound(table.neighbours.relation)
+    rho, bound = 10 / 42, gradient_bound(explainer.weight, table.neighbours.relation)
     sigma = max(min(lengths) / 2, bound / math.sqrt(2 * rho) / len(frame))
     small = 2 * sigma  # sqrt(n) sigma, n = 4
     a = math.log(1 / small) / math.log(math.log(40))
@@ -145,7 +146,7 @@ def test_answers_from_the_history_minimise_their_loss(make_table, frame, model, 
         targets = np.array([slope @ query.centre for slope, query in zip(slopes, queries, strict=True)])
         phi = by_hand(lambda p: a @ (d @ p - targets) ** 2)
     else:
-        targets = np.array([2 * query.prediction - 1 for query in queries])
+        targets = np.array([2 * query.attribution.prediction - 1 for query in queries])
         mean = a @ slopes / a.sum()
         phi = by_hand(lambda p: a @ (d @ p - targets) ** 2 + (p - mean) @ (p - mean))
     # one coordinate of each category is not told apart by these records, so compare what the models say about them

@@ -100,6 +100,12 @@ REQUESTS = {
     "local": lambda t, p: dpx.local_explanation(t, MODEL, PERSON, **p),
     "local, moments": lambda t, p: dpx.local_explanation(t, MODEL, PERSON, method="moments", anchor="prediction", **p),
     "local, gradient": lambda t, p: dpx.local_explanation(t, MODEL, PERSON, method="gradient", iterations=9, **p),
+    "local, auto at a number": lambda t, p: dpx.local_explanation(t, MODEL, PERSON, anchor=0.3, radius=2, **p),
+    "local, auto in a wide ball": lambda t, p: dpx.local_explanation(t, MODEL, PERSON, radius=2, **p),
+    "local, category": lambda t, p: dpx.local_explanation(t, MODEL, PERSON, features=["sex"], anchor=1, **p),
+    "local, gradient at a number": lambda t, p: dpx.local_explanation(
+        t, MODEL, PERSON, method="gradient", anchor=0, **p
+    ),
     "sketch": lambda t, p: dpx.local_sketch(t, MODEL, **p),
     "sketch, domain": lambda t, p: dpx.local_sketch(t, MODEL, features=["age"], centres="domain", cells=3, seed=2, **p),
     "adaptive": lambda t, p: dpx.AdaptiveExplainer(

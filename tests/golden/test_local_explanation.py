@@ -12,8 +12,8 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.surrogate import Local, Space, StepWeight
 from dpexplain.maths.surrogate.ball import Quadratic
+from dpexplain.maths.surrogate.local import stable
 from dpexplain.maths.surrogate.moments import RIDGE, Moments
-from dpexplain.maths.surrogate.weights import stable
 from dpexplain.methods.local_explanation.release import local_explanation
 from dpexplain.methods.local_explanation.spec import forecast
 

@@ -20,9 +20,9 @@ import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.maths.surrogate import sketch as moments
 from dpexplain.maths.surrogate.sketch import Blocks
 from dpexplain.methods.local_sketch import release as sketch
-from dpexplain.methods.local_sketch import spec as sketch_spec
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.local_sketch.result import LocalSketch
 
@@ -109,17 +109,17 @@ def test_the_bound_for_add_remove_under_replace_one_is_caught(monkeypatch):
 @pytest.mark.long
 def test_rows_beyond_the_radius_that_count_in_full_are_caught(monkeypatch):
     """A radius that is announced and not enforced: y y' is then 2.2 times too long."""
-    proper = sketch_spec.raw_sums
+    proper = moments.raw_sums
 
-    def loose(layout, coordinates, predictions, output):
+    def loose(layout, output, coordinates, predictions):
         factor, n = 0.45 / 0.3, coordinates.shape[1]
-        sums = proper(layout, coordinates, predictions, output)
+        sums = proper(layout, output, coordinates, predictions)
         sums[1 : 1 + n] = sums[1 : 1 + n] * factor
         sums[1 + n : -1 - n] = sums[1 + n : -1 - n] * factor**2
         sums[-n:] = sums[-n:] * factor
         return sums
 
-    monkeypatch.setattr(sketch_spec, "raw_sums", loose)
+    monkeypatch.setattr(moments, "raw_sums", loose)
     bound = audit("add-remove", ExactSampler(), 8_000)
     assert bound.violates, bound
 

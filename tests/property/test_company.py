@@ -61,9 +61,8 @@ def test_moments_of_cells_and_sums_of_clusters(width):
 
     def cells(index):
         part = rows.take(index)
-        return raw_sums(
-            Layout(centres, GRID // 3), here.coordinates(part.columns, part.size), PREDICTIONS[index], OUTPUT
-        )
+        coordinates = here.coordinates(part.columns, part.size)
+        return raw_sums(Layout(centres, GRID // 3), OUTPUT, coordinates, PREDICTIONS[index])
 
     def clusters(index):
         part = rows.take(index)

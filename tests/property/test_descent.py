@@ -20,10 +20,11 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.maths.surrogate import Local, Space, StepWeight
-from dpexplain.maths.surrogate.descent import FINE, Slope, Sums, length
+from dpexplain.maths.surrogate.descent import FINE, Sums, length
+from dpexplain.methods import averages
 from dpexplain.methods.adaptive import release as adaptive
 from dpexplain.methods.adaptive.request import AdaptiveExplanation
-from dpexplain.methods.local_explanation.spec import average_of, statistic
+from gradients import gradient_bound, path
 from neighbouring import DOMAIN, neighbours, private, wild
 from rings import examples
 from stubs import ADD_REMOVE, BOTH, REPLACE_ONE
@@ -40,8 +41,9 @@ PREDICTOR = dpx.models.Predictor(wild, list("abc"), DOMAIN, as_array=False)
 
 def sums(rows, protection, local):
     table = private(rows, protection)
-    average = average_of(local, table.neighbours)
-    kernel, first = partial(statistic, predictor=PREDICTOR, local=local, average=average), average.size
+    average = averages.average_for(local.space, local.output, table.neighbours)
+    kernel = partial(averages.statistic, predictor=PREDICTOR, average=average, more=local.gram)
+    first = average.size
     size, gate = first + 1 + local.size * (local.size + 1), Gate(table.door, pure(1))
     total = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
@@ -59,7 +61,7 @@ def inside(direction, radius, fraction):
 def queries(draw):
     record = {"a": float(draw(st.integers(0, 3))), "b": draw(st.floats(-1, 1)), "c": draw(st.sampled_from("xyz"))}
     weight, anchor = WEIGHTS[draw(st.sampled_from(sorted(WEIGHTS)))], draw(st.floats(-1, 1))
-    slope = Slope(Local(SPACE, weight, OUTPUT, record, anchor), draw(st.sampled_from([0.3, 1.0, 5.0])))
+    slope = path(Local(SPACE, weight, OUTPUT, record, anchor), draw(st.sampled_from([0.3, 1.0, 5.0])))
     coordinate = st.floats(-1, 1).map(lambda x: round(x, 3))
     directions = draw(st.lists(st.lists(coordinate, min_size=5, max_size=5), min_size=1, max_size=3))
     points = [inside(d, slope.radius, draw(st.sampled_from([0.0, 0.5, 1.0]))) for d in directions]
@@ -102,7 +104,7 @@ def gradient(slope, steps, targets, point):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_row_that_comes_moves_the_gradient_and_its_length_by_the_whole_bound(rows):
-    slope = Slope(MIDDLE)
+    slope = path(MIDDLE)
     bound = slope.bound(Neighbours(Relation.ADD_REMOVE, None if rows == 1 else Unit("id", rows)))
     step = np.array([0.3, 0.3])
     point = inside(-step, 1.0, 1.0)
@@ -114,7 +116,7 @@ def test_a_row_that_comes_moves_the_gradient_and_its_length_by_the_whole_bound(r
 
 
 def test_the_worst_replacement_found_by_search_moves_the_gradient_by_nine_tenths_of_its_bound():
-    slope, point = Slope(MIDDLE), inside(POINT, 1.0, 1.0)
+    slope, point = path(MIDDLE), inside(POINT, 1.0, 1.0)
     moved = max(
         np.linalg.norm(gradient(slope, [LEFT], [f], point) - gradient(slope, [RIGHT], [g], point))
         for f in (-1, 1)
@@ -130,7 +132,7 @@ def test_the_worst_replacement_found_by_search_moves_the_gradient_by_nine_tenths
 @given(st.integers(0, 10**6))
 def test_no_pair_of_rows_beats_the_bound_for_a_replacement(seed):
     draw = np.random.default_rng(seed)
-    slope = Slope(MIDDLE, float(draw.choice([0.2, 1.0, 4.0])))
+    slope = path(MIDDLE, float(draw.choice([0.2, 1.0, 4.0])))
     point = inside(draw.normal(size=2), slope.radius, 1.0)
     one, two = (gradient(slope, draw.uniform(-0.5, 0.5, (1, 2)), draw.choice([-1, 1], 1), point) for _ in range(2))
     assert np.linalg.norm(one - two) <= slope.bound(REPLACE_ONE)
@@ -139,10 +141,10 @@ def test_no_pair_of_rows_beats_the_bound_for_a_replacement(seed):
 
 @pytest.mark.parametrize("neighbours", BOTH, ids=lambda n: n.relation.value)
 def test_the_constants_are_those_of_the_weight(neighbours):
-    """In the units of the loss: the certified bound is `StepWeight.gradient_bound`, up to rounding."""
+    """In the units of the loss: the certified bound is `gradient_bound`, up to rounding."""
     for weight in WEIGHTS.values():
         for radius in (0.5, 1.0, 3.0):
-            slope = Slope(Local(SPACE, weight, OUTPUT, {"a": 0.0, "b": 0.0, "c": "x"}, 0.0), radius)
-            expected = weight.gradient_bound(neighbours.relation, radius)
+            slope = path(Local(SPACE, weight, OUTPUT, {"a": 0.0, "b": 0.0, "c": "x"}, 0.0), radius)
+            expected = gradient_bound(weight, neighbours.relation, radius)
             assert slope.bound(neighbours) / slope.unit == pytest.approx(expected, rel=2e-4)
             assert slope.bound(neighbours) / slope.unit > expected

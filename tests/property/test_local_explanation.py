@@ -22,6 +22,7 @@ from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.maths.surrogate import Space, StepWeight
 from dpexplain.maths.surrogate.local import Local
 from dpexplain.maths.surrogate.moments import Moments
+from dpexplain.methods import averages
 from dpexplain.methods.local_explanation import spec as local
 from neighbouring import DOMAIN, neighbours, norms, private, wild, within
 from rings import examples
@@ -39,8 +40,8 @@ def spec_of(record, weight, anchor, relation) -> Moments:
 def sums(rows, protection, spec, model=wild):
     table = private(rows, protection)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
-    average = local.average_of(spec.local, table.neighbours)
-    kernel = partial(local.statistic, predictor=predictor, local=spec.local, average=average)
+    average = averages.average_for(spec.space, spec.output, table.neighbours)
+    kernel = partial(averages.statistic, predictor=predictor, average=average, more=spec.local.gram)
     n, first = spec.local.size, average.size
     gram = table.map_sum(
         Gate(table.door, pure(1)), kernel, list("abc"), size=first + 1 + n * (n + 1), label="", parallel=False

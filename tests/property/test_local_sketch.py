@@ -20,8 +20,8 @@ import dpexplain as dpx
 from dpexplain.core.budget import zcdp
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
-from dpexplain.maths.surrogate.sketch import GRID, ROW, WEIGHT_ONE, Blocks, cell_size
-from dpexplain.methods import averages
+from dpexplain.maths.surrogate.sketch import GRID, ROW, WEIGHT_ONE, Blocks, Layout, cell_size, raw_sums
+from dpexplain.methods import averages, histogram
 from dpexplain.methods.local_sketch import release as sketch
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.setting import Setting
@@ -41,16 +41,17 @@ def sums(table, request, model, *, features, blocks=None):
     spec = spec if blocks is None else replace(spec, weights=blocks.weights)
     predictor = Predictor(model, list(table.domain), table.domain, as_array=False)
     columns = list(table.domain)
-    counts = np.zeros(0, dtype=np.int64)
+    counts, cells = np.zeros(0, dtype=np.int64), histogram.size_of(spec.partitions)
     if spec.partitions:
-        kernel = partial(sketch.histogram_statistic, spec=spec)
-        counts = table.map_sum(gate, kernel, columns, size=spec.histogram_size, label="", parallel=False)
-    layout = spec.layout_from([1] * spec.histogram_size, 0.0)  # released: the same
+        kernel = partial(histogram.statistic, partitions=spec.partitions)
+        counts = table.map_sum(gate, kernel, columns, size=cells, label="", parallel=False)
+    layout = spec.layout_from([1] * cells, 0.0)  # released: the same
     average = averages.average_for(spec.space, spec.output, table.neighbours)
-    kernel = partial(sketch.statistic, predictor=predictor, spec=spec, layout=layout, average=average)
-    raw = table.map_sum(gate, kernel, columns, size=average.size + spec.size, label="", parallel=False)
+    more = partial(raw_sums, layout, spec.output)
+    kernel, first = partial(averages.statistic, predictor=predictor, average=average, more=more), average.size + 1
+    raw = table.map_sum(gate, kernel, columns, size=first + spec.size, label="", parallel=False)
     table.ledger.close()
-    return counts, np.array(spec.blocks.cut(raw[average.size :], spec.space.size)), spec, table.neighbours
+    return counts, np.array(spec.blocks.cut(raw[first:], spec.space.size)), spec, table.neighbours
 
 
 CELLS = st.sampled_from(
@@ -165,7 +166,7 @@ def test_no_row_is_longer_than_its_bound(seed, size, radius):
     spec = sketch.resolve(request, Setting(domain, output, alone, 1000, None, features=names), COST)
     bound = sketch.sensitivity(spec, alone)
     for row in rows:
-        raw = sketch.raw_sums(spec.layout, row[None], np.array([draw.uniform(-1, 2)]), output)
+        raw = raw_sums(spec.layout, output, row[None], np.array([draw.uniform(-1, 2)]))
         assert within(norms(np.array(spec.blocks.cut(raw, size))), bound)
 
 
@@ -174,10 +175,10 @@ def test_a_row_is_in_the_same_cell_in_any_company():
     draw = np.random.default_rng(0)
     centres = draw.uniform(0, 1, (2, 13))
     between = centres.mean(axis=0) + draw.normal(0, 1e-9, (500, 13))
-    layout = sketch.Layout(np.rint(centres * GRID).astype(np.int64), GRID)
+    layout = Layout(np.rint(centres * GRID).astype(np.int64), GRID)
     output = dpx.Model(lambda rows: rows, output=(0, 1)).output
-    together = sketch.raw_sums(layout, between, np.zeros(500), output)
-    alone = sum(sketch.raw_sums(layout, row[None], np.zeros(1), output) for row in between)
+    together = raw_sums(layout, output, between, np.zeros(500))
+    alone = sum(raw_sums(layout, output, row[None], np.zeros(1)) for row in between)
     assert together.tolist() == alone.tolist()
 
 

@@ -28,8 +28,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Numeric, PublicRange
 from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.maths.surrogate.answer import Asked, Released
-from dpexplain.maths.surrogate.fit import contributions, halfwidths
+from dpexplain.maths.surrogate.fit import Asked, Released, average_of, contributions, counted_from, halfwidths
 from dpexplain.maths.surrogate.space import ONE
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -60,7 +59,7 @@ class LocalModelSpec(Protocol):
 SPECS: dict[str, str | Callable[[JsonObject], LocalModelSpec]] = {
     "local-explanation": "dpexplain.methods.local_explanation.spec:from_json",
     "adaptive-explanation": "dpexplain.methods.adaptive.spec:Adaptive.from_json",
-    "adaptive-history": "dpexplain.maths.surrogate.history:History.from_json",
+    "adaptive-history": "dpexplain.methods.adaptive.spec:History.from_json",
     "local-sketch": "dpexplain.methods.local_sketch.spec:Spec.from_json",
 }
 
@@ -116,7 +115,11 @@ class Attribution(Result):
     @cached_property
     def fit(self) -> Fit:
         """The local linear model in coordinates."""
-        return self.spec.read(released_parts(self), self.settings) if self.ready is None else self.ready
+        if self.ready is not None:
+            return self.ready
+        released = released_parts(self)
+        average = average_of(released, self.space, self.output)
+        return counted_from(self.spec.read(released, self.settings), average)
 
     @cached_property
     def record(self) -> dict[str, object]:
@@ -251,8 +254,8 @@ class Attribution(Result):
             return []
         low, high = self.interval()
         wide, unknown = (high - low) / 2, self.fit.unknown(self._steps)
-        found = (unknown > wide / 2) & (wide > WIDE * self.output.width)
-        return [name for name, open_ in zip(self.space.features, found, strict=True) if open_]
+        unclear = (unknown > wide / 2) & (wide > WIDE * self.output.width)
+        return [name for name, open_ in zip(self.space.features, unclear, strict=True) if open_]
 
     @cached_property
     def sure(self) -> NDArray[np.bool_]:
@@ -267,7 +270,8 @@ class Attribution(Result):
         import pandas as pd
 
         low, high = self.interval()
-        slopes = [self._slope(name) for name in self.space.features]
+        each = self._unit_lines @ self.fit.coefficients
+        slopes = [each[at.start] if self._numeric(name) else None for name, at in self.space.slices.items()]
         columns = {"feature": list(self.space.features), "value": pd.array(self._shown, dtype=object)}
         estimates = {self.quantity: self.values, "low": low, "high": high, "slope": pd.array(slopes, dtype="Float64")}
         return pd.DataFrame({**columns, **estimates})
@@ -290,20 +294,21 @@ class Attribution(Result):
         """What each category of a categorical feature would contribute; `own` marks the record's."""
         import pandas as pd
 
-        found = [
+        categories = [
             (name, category, self.record[name] == category, where.start + i)
             for name, where in self.space.slices.items()
             if isinstance(column := self.space.domain[name], Categorical)
             for i, category in enumerate(column.categories)
         ]
-        lines = self._unit_lines[[place for *_, place in found]]
+        lines = self._unit_lines[[place for *_, place in categories]]
         features = list(self.space.features)
-        low, high = self._around(lines, np.eye(len(features), dtype=bool)[[features.index(name) for name, *_ in found]])
+        numbers = [features.index(name) for name, *_ in categories]
+        low, high = self._around(lines, np.eye(len(features), dtype=bool)[numbers])
         return pd.DataFrame(
             {
-                "feature": [name for name, *_ in found],
-                "category": pd.array([category for _, category, *_ in found], dtype=object),
-                "own": np.array([own for _, _, own, _ in found], dtype=bool),
+                "feature": [name for name, *_ in categories],
+                "category": pd.array([category for _, category, *_ in categories], dtype=object),
+                "own": np.array([own for _, _, own, _ in categories], dtype=bool),
                 self.quantity: lines @ self.fit.coefficients,
                 "low": low,
                 "high": high,
@@ -333,11 +338,6 @@ class Attribution(Result):
         whole = [self._numeric(name) and getattr(self.space.domain[name], "integer", False) for name in self.record]
         return [int(v) if w else v for v, w in zip(self.record.values(), whole, strict=True)]  # type: ignore[call-overload]
 
-    def _slope(self, name: str) -> float | None:
-        """The change of the prediction for one more unit; none for a category."""
-        column, place = self.space.domain[name], self.space.slices[name].start
-        return float(self.fit.coefficients[place]) / (column.high - column.low) if isinstance(column, Numeric) else None
-
     def _numeric(self, name: str) -> bool:
         return isinstance(self.space.domain[name], Numeric)
 
@@ -346,13 +346,11 @@ class Attribution(Result):
     def pushes(self, most: int = BARS) -> list[Push]:
         """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
         chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
-        rest = self._order[len(chosen) :]
-        lines, own = self._steps[chosen], np.eye(len(self._order), dtype=bool)
-        moves, shown = own[chosen], self._shown
+        rest, shown, moves = self._order[len(chosen) :], self._shown, np.eye(len(self._order), dtype=bool)[chosen]
         names = [f"{self.space.features[i]} = {_text(shown[i])}" for i in chosen]
         if rest:
-            lines, names = np.vstack([lines, self._steps[rest].sum(axis=0)]), [*names, f"other {len(rest)} features"]
-            moves = np.vstack([moves, own[rest].any(axis=0)])
+            names, moves = [*names, f"other {len(rest)} features"], np.vstack([moves, ~moves.any(axis=0)])
+        lines = moves @ self._steps
         low, high = self._around(lines, moves)
         numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
         return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]
@@ -364,7 +362,7 @@ class Attribution(Result):
         return plot_waterfall(self, ax)
 
     def plot_force(self, ax: Axes | None = None) -> Axes:
-        """The same on one line: what pushes up from the left, what pushes down from the right."""
+        """All on one line: what pushes up from the left, what pushes down from the right."""
         from dpexplain.render.attributions import plot_force
 
         return plot_force(self, ax)
@@ -423,9 +421,9 @@ class Attribution(Result):
             raise InputError("a text is needed, or none at all.", spent="")
         pieces: list[tuple[str, Push | None]] = []
         end = 0
-        for found in WORD.finditer(text):
-            pieces += [(text[end : found.start()], None), (found[0], known.get(found[0].lower()))]
-            end = found.end()
+        for word in WORD.finditer(text):
+            pieces += [(text[end : word.start()], None), (word[0], known.get(word[0].lower()))]
+            end = word.end()
         return Highlight(self, (*pieces, (text[end:], None)))
 
     def _words(self, prefix: str, features: Mapping[str, str] | None) -> dict[str, Push]:
@@ -449,8 +447,8 @@ class Attribution(Result):
         return bool(value != (column.low if isinstance(column, Numeric) else column.categories[0]))
 
     def to_shap(self) -> Any:
-        """The same as a `shap.Explanation`, for SHAP's own plots. These show no noise, no guarantee, and no remainder:
-        they end where the line leads.
+        """This attribution as a `shap.Explanation`, for SHAP's own plots. These show no noise, no guarantee, and no
+        remainder: they end where the line leads.
         """
         try:
             with warnings.catch_warnings():  # shap warns about its own dependencies while it is imported
@@ -473,17 +471,17 @@ class Attribution(Result):
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Attribution:
-        found = cls(receipt, released, Asked.from_json(view))
-        fit, size = found.fit, found.space.size  # the reader refuses what does not fit together
+        result = cls(receipt, released, Asked.from_json(view))
+        fit, size = result.fit, result.space.size  # the reader refuses what does not fit together
         model = np.concatenate([fit.coefficients, fit.reference, [fit.value]])
         if model.shape != (2 * size + 1,) or fit.coefficients.shape != (size,) or not _sane(model):
             raise ValueError("no local model of these features")
-        ends = np.concatenate([*found.interval(), [found.base, found.prediction]])  # what can be read can be shown
-        if not _sane(ends) or not found.title or not found.caveat:
+        ends = np.concatenate([*result.interval(), [result.base, result.prediction]])  # what can be read can be shown
+        if not _sane(ends) or not result.title or not result.caveat:
             raise ValueError("no attribution of ours")
-        if found.own is not None and not found.output.low <= found.own <= found.output.high:
+        if result.own is not None and not result.output.low <= result.own <= result.output.high:
             raise ValueError("this value is no prediction of the model")
-        return found
+        return result
 
 
 def released_parts(result: Result) -> Released:

@@ -1,9 +1,13 @@
-"""What all local explanations share: the average person, released beside them, and an account that can pay for noise.
+"""What all local explanations share: one pass over the rows, from which the average person is released first.
 
-Guarantee, statistic and sensitivity: `maths/surrogate/average.py`. A twentieth of the price (`SHARE`), Gaussian noise.
+Guarantee, statistic and sensitivity of the average person: `maths/surrogate/fit.py`. A twentieth of the price
+(`SHARE`), Gaussian noise, which only accounts with a delta can pay for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +18,19 @@ from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
+from dpexplain.data.rows import Rows
+from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Space
-from dpexplain.maths.surrogate.average import PART, SHARE, Average
+from dpexplain.maths.surrogate.fit import PART, SHARE, Average
 from dpexplain.methods.setting import OPEN_WITH_DELTA
+from dpexplain.models import Predictor
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Sums = Callable[[Floats, Floats], Integers]  # of the coordinates and predictions of a batch
+
+GAUSSIAN = Law.GAUSSIAN.value
 
 
 def require_delta(cost: Cost, what: str = "a local explanation") -> None:
@@ -33,12 +46,37 @@ def average_for(space: Space, output: PublicRange, neighbours: Neighbours) -> Av
     return Average(space, output, counted=not neighbours.rows_public)
 
 
+def statistic(rows: Rows, predictor: Predictor, average: Average, more: Sums) -> Integers:
+    """Exact sums of one batch: those of the average person, the number of rows, and what a method adds up besides."""
+    predictions = predictor.predict_at(predictor.inputs(rows), {})
+    coordinates = average.space.coordinates(rows.columns, rows.size)
+    first, rest = (sums(coordinates, predictions) for sums in (average.sums, more))
+    return np.concatenate([first, [rows.size], rest], dtype=np.int64)
+
+
 def forecast(average: Average, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
     """The noise of the average person at the price of the whole explanation."""
-    return {PART: best(average.sensitivity(neighbours), average.size, cost * SHARE, Law.GAUSSIAN.value)}
+    return {PART: best(average.sensitivity(neighbours), average.size, cost * SHARE, GAUSSIAN)}
 
 
-def send(gate: Gate, average: Average, sums: NDArray[np.int64], cost: Cost) -> None:
-    """Release it inside a release for `cost`."""
+def collect(
+    table: PrivateTable,
+    gate: Gate,
+    predictor: Predictor,
+    average: Average,
+    more: Sums,
+    size: int,
+    cost: Cost,
+    *,
+    label: str,
+) -> tuple[Integers, int]:
+    """Inside a release for `cost`: the `size` exact sums of `more` and the number of rows, in one pass. The average
+    person of the same pass is released.
+    """
+    columns = list(dict.fromkeys([*predictor.features, *average.space.features]))
+    kernel = partial(statistic, predictor=predictor, average=average, more=more)
+    numbers, parallel = average.size + 1 + size, predictor.thread_safe
+    total = table.map_sum(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
     bound = average.sensitivity(gate.neighbours)
-    gate.noisy_sum(PART, sums, bound, cost * SHARE, mechanism=Law.GAUSSIAN.value)
+    gate.noisy_sum(PART, total[: average.size], bound, cost * SHARE, mechanism=GAUSSIAN)
+    return total[average.size + 1 :], int(total[average.size])

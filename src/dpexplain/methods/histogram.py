@@ -89,6 +89,21 @@ def forecast(
     return best(sensitivity(partitions, neighbours), size_of(partitions), cost, mechanism)
 
 
+def send(
+    table: PrivateTable,
+    gate: Gate,
+    part: str,
+    partitions: Sequence[Partition],
+    cost: Cost,
+    label: str,
+    mechanism: str | None = None,
+) -> list[int]:
+    """Release the counts of these cells as one part."""
+    columns, kernel = [p.feature for p in partitions], partial(statistic, partitions=partitions)
+    exact = table.map_sum(gate, kernel, columns, size=size_of(partitions), label=label)
+    return gate.noisy_counts(part, exact, cost, partitions=len(partitions), mechanism=mechanism)
+
+
 def send_counts(
     table: PrivateTable,
     gate: Gate,
@@ -98,10 +113,7 @@ def send_counts(
     mechanism: str | None = None,
 ) -> dict[str, Reference]:
     """Release the histograms of these cells as the part "counts"; what they are as distributions."""
-    columns, kernel = [p.feature for p in partitions], partial(statistic, partitions=partitions)
-    exact = table.map_sum(gate, kernel, columns, size=size_of(partitions), label=label)
-    noisy = gate.noisy_counts("counts", exact, cost, partitions=len(partitions), mechanism=mechanism)
-    released = np.array(noisy, dtype=np.int64)
+    released = np.array(send(table, gate, "counts", partitions, cost, label, mechanism), dtype=np.int64)
     found = read(released, 0.0, partitions, total_of(released, partitions, table.size))
     return {name: histogram.reference(table.domain) for name, histogram in found.items()}
 

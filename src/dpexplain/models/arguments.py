@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from functools import wraps
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from dpexplain.data import PrivateTable
@@ -30,14 +30,14 @@ WRAP = {
 def of_wrapped(function: Callable[P, R]) -> Callable[P, R]:
     """Check the arguments that are declared as PrivateTable or Model before the function sees them."""
     parameters = signature(function).parameters
-    checked = [name for name, (kind, _) in WRAP.items() if _declared(parameters.get(name)) == kind.__name__]
-    open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
+    declared = {name: parameter.annotation for name, parameter in parameters.items()}
+    checked = [name for name, (kind, _) in WRAP.items() if declared.get(name) == kind.__name__]
     called_as = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
     def called(*positional: P.args, **named: P.kwargs) -> R:
         given = dict(zip(parameters, positional, strict=False)) | named
-        if not open_ended and (unknown := [name for name in named if name not in parameters]):
+        if unknown := [name for name in named if name not in parameters]:
             close = difflib.get_close_matches(unknown[0], list(parameters), 1)
             hint = f"did you mean {close[0]}?" if close else "it has: " + ", ".join(parameters)
             raise InputError(f"{called_as} has no option {unknown[0]!r}.", hint=hint)
@@ -52,11 +52,6 @@ def of_wrapped(function: Callable[P, R]) -> Callable[P, R]:
         return function(*positional, **named)
 
     return called
-
-
-def _declared(parameter: Any) -> str:
-    annotation = getattr(parameter, "annotation", "")
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
 
 
 def _kind(value: Any) -> str:

@@ -48,22 +48,21 @@ class Check:
     domain: Domain
     output: PublicRange
     chosen: bool  # whether the caller chose the size of blocks
-    thread_safe: bool
 
     def passed(self, predictor: Predictor) -> Predictor:
         """The predictor, with its answers; one for smaller blocks where the last digits change in those it has."""
         for block in [predictor.block] if self.chosen else [predictor.block, *SMALLER]:
             predictor = predictor if block == predictor.block else predictor.resized(block)
-            told, predictor.precision = self._first(predictor)
-            predictor.answers = told[:SYNTHETIC]
-            pairs = self._in_blocks(predictor, told) if block > 1 else self._one_by_one(predictor)
+            first, predictor.precision = self._first(predictor)
+            predictor.answers = first[:SYNTHETIC]
+            pairs = self._in_blocks(predictor, first) if block > 1 else self._one_by_one(predictor)
             with quiet():  # what a model has to warn of, it warns of at the first rows
                 same = self._same(predictor, pairs) and self._same(predictor, self._among_few(predictor))
             if same:
                 break
         else:
             raise self._unsteady(predictor.block)
-        if self.thread_safe:
+        if predictor.thread_safe:
             _check_threads(predictor, self.domain)
         return predictor
 
@@ -89,8 +88,8 @@ class Check:
         """
         size = max(SYNTHETIC, predictor.block)
         try:
-            told = predictor.told(_tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size))
-            answers = [part.astype(np.float64) for part in told]
+            raw = predictor.raw_answers(_tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size))
+            answers = [part.astype(np.float64) for part in raw]
         except Exception as error:
             raise ModelError(
                 f"the model fails on synthetic rows drawn from the declared domain: {type(error).__name__}: {error}",
@@ -114,7 +113,7 @@ class Check:
                 f"every prediction on synthetic rows lies outside output=({self.output.low:g}, {self.output.high:g}).",
                 hint="declare the range that the model's predictions really have",
             )
-        return answer, SINGLE if told[0].dtype in (np.float32, np.float16) else DOUBLE
+        return answer, SINGLE if raw[0].dtype in (np.float32, np.float16) else DOUBLE
 
     @property
     def _missing_hint(self) -> str:
@@ -122,15 +121,15 @@ class Check:
         kept = [name for name, column in self.domain.items() if column.keeps_missing]
         return f'; missing values are handed over as NaN (missing="nan"): {", ".join(kept)}' if kept else ""
 
-    def _in_blocks(self, predictor: Predictor, told: Floats) -> Iterator[tuple[str, Floats, Floats]]:
+    def _in_blocks(self, predictor: Predictor, repeated: Floats) -> Iterator[tuple[str, Floats, Floats]]:
         """Pairs of answers for the same rows, at other places and among other rows. Three blocks do, because each is
-        long: `told` repeats a few rows over and over; a second one mixes them, moved, with new rows; and a third one
+        long: `repeated` has a few rows over and over; a second one mixes them, moved, with new rows; and a third one
         has the new rows again, in reverse, among still others.
         """
-        yield "at another place", np.resize(told[:SYNTHETIC], len(told)), told
+        yield "at another place", np.resize(repeated[:SYNTHETIC], len(repeated)), repeated
         size = max(2 * SYNTHETIC, min(TRIED, CALLS * predictor.block), predictor.block)
         size += size % 2  # odd blocks may be chosen
-        here, known = np.arange(size), np.resize(told[:SYNTHETIC], size)
+        here, known = np.arange(size), np.resize(repeated[:SYNTHETIC], size)
         moved, even = np.roll(here, 35), here % 2 == 0
         first = _tiled(PublicRandom(0).rows(self.domain, SYNTHETIC), size)
         other, _ = self._other(predictor.features, size)

@@ -144,10 +144,11 @@ class Model:
         block = self.block
         if block is None:
             block = block_for(rows, len(features), exact=exact)
-        check = Check(domain, self.output, self.block is not None, self.thread_safe)
+        check = Check(domain, self.output, self.block is not None)
         known = self._passed.get((domain.digest, block))
         if known is None or not check.same_as_before(known):
-            passed = check.passed(Predictor(self._call, features, domain, self._as_array, block))
+            asked = Predictor(self._call, features, domain, self._as_array, block, thread_safe=self.thread_safe)
+            passed = check.passed(asked)
             before = [one for (where, _), one in self._passed.items() if where == domain.digest]
             if known is not None or not all(self._alike(one, passed) for one in before):  # it is another model now
                 self._passed.clear()

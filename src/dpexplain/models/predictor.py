@@ -67,6 +67,7 @@ class Predictor:
     """Predicts clean rows with some columns held at public values; NaN where the model fails on a row.
 
     block     rows in every call of the model
+    thread_safe  whether several threads may ask it at once
     answers   what it said about the first synthetic rows; set by the check
     precision how far answers of the same model may differ between machines, in units of the output range
     """
@@ -78,7 +79,10 @@ class Predictor:
         domain: Domain,
         as_array: bool,
         block: int = USUAL_BLOCK,
+        *,
+        thread_safe: bool = False,
     ) -> None:
+        self.thread_safe = thread_safe
         self._call, self.features, self.domain, self._as_array, self.block = call, features, domain, as_array, block
         self.answers, self.precision = np.empty(0), 0.0
         tried = PublicRandom(0).rows(domain, SYNTHETIC)  # the rows of the check: the model is known to answer them
@@ -86,9 +90,9 @@ class Predictor:
         self._as_floats: dict[tuple[str, ...], bool] = {}
 
     def resized(self, block: int, *, around: Callable[[Call], Call] | None = None) -> Predictor:
-        """The same model, asked in blocks of another size, with something done around every call."""
+        """This model, asked in blocks of another size, with something done around every call."""
         call = self._call if around is None else around(self._call)
-        return Predictor(call, self.features, self.domain, self._as_array, block)
+        return Predictor(call, self.features, self.domain, self._as_array, block, thread_safe=self.thread_safe)
 
     def inputs(self, rows: Rows) -> Inputs:
         """The rows in the form that the model takes: made once, asked about at many public values."""
@@ -108,7 +112,7 @@ class Predictor:
                 self._fill(mine, np.arange(len(mine)), inputs, other, start, whole=True)
         return answers
 
-    def told(self, rows: Rows) -> list[NDArray[Any]]:
+    def raw_answers(self, rows: Rows) -> list[NDArray[Any]]:
         """What the model itself says about each block, errors and all. For synthetic rows only."""
         inputs = self.inputs(rows)
         return [np.asarray(self._ask(self._own(inputs, {}, start, None))) for start in range(0, rows.size, self.block)]
@@ -117,9 +121,9 @@ class Predictor:
         self, answers: Floats, places: Integers, inputs: Inputs, other: Mapping[str, Any], start: int, *, whole: bool
     ) -> None:
         """Write the answers for these places of a block into `answers`; unless it is whole, filler stands elsewhere."""
-        told = self._answers(self._own(inputs, other, start, None if whole else places))
-        if told is not None:
-            answers[places] = told[places]
+        said = self._answers(self._own(inputs, other, start, None if whole else places))
+        if said is not None:
+            answers[places] = said[places]
         elif len(places) > 1:
             for half in np.array_split(places, 2):
                 self._fill(answers, half, inputs, other, start, whole=False)
@@ -237,9 +241,9 @@ def _stored_whole(column: Numeric | Categorical) -> bool:
 
 def _placed(filler: Any, values: Any, places: Integers) -> Any:
     """Filler with some values in their places; floats where a public value made floats of whole numbers."""
-    found = filler.astype(values.dtype) if filler.dtype != values.dtype else filler.copy()
-    found[places] = values[places]
-    return found
+    placed = filler.astype(values.dtype) if filler.dtype != values.dtype else filler.copy()
+    placed[places] = values[places]
+    return placed
 
 
 def _vector(answer: Any, size: int) -> Floats:

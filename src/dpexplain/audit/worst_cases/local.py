@@ -47,8 +47,7 @@ def _moments() -> list[Case]:
         "replace-one": ([far, far, above], [far, far, below]),
     }
     cases = _cases("local_explanation", "moments", run, SQUARE, pairs, {"moments": 0.95})
-    corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
-    return cases + _cases("local_explanation", "moments", run, SQUARE, corners, {"average": 0.99})
+    return cases + _cases("local_explanation", "moments", run, SQUARE, CORNERS, {"average": 0.99})
 
 
 PLANE = Domain({"x": Numeric(0, 1), "y": Numeric(0, 1)})
@@ -58,6 +57,8 @@ FAR, OTHER, BEHIND, BESIDE = (0.8, 0.8), (0.7588, 0.7588), (0.71351345, 0.797298
 TO_FAR, BETWEEN = (-0.70710678, -0.70710678), (-0.94985428, 0.31269289)  # coefficients that are most wrong about them
 STEPS, PUSH = 3, 2**40  # a released gradient of this length leads to the edge of the ball, wherever the path was
 RECORD = {"x": 0.5, "y": 0.5}
+CORNERS: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
+JOINS: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
 
 
 def _sides(rows: pd.DataFrame) -> Floats:
@@ -78,10 +79,9 @@ def _gradients() -> list[Case]:
     """The second step of a path, at the point where a row's gradient is longest."""
     run = asks(LocalExplanation(record=RECORD, method="gradient", anchor=0.0, iterations=STEPS), SIDES)
     name, form, options = "local_explanation", "gradient", {"rows_hint": 2}
-    joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
     turns: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
-    cases = _cases(name, form, run, PLANE, joins, {"count": 0.99})
-    for pairs, point, least in ((joins, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
+    cases = _cases(name, form, run, PLANE, JOINS, {"count": 0.99})
+    for pairs, point, least in ((JOINS, TO_FAR, 0.99), (turns, BETWEEN, 0.79)):
         settings: dict[str, Any] = {"answers": {1: _to(point)}, "options": options}
         cases += _cases(name, form, run, PLANE, pairs, {"gradient-2": least}, **settings)
     return cases
@@ -98,14 +98,12 @@ def of_adaptive() -> list[Case]:
             explainer.explain({"x": 0.1, "y": 0.1 * number})
         return explainer.explain(RECORD)
 
-    joins: dict[str, Pair] = {"add-remove": ([FAR], [FAR, FAR])}
     turns: dict[str, Pair] = {"replace-one": ([FAR, FAR], [FAR, OTHER])}
     parts: dict[str, Pair] = {"replace-one": ([FAR, BEHIND], [FAR, BESIDE])}
     first: dict[str, Pair] = {
         "add-remove": ([FAR, OTHER], [FAR, OTHER, OTHER]),
         "replace-one": ([FAR, OTHER, FAR], [FAR, OTHER, OTHER]),
     }
-    corners: dict[str, Pair] = {"add-remove": ([ONES], [ONES, ONES]), "replace-one": ([ONES, ONES], [ONES, ZEROS])}
     steps, beta = range(1, STEPS + 1), STEPS + 2  # every query asks for the average person first
     there = {number: _to(TO_FAR) for number in steps}
     between = {number: _to(BETWEEN) for number in steps} | {beta: [0]}  # and a beta of 0: full steps
@@ -114,10 +112,10 @@ def of_adaptive() -> list[Case]:
     name, two, three = "adaptive", partial(run, asked=2), partial(run, asked=3)
     one = partial(run, asked=1)
     return [
-        *_cases(name, "first", one, PLANE, joins, {"count": 0.99}),
-        *_cases(name, "first", one, PLANE, corners, {"average": 0.99}),
-        *_cases(name, "second", two, PLANE, joins | turns, {"2:beta": 0.7}, answers=there, **settings),
-        *_cases(name, "second", two, PLANE, joins, {"2:gradient-1": 0.99}, answers=there | {beta: [0]}, **settings),
+        *_cases(name, "first", one, PLANE, JOINS, {"count": 0.99}),
+        *_cases(name, "first", one, PLANE, CORNERS, {"average": 0.99}),
+        *_cases(name, "second", two, PLANE, JOINS | turns, {"2:beta": 0.7}, answers=there, **settings),
+        *_cases(name, "second", two, PLANE, JOINS, {"2:gradient-1": 0.99}, answers=there | {beta: [0]}, **settings),
         *_cases(name, "second", two, PLANE, parts, {"2:gradient-1": 0.79}, answers=between, **settings),
         *_cases(name, "third", three, PLANE, first, {"3:choice": 0.49}, answers=both, **settings),
     ]

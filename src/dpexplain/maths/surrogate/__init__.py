@@ -6,8 +6,7 @@ read attributions from what was released.
 
 from dpexplain.maths.surrogate.ball import Quadratic
 from dpexplain.maths.surrogate.fit import Fit
-from dpexplain.maths.surrogate.local import Local
+from dpexplain.maths.surrogate.local import Local, StepWeight, Weight
 from dpexplain.maths.surrogate.space import Space
-from dpexplain.maths.surrogate.weights import StepWeight, Weight
 
 __all__ = ["Fit", "Local", "Quadratic", "Space", "StepWeight", "Weight"]

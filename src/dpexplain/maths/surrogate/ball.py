@@ -5,8 +5,9 @@ minimise  phi.A phi - 2 b.phi   over |phi| <= r,   A symmetric.
 With A = V diag(w) V', the solution is V (w + mu)^-1 V' b for the smallest mu >= 0 that makes it fit (the trust-region
 problem without its hard case: a noisy A is projected to w >= 0 first, and a ridge makes it positive).
 
-Directions in which A stands above `least` can be left out of the ball: data determine them, and a ball that is too
-small for them would hand a part of a steep column's effect to columns that move with it. The others get what is left.
+Directions in which A stands well above its noise can be left out of the ball: data determine them, and a ball that is
+too small for them would hand a part of a steep column's effect to columns that move with it. The others get what is
+left.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+DETERMINED = 2.5  # times noise sqrt(2 n): an eigenvalue of A that stands well above what noise alone makes
+STEEP = 1.5  # balls: how steep a line may be in directions that the rows do not determine, where it is not held in one
+
 
 @dataclass(frozen=True)
 class Quadratic:
@@ -29,7 +33,13 @@ class Quadratic:
     b: Floats
     ridge: float = 0.0
     radius: float = 1.0
-    least: float = math.inf  # where A is above it, coefficients are free
+    noise: float = 0.0  # the standard deviation of an entry of A
+    free: bool = False  # whether coefficients are free where A stands above the noise
+
+    @property
+    def least(self) -> float:
+        """Where A is above it, data determine the solution."""
+        return DETERMINED * self.noise * math.sqrt(2 * len(self.b))
 
     @cached_property
     def _spectrum(self) -> tuple[Floats, Floats]:
@@ -46,21 +56,30 @@ class Quadratic:
     def _raised(self) -> Floats:
         """w + ridge + mu, with mu = 0 where coefficients are free."""
         values, vectors = self._spectrum
-        free, target = values - self.ridge > self.least, vectors.T @ self.b
+        target, free = vectors.T @ self.b, (values - self.ridge > self.least) & self.free
         used = float(np.linalg.norm(target[free] / values[free]))
         left = math.sqrt(max(self.radius**2 - used**2, 0.0))
         return np.asarray(np.where(free, values, values + _multiplier(values[~free], target[~free], left)))
 
-    def determined(self, lines: Floats, least: float) -> tuple[Floats, Floats]:
-        """Each line in the directions in which A is above `least`, there times (A + mu)^-1, without the ridge; and what
-        is left of the line in all others.
+    def determined(self, lines: Floats) -> tuple[Floats, Floats]:
+        """Each line in the directions that data determine, there times (A + mu)^-1, without the ridge; and what is left
+        of the line in all others.
         """
         values, vectors = self._spectrum
         along = lines @ vectors
-        known = values - self.ridge > least
+        known = values - self.ridge > self.least
         moved: Floats = (along[:, known] / (self._raised[known] - self.ridge)) @ vectors[:, known].T
         left: Floats = along[:, ~known] @ vectors[:, ~known].T
         return moved, left
+
+    def pull(self, lines: Floats) -> Floats:
+        """How far solution.line may be off because of the ridge (`moments.py` has the proof)."""
+        return np.asarray(np.abs(self.ridge * self.determined(lines)[0] @ self.solution))
+
+    def unknown(self, lines: Floats) -> Floats:
+        """How far besides, where A does not stand above its noise: all that the ball allows."""
+        left, reach = self.determined(lines)[1], self.radius * (STEEP if self.free else 1)
+        return np.asarray(reach * np.linalg.norm(left, axis=1) + np.abs(left @ self.solution))
 
     def solve(self, right: Floats) -> Floats:
         """(A + ridge + mu)^-1 `right`: how the solution moves when b moves, the multiplier held."""

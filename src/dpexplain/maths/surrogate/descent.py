@@ -3,18 +3,10 @@
 Gradient    of L(phi) = sum over rows of (phi.y - t)^2 in the whole numbers y, t of `Local`, at phi = p / F with whole
             numbers p: F times it is 2 (A p - F b) with A = sum y y', b = sum t y, exactly. It is divided by a public
             power of two and rounded once, to about 2^24 for the longest row.
-Bound       let |p| <= P = F r + sqrt(n) / 2, and |y| <= Y, |t| <= T for a row in a step of distance (`Local.longest`).
-            One row adds 2 (p.y - F t) y, no longer than w + q with w = 2 P Y^2 and q = 2 F T Y. So a row that comes or
-            goes moves the gradient by at most c = max (w + q) over the steps of distance.
-            A row that is replaced: with e = y / |y|, 2 (p.y) y = |y|^2 (p + p'), p' the mirror image of p along e, as
-            long as p. Two rows with s = |y|^2 and s' differ by (s - s') p + s p' - s' p'' - 2 F t y + 2 F t' y', which
-            is no longer than (|s - s'| + s + s') P + q + q' = max(w, w') + q + q'. The largest over all pairs is
-            c + max q, which is no more than 2 c.
-            k rows of a unit: k times as much, because rows can be changed one after the other (a unit that has fewer
-            rows than before makes some of these changes a mere removal, which is no longer). Rounding moves each of n
-            coordinates by at most 1/2 in both tables: sqrt(n) more.
-Length      |g| of the rounded gradient, rounded down to a whole number, moves by no more than the bound D of g: from
-            |g| <= |g'| + D and D whole follows floor |g| <= floor |g'| + D.
+Bound       with P = F r + sqrt(n) / 2 >= |p|, w = 2 P Y^2 and q = 2 F T Y for the Y and T of a step of distance
+            (`Local.longest`): add-remove, c = max (w + q) over the steps; replace-one, c + max q. k rows of a unit: k
+            times as much. Rounding: sqrt(n) more. The length of the rounded gradient, rounded down, moves by no more.
+            docs/methods/adaptive-explanations.md has the proofs.
 Path        phi(t) = the nearest point of the ball to phi(t-1) - eta(t) g(t), rounded to whole numbers of 1 / F, with g
             the released gradient of the mean loss, eta(t) = r / (G sqrt(t)), G^2 = c^2 + n sigma^2 (Shamir, Zhang
             2013). Elementary operations on IEEE floats only, so a release is the same path on every machine.
@@ -34,11 +26,8 @@ from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.maths.surrogate.answer import Asked, Released
-from dpexplain.maths.surrogate.average import average_of
-from dpexplain.maths.surrogate.fit import UNSETTLED, Fit, counted_from
-from dpexplain.maths.surrogate.local import Local, LocalSpec
-from dpexplain.maths.surrogate.weights import SLACK
+from dpexplain.maths.surrogate.fit import UNSETTLED, Asked, Fit, Released
+from dpexplain.maths.surrogate.local import SLACK, LocalSpec
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -47,61 +36,6 @@ FINE = 2**20  # F: coefficients are whole numbers of 1 / F
 LONGEST_ROW = 2**24  # of a released gradient, about
 PIECE = 21  # bits: three pieces make 63
 LARGEST_RADIUS = 16.0
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Gradients of one local loss in whole numbers. Public: it holds no sums."""
-
-    local: Local
-    radius: float = 1.0
-
-    @property
-    def size(self) -> int:
-        return self.local.space.size
-
-    @cached_property
-    def _lengths(self) -> tuple[float, float]:
-        """c and the largest q, before the division."""
-        y, t = self.local.longest
-        longest = FINE * self.radius + math.sqrt(self.size) / 2
-        q = 2 * FINE * t * y
-        return float((2 * longest * y * y + q).max()) * SLACK, float(q.max()) * SLACK
-
-    @cached_property
-    def divisor(self) -> int:
-        return 1 << max(0, round(math.log2(self._lengths[0] / LONGEST_ROW)))
-
-    def bound(self, neighbours: Neighbours) -> int:
-        """How far one unit can move a rounded gradient, in Euclidean length; and its length."""
-        c, q = self._lengths
-        one = c if neighbours.relation is Relation.ADD_REMOVE else c + q
-        return math.ceil(neighbours.rows * one / self.divisor + math.sqrt(self.size))
-
-    @property
-    def unit(self) -> float:
-        """The whole number that stands for a gradient of 1."""
-        return FINE * self.local.levels**2 / self.divisor
-
-    @cached_property
-    def steepest(self) -> float:
-        """c: no mean gradient is longer."""
-        return self._lengths[0] / self.divisor / self.unit
-
-    def start(self) -> Integers:
-        return np.zeros(self.size, dtype=np.int64)
-
-    def rate(self, sigma: float) -> float:
-        """eta(1), with noise of standard deviation sigma on each coordinate of the mean gradient."""
-        return self.radius / math.sqrt(self.steepest**2 + self.size * sigma**2)
-
-    def follow(self, point: Integers, gradient: Sequence[int], number: int, scale: float, rows: int) -> Integers:
-        """The next point after step `number`: the released gradient, its noise's scale, and about how many rows."""
-        one = self.unit * rows
-        eta = self.rate(scale / one) / math.sqrt(number)
-        moved = point - FINE * eta / one * np.array(gradient, dtype=np.float64)
-        length, most = math.sqrt(math.fsum(moved * moved)), FINE * self.radius
-        return np.rint(moved if length <= most else moved * (most / length)).astype(np.int64)
 
 
 class Sums:
@@ -150,16 +84,64 @@ class Descent(LocalSpec):
 
     method: ClassVar[str] = "gradient"
 
-    @cached_property
-    def slope(self) -> Slope:
-        return Slope(self.local, self.radius)
-
     @classmethod
     def from_json(cls, value: JsonObject) -> Descent:
         path = super().from_json(value)
         if not 0 < path.radius <= LARGEST_RADIUS:
             raise ValueError("no radius of ours")
         return path
+
+    # One step, in whole numbers ------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """How many numbers a gradient has."""
+        return self.local.space.size
+
+    @cached_property
+    def _lengths(self) -> tuple[float, float]:
+        """c and the largest q, before the division."""
+        y, t = self.local.longest
+        longest = FINE * self.radius + math.sqrt(self.size) / 2
+        q = 2 * FINE * t * y
+        return float((2 * longest * y * y + q).max()) * SLACK, float(q.max()) * SLACK
+
+    @cached_property
+    def divisor(self) -> int:
+        return 1 << max(0, round(math.log2(self._lengths[0] / LONGEST_ROW)))
+
+    def bound(self, neighbours: Neighbours) -> int:
+        """How far one unit can move a rounded gradient, in Euclidean length; and its length."""
+        c, q = self._lengths
+        one = c if neighbours.relation is Relation.ADD_REMOVE else c + q
+        return math.ceil(neighbours.rows * one / self.divisor + math.sqrt(self.size))
+
+    @property
+    def unit(self) -> float:
+        """The whole number that stands for a gradient of 1."""
+        return FINE * self.local.levels**2 / self.divisor
+
+    @cached_property
+    def steepest(self) -> float:
+        """c: no mean gradient is longer."""
+        return self._lengths[0] / self.divisor / self.unit
+
+    def start(self) -> Integers:
+        return np.zeros(self.size, dtype=np.int64)
+
+    def rate(self, sigma: float) -> float:
+        """eta(1), with noise of standard deviation sigma on each coordinate of the mean gradient."""
+        return self.radius / math.sqrt(self.steepest**2 + self.size * sigma**2)
+
+    def follow(self, point: Integers, gradient: Sequence[int], number: int, scale: float, rows: int) -> Integers:
+        """The next point after step `number`: the released gradient, its noise's scale, and about how many rows."""
+        one = self.unit * rows
+        eta = self.rate(scale / one) / math.sqrt(number)
+        moved = point - FINE * eta / one * np.array(gradient, dtype=np.float64)
+        length, most = math.sqrt(math.fsum(moved * moved)), FINE * self.radius
+        return np.rint(moved if length <= most else moved * (most / length)).astype(np.int64)
+
+    # A released path ------------------------------------------------------------------------------------------------
 
     def rows_in(self, released: Released) -> int:
         """About how many rows there are: public, or the released count."""
@@ -172,13 +154,13 @@ class Descent(LocalSpec):
         eta H <= 1 because no row has a longer Hessian than c / r; bringing both points into the ball brings them no
         further apart. So errors never grow, and those of T steps add up to at most sum eta(t)^2 sigma(t)^2 in variance.
         """
-        slope, rows = self.slope, self.rows_in(released)
-        point, variance, number = slope.start() if start is None else start, 0.0, 1
+        point, variance, number = self.start() if start is None else start, 0.0, 1
+        rows = self.rows_in(released)
         while (name := f"gradient-{number}") in released.parts:
-            gradient, noise = released.part(name, slope.size)
-            point = slope.follow(point, gradient, number, float(noise.scale), rows)
-            sigma = float(noise.scale) / (slope.unit * rows)
-            variance += (slope.rate(sigma) * sigma) ** 2 / number
+            gradient, noise = released.part(name, self.size)
+            point = self.follow(point, gradient, number, float(noise.scale), rows)
+            sigma = float(noise.scale) / (self.unit * rows)
+            variance += (self.rate(sigma) * sigma) ** 2 / number
             number += 1
         return point, math.sqrt(variance)
 
@@ -198,7 +180,7 @@ class Descent(LocalSpec):
             notes.append(f"computed for another record, {away:.3g} away")
         if not local.output.low <= value <= local.output.high:
             raise ValueError("this value is no prediction of the model")
-        found = Fit(
+        return Fit(
             coefficients=point.astype(np.float64) * (local.unit / FINE),
             value=value,
             spread=lambda lines: np.linalg.norm(lines, axis=-1) * (deviation * local.unit),
@@ -206,4 +188,3 @@ class Descent(LocalSpec):
             notes=(*notes, UNSETTLED),
             settled=False,
         )
-        return counted_from(found, average_of(released, local.space, local.output))

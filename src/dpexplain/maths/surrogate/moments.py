@@ -3,32 +3,16 @@
 Statistic   A = sum y y' and b = sum t y over the rows (see `Local`). Released: the upper triangle of A, entries off the
             diagonal times sqrt(2), and b times a public scale s; all multiplied by a public numerator and divided by
             2^SHIFT, rounded down, once and after the sum.
-Bound       of one row, u = (y y', s t y): |u|^2 = |y|^4 + s^2 t^2 |y|^2 <= N^2 = Y^2 (Y^2 + s^2 T^2) with the Y and T
-            of the row's step of distance.
-            add-remove: max N over the steps.
-            replace-one: |u - u'|^2 = |u|^2 + |u'|^2 - 2 <u, u'> and, with v = |y.y'| <= Y Y',
-            -<u, u'> = -v^2 - s^2 t t' (y.y') <= s^2 T T' v - v^2. So the square is at most
-            N^2 + N'^2 + 2 max of (s^2 T T' v - v^2) over 0 <= v <= Y Y', the largest over all pairs of steps.
-            k rows of a unit: k times as far (pairs of leaving and coming rows; one that has no partner moves no further
-            than a pair, because v = 0 is allowed).
-Rounding    the triangle with sqrt(2) has at most the Frobenius norm of A (the numerator is rounded down). The floors of
-            two numbers differ by less than 1 more than the numbers: sqrt(size) on top of the distance, once.
+Bound       with the Y and T of a row's step of distance and N^2 = Y^2 (Y^2 + s^2 T^2): add-remove, max N over the
+            steps; replace-one, the largest N^2 + N'^2 + 2 max of (s^2 T T' v - v^2) over 0 <= v <= Y Y', squared, over
+            all pairs of steps. k rows of a unit: k times as far. Rounding: sqrt(size) more, once.
 Solve       minimise phi.A phi - 2 b.phi on the ball: A without its negative eigenvalues, plus a ridge as large as
             its noise. The number of rows is not needed. Where the value at the record is fitted, the ball is for the
-            directions that the rows do not determine, and the others are free.
-Intervals   of line.phi, phi the minimiser without noise and ridge: (A + mu0) phi = b, |phi| <= r (or larger, and mu0 =
-            0, where coefficients are free; the released ones then tell how large). With A + E and b + e
-            released and phi' solved by (A + E + ridge + mu) phi' = b + e, in every eigendirection of A + E that is not
-            negative, exactly      (A + E + mu) (phi' - phi) = e - E phi - ridge phi' + (mu0 - mu) phi.
-            Where A + E is above DETERMINED std sqrt(2 n), 2.5 times what noise alone reaches: with m the line times
-            (A + E + mu)^-1, m.(e - E phi) has the variance std^2 (|m|^2 / s^2 + (|m|^2 |phi|^2 + (m.phi)^2) / 2), at
-            most std^2 |m|^2 (1 / s^2 + r^2): the spread. ridge m.phi' is known: the pull. In all other directions only
-            the ball is known, and line.phi is within r |line| there: unknown. (Where coefficients are free, one and a
-            half balls: an assumption, and no consequence of anything.)
-            All of it in the directions that ways between records have (`Space.basis`): A and b are zero in the others,
-            so is phi, and the noise is the same in every orthonormal basis.
-            Assumed: m as if it did not depend on E, the first order in E / (A + E), which is why there is a least; and
-            mu = mu0, which is so inside the ball: on its edge the multiplier is held.
+            directions that the rows do not determine, and the others are free. All of it in the directions that ways
+            between records have (`Space.basis`): A and b are zero in the others, so is phi, and the noise is the same
+            in every orthonormal basis.
+
+docs/methods/local-explanations.md has the proof of the bound, and says what intervals follow and what they assume.
 """
 
 from __future__ import annotations
@@ -45,10 +29,8 @@ from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject, fraction_text
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.maths.surrogate.answer import Asked, Released
-from dpexplain.maths.surrogate.average import SHARE, average_of
 from dpexplain.maths.surrogate.ball import Quadratic
-from dpexplain.maths.surrogate.fit import Fit, counted_from
+from dpexplain.maths.surrogate.fit import SHARE, Asked, Fit, Released
 from dpexplain.maths.surrogate.local import CONSTANT, Local, LocalSpec
 
 Floats = NDArray[np.float64]
@@ -58,8 +40,6 @@ SHIFT = 20
 BLOCKS, MOST_STEPS = 256, 1024
 SCALES = tuple(Fraction(i, 16) for i in (8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48))  # whole numbers by 2^SHIFT
 BALL = 0.6  # of the forecast loss is left by the ball, on Adult
-DETERMINED = 2.5  # times std sqrt(2 n): an eigenvalue of A that stands well above what noise alone makes
-STEEP = 1.5  # balls: how steep a line may be in directions that the rows do not determine, where it is not held in one
 RIDGE = 0.8  # in units of std sqrt(n), about the size of the noise in A; chosen on Adult, IMDB and synthetic tables
 
 
@@ -149,35 +129,30 @@ class Moments(LocalSpec):
         A, b = self.unpack(np.array(values, dtype=np.int64))
         Q, unit, size = self._basis, self.local.unit, self.local.space.size
         ridge = RIDGE * std * math.sqrt(Q.shape[1])
-        least = DETERMINED * std * math.sqrt(2 * Q.shape[1])
-        # with an anchor, the loss of the paper: all coefficients in the ball
-        free = least if self.local.fitted and self.average is not None else math.inf
-        problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, self._reach, free)
+        free = self.local.fitted and self.average is not None  # with an anchor, the paper's loss: all in the ball
+        problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, self._reach, std, free)
         phi = problem.solution
         most = math.hypot(1 / float(self.scale), max(self._reach, float(np.linalg.norm(phi))))
-        reach = self._reach if free == math.inf else STEEP * self._reach
 
-        def split(lines: Floats) -> tuple[Floats, Floats]:
-            return problem.determined(self._ways(lines), least)
+        def ways(lines: Floats) -> Floats:
+            """Directions of coefficients, which leave the fitted value alone, in the basis."""
+            lines = np.atleast_2d(lines)
+            return np.pad(lines, ((0, 0), (0, self.local.size - lines.shape[1]))) @ Q
 
-        def unknown(lines: Floats) -> Floats:
-            left = split(lines)[1]
-            return np.asarray(unit * (reach * np.linalg.norm(left, axis=1) + np.abs(left @ phi)))
-
-        drowned = np.linalg.eigvalsh(problem.A)[-1] < least
+        drowned = np.linalg.eigvalsh(problem.A)[-1] < problem.least
         note = "the noise is as large as what the rows say: use a larger epsilon or a wider weight"
-        found, value = Q @ phi, self.local.anchor
+        solution, value = Q @ phi, self.local.anchor
         if value is None:
-            output, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(found[-1])
+            output, value = self.local.output, self.local.output.middle + unit * CONSTANT * float(solution[-1])
             value = min(max(value, output.low), output.high)
         return Fit(
-            coefficients=unit * found[:size],
+            coefficients=unit * solution[:size],
             value=value,
-            spread=lambda lines: unit * std * most * np.linalg.norm(split(lines)[0], axis=1),
+            spread=lambda lines: unit * std * most * np.linalg.norm(problem.determined(ways(lines))[0], axis=1),
             reference=self.local.space.middle,
             notes=(note,) if drowned else (),
-            pull=lambda lines: unit * np.abs(ridge * split(lines)[0] @ phi),
-            unknown=unknown,
+            pull=lambda lines: unit * problem.pull(ways(lines)),
+            unknown=lambda lines: unit * problem.unknown(ways(lines)),
         )
 
     @cached_property
@@ -193,11 +168,6 @@ class Moments(LocalSpec):
     def _reach(self) -> float:
         """The ball of coefficients; with a fitted value large enough for every value of the output."""
         return math.hypot(self.radius, 1 / CONSTANT) if self.local.fitted else self.radius
-
-    def _ways(self, lines: Floats) -> Floats:
-        """Directions of coefficients, which leave the fitted value alone, in the basis."""
-        lines = np.atleast_2d(lines)
-        return np.pad(lines, ((0, 0), (0, self.local.size - lines.shape[1]))) @ self._basis
 
     def forecast_loss(self, A: Floats, std: float, rows: int) -> float:
         """The excess of the mean loss to be expected for rows with the mean moments A, on the scale of the target.
@@ -225,4 +195,4 @@ class Moments(LocalSpec):
         """The local model of a release; of the record that it was released for, and no other."""
         asked.require(self.local.record)
         values, noise = released.part("moments", self.size)
-        return counted_from(self.fit(values, noise.std), average_of(released, self.space, self.output))
+        return self.fit(values, noise.std)

@@ -7,20 +7,13 @@ Row         v = x - centre and u = v / B, B the `radius`; f is the prediction on
             numbers S, y, t = levels s (1, u, f), cut toward zero, so |S|, |y| and |t| are at most levels. Its blocks
                 S^2,  S y,  y y',  S t,  t y
             are those of a row of weight s^2, and each has at most the length levels^2. Of the symmetric y y' the upper
-            triangle is kept, off its diagonal times sqrt(2), so that it has the length of the whole. (Rows
-            shrunk to the radius, their predictions as before, would make slopes of rare categories twice too large.)
+            triangle is kept, off its diagonal times sqrt(2), so that it has the length of the whole.
 Sums        exact whole numbers, by products of whole numbers in floats below 2^53. After the sum each block is
             multiplied by its public weight w, a whole number of 1/2^16, and cut to whole numbers of 1/2^20 of a row.
-Bounds      add-remove: one row's blocks together have the length at most sqrt(W), W = w0^2 + w1^2 + w2^2 + w3^2 + w4^2.
-            replace-one, a row that leaves a cell and one that comes into another: sqrt(2 W), because they share no
-            coordinate. In the same cell: with t = y.y', q = S S' and p = f f' the product of their blocks is
-                (w0^2 + w3^2 p) q^2 + (w1^2 + w4^2 p) q t + w2^2 t^2,      t, p in [-1, 1], q in [0, 1],
-            so the squared distance is at most 2 W - 2 min of that. It is linear in p, so the least is at p = -1 or 1;
-            with a, b, c for what stands in front, it is q^2 (a - b^2 / 4c) where t is inside, least at q = 0 or at the
-            end, and c - |b| q + a q^2 where t is at its end, least at q = 1 or at q = |b| / 2a. So it is the least of
-            0, of the least over t at q = 1, and of c - b^2 / 4a if that q is below 1. With all weights 1: sqrt(5) and
-            sqrt(10).
-            k rows of a unit: k times as much. Cutting moves each coordinate of a changed cell by less than 1 more.
+Bounds      add-remove: sqrt(W), W the sum of all w^2. replace-one: sqrt(2 W) into another cell; in the same one, the
+            root of 2 W - 2 min of (w0^2 + w3^2 p) q^2 + (w1^2 + w4^2 p) q t + w2^2 t^2 over t, p in [-1, 1] and q in
+            [0, 1]. k rows of a unit: k times as much. Cutting moves each coordinate of a changed cell by less than 1
+            more. docs/methods/local-sketch.md has the proofs.
 """
 
 from __future__ import annotations
@@ -39,9 +32,8 @@ from dpexplain.core.domain import Categorical, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
 from dpexplain.maths.surrogate.ball import Quadratic
 from dpexplain.maths.surrogate.fit import Fit
-from dpexplain.maths.surrogate.moments import DETERMINED, STEEP
+from dpexplain.maths.surrogate.local import StepWeight
 from dpexplain.maths.surrogate.space import ONE, Space
-from dpexplain.maths.surrogate.weights import StepWeight
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -126,13 +118,13 @@ def spread_points(histograms: Sequence[Histogram], size: int, seed: int) -> Inte
 
 
 def _primes(count: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     candidate = 2
-    while len(found) < count:
-        if all(candidate % p for p in found if p * p <= candidate):
-            found.append(candidate)
+    while len(primes) < count:
+        if all(candidate % p for p in primes if p * p <= candidate):
+            primes.append(candidate)
         candidate += 1
-    return found
+    return primes
 
 
 def grouped(points: Integers, cells: int, rounds: int = 12) -> Integers:
@@ -153,10 +145,19 @@ def reach(points: Integers, centres: Integers, share: Fraction) -> int:
     return max(math.isqrt(int(squares[int(share * (len(squares) - 1))])), GRID // 64)
 
 
-def drawn(histograms: Sequence[Histogram], cells: int, share: Fraction, radius: int | None, seed: int) -> Layout:
-    """Cells where the rows are, by what is known of each feature: the same ones for the same whole numbers."""
+def drawn(
+    histograms: Sequence[Histogram],
+    cells: int,
+    share: Fraction,
+    radius: int | None,
+    seed: int,
+    centres: Integers | None = None,
+) -> Layout:
+    """Cells where the rows are, by what is known of each feature: the same ones for the same whole numbers. With given
+    centres, only the radius follows from it.
+    """
     points = spread_points(histograms, POINTS, seed)
-    centres = grouped(points, cells)
+    centres = grouped(points, cells) if centres is None else centres
     return Layout(centres, reach(points, centres, share) if radius is None else radius)
 
 
@@ -174,7 +175,7 @@ class Blocks:
         return cls((count, first, second, value, product))
 
     def bound(self, neighbours: Neighbours, coordinates: int, cells: int) -> Sensitivity:
-        """Of the cut sums of all cells. Proof: docstring of this file."""
+        """How far one unit can move the cut sums of all cells. Proof: docs/methods/local-sketch.md."""
         squares = [w * w for w in self.weights]
         moved = _root_above(squares, neighbours.relation)
         changed = min(cells, neighbours.rows * (1 if neighbours.relation is Relation.ADD_REMOVE else 2))
@@ -224,7 +225,7 @@ def cell_size(coordinates: int) -> int:
     return 2 + 2 * coordinates + coordinates * (coordinates + 1) // 2
 
 
-def raw_sums(layout: Layout, coordinates: Floats, predictions: Floats, output: PublicRange) -> Integers:
+def raw_sums(layout: Layout, output: PublicRange, coordinates: Floats, predictions: Floats) -> Integers:
     """The exact sums of one batch of rows in units of levels^2, cell after cell."""
     cells, n = layout.centres.shape
     exact = np.zeros((cells, n + 2, n + 2), dtype=np.int64)
@@ -347,8 +348,8 @@ class Cells:
             spread=lambda lines: half * local.spread(lines),
             reference=self.mean,
             notes=local.notes,
-            pull=lambda lines: half * local.pull(lines),
-            unknown=lambda lines: half * local.unknown(lines),
+            pull=lambda lines: half * local.problem.pull(np.atleast_2d(lines) @ local.basis),
+            unknown=lambda lines: half * local.problem.unknown(np.atleast_2d(lines) @ local.basis),
         )
 
 
@@ -378,10 +379,10 @@ class Around:
         else:
             b, reach = b - anchor * self.first, 1 + abs(anchor)
         self.noisy = float(np.sqrt(self.weights @ self.weights))
-        ridge = RIDGE * math.sqrt(Q.shape[1]) * float(cells.noise[2]) * self.noisy / rows
-        self.least = DETERMINED * math.sqrt(2 * Q.shape[1]) * float(cells.noise[2]) * self.noisy / rows
-        free = self.least if anchor is None and not cells.before else math.inf
-        self.problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, reach, free)
+        noise = float(cells.noise[2]) * self.noisy / rows
+        ridge, free = RIDGE * math.sqrt(Q.shape[1]) * noise, anchor is None and not cells.before
+        noise = noise if self.largest else math.inf  # without cells, nothing is determined
+        self.problem = Quadratic(Q.T @ A @ Q, Q.T @ b, ridge, reach, noise, free)
 
     @cached_property
     def phi(self) -> Floats:
@@ -393,24 +394,6 @@ class Around:
             return self.anchor
         return min(max(self.f - float(self.phi @ self.first), -1.0), 1.0)
 
-    def _determined(self, lines: Floats) -> tuple[Floats, Floats]:
-        """`Quadratic.determined` above 1.5 times what the noise of v v' alone reaches in A; nothing without cells."""
-        lines = np.atleast_2d(lines) @ self.basis
-        if not self.largest:
-            return np.zeros_like(lines), lines
-        return self.problem.determined(lines, self.least)
-
-    def pull(self, lines: Floats) -> Floats:
-        """How far phi.line may be off because of the ridge (`maths/surrogate/moments.py` has the proof)."""
-        moved, _ = self._determined(lines)
-        return np.asarray(np.abs(self.problem.ridge * moved @ self.problem.solution))
-
-    def unknown(self, lines: Floats) -> Floats:
-        """How far besides, where A does not stand above its noise: all that the ball allows."""
-        _, left = self._determined(lines)
-        reach = self.problem.radius * (STEEP if self.anchor is None and not self.cells.before else 1)
-        return np.asarray(reach * np.linalg.norm(left, axis=1) + np.abs(left @ self.problem.solution))
-
     def spread(self, lines: Floats) -> Floats:
         """Standard deviations of phi.line, to first order in the noise, the weights of the cells held.
 
@@ -421,7 +404,7 @@ class Around:
         and h.e_M phi has the variance (|h|^2 |phi|^2 + (h.phi)^2) / 2, half of it off the diagonal.
         """
         cells, phi = self.cells, self.phi
-        h = self._determined(lines)[0] @ self.basis.T / (self.rows or 1.0)
+        h = self.problem.determined(np.atleast_2d(lines) @ self.basis)[0] @ self.basis.T / (self.rows or 1.0)
         U = cells._centres - self.z
         h0 = -(h @ self.first) if self.anchor is None else np.zeros(len(h))
         p, g = h @ U.T + h0[:, None], self.value + U @ phi  # a line for each direction, a column for each cell

@@ -54,10 +54,15 @@ class Space:
                     hint=f"declare the number that a missing {name} becomes (missing=...), or leave the column out "
                     "(features=[...]); partial dependence, importance and influence take missing values as they are",
                 )
-            width = len(column.categories) if isinstance(column, Categorical) else 1
-            slices[name] = slice(start, start + width)
-            start += width
+            slices[name] = slice(start, start + (self.counts[name] or 1))
+            start = slices[name].stop
         return slices
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many categories each feature has; 0 for a number."""
+        columns = {name: self.domain[name] for name in self.features}
+        return {name: len(c.categories) if isinstance(c, Categorical) else 0 for name, c in columns.items()}
 
     @cached_property
     def size(self) -> int:
@@ -83,9 +88,8 @@ class Space:
         """The public reference point: the middle of every range, all categories alike."""
         point = np.full(self.size, 0.5)
         for name, where in self.slices.items():
-            column = self.domain[name]
-            if isinstance(column, Categorical):
-                point[where] = ONE / len(column.categories)
+            if self.counts[name]:
+                point[where] = ONE / self.counts[name]
         return point
 
     @cached_property
@@ -96,9 +100,7 @@ class Space:
         from scipy.linalg import block_diag
 
         blocks: list[Floats] = []
-        for name in self.features:
-            column = self.domain[name]
-            count = len(column.categories) if isinstance(column, Categorical) else 0
+        for count in self.counts.values():
             even = np.full((count, 1), 1.0)
             blocks.append(np.linalg.qr(np.hstack([even, np.eye(count)[:, 1:]]))[0][:, 1:] if count else np.eye(1))
         basis: Floats = block_diag(*blocks)
@@ -137,13 +139,16 @@ class Space:
         values = record if isinstance(record, Mapping) else dict(zip(self.features, record, strict=True))
         return {name: self._value(name, values[name]) for name in self.features}
 
-    def locate(self, point: Point) -> Floats:
-        """The coordinates of a record that `read` has checked."""
-        columns = {
+    def columns(self, point: Point) -> Columns:
+        """A record that `read` has checked as clean columns of one row."""
+        return {
             name: np.array([column.categories.index(point[name]) if isinstance(column, Categorical) else point[name]])
             for name, column in ((name, self.domain[name]) for name in self.features)
         }
-        return np.asarray(self.coordinates(columns, 1)[0])
+
+    def locate(self, point: Point) -> Floats:
+        """The coordinates of a record that `read` has checked."""
+        return np.asarray(self.coordinates(self.columns(point), 1)[0])
 
     def by_feature(self, coordinates: Floats) -> Floats:
         """The sum over each feature's coordinates, along the last axis."""

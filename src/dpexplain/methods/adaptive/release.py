@@ -6,7 +6,7 @@ Guarantee    rho-zCDP for all answers together, at most the explainer's own tota
              about them.
 Statistic    for a record z and the explanations p_j of earlier records: |gradient| of z's loss at each p_j; at the one
              that is chosen, the same length beta again; then the gradients of `descent`, from p_j on.
-Sensitivity  D = `Slope.bound` for each gradient, and for the length of each: see `maths/surrogate/descent.py`. So
+Sensitivity  D = `Descent.bound` for each gradient, and for the length of each: see `maths/surrogate/descent.py`. So
              scores change in a range of [-D, D], and beta by at most D.
 Release      of one query: the average person for a twentieth of the price. The rest, priced in steps: where the number
              of rows is private and not guessed, the count (one step); the choice among the candidates (one step, noisy
@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,19 +40,16 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import BudgetError, InputError, ModelError
 from dpexplain.maths.surrogate import Local, Space, StepWeight
-from dpexplain.maths.surrogate.answer import Asked
-from dpexplain.maths.surrogate.average import REST, SHARE
 from dpexplain.maths.surrogate.descent import Descent, Sums
-from dpexplain.maths.surrogate.history import LABELS, History
+from dpexplain.maths.surrogate.fit import REST, SHARE, Asked, Released
 from dpexplain.methods.adaptive.request import AdaptiveExplanation
-from dpexplain.methods.adaptive.spec import Adaptive, economy, sensitivity
+from dpexplain.methods.adaptive.spec import LABELS, Adaptive, History, economy, sensitivity
 from dpexplain.methods.attributions import Attribution, released_parts
-from dpexplain.methods.averages import require_delta
+from dpexplain.methods.averages import GAUSSIAN, require_delta
 from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.local_explanation import spec as local_spec
 from dpexplain.methods.local_explanation.release import locate, path_outlook, placed, prediction_of
 from dpexplain.methods.local_explanation.request import Anchor, NamedWeight
-from dpexplain.methods.local_explanation.spec import GAUSSIAN
 from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
@@ -110,26 +108,23 @@ def send(
     cost: Cost,
     *,
     label: str = "adaptive explanation",
-    parallel: bool = True,
 ) -> None:
     """Everything inside the body of one query's release."""
-    path, slope = spec.path, spec.path.slope
-    gram, count = descent.collect(table, gate, predictor, path.local, cost, label=label, parallel=parallel)
-    sums, each, gradients = Sums(gram, slope.size), cost * path.step, local_spec.sensitivity(path, gate.neighbours)
-    rows = descent.size(gate, path, count, cost)
-    start, steps, share = slope.start(), path.iterations, Fraction(1)
+    path = spec.path
+    gram, count = descent.collect(table, gate, predictor, path.local, cost, label=label)
+    sums, each, rows = Sums(gram, path.size), cost * path.step, descent.size(gate, path, count, cost)
+    start, steps, share = path.start(), path.iterations, Fraction(1)
     if candidates:
         start, beta = choose(gate, spec, candidates, sums, each)
-        scale = float(best(gradients, slope.size, each, GAUSSIAN).scale)
+        scale = float(local_spec.forecast(path, gate.neighbours, cost)["gradient"].scale)
         steps, share = economy(spec, beta, scale, rows)
-    loop = gate.query_loop("gradient", gate.left)
-    descent.walk(loop, sums, path, gradients, each * share, steps, start, rows)
+    descent.walk(gate, sums, path, each * share, steps, start, rows)
 
 
 def choose(gate: Gate, spec: Adaptive, candidates: Sequence[Integers], sums: Sums, each: Cost) -> tuple[Integers, int]:
     """The candidate with about the shortest gradient, and about how long that gradient is. Two releases."""
     scores, length = sensitivity(spec, gate.neighbours)
-    divisor, index = spec.path.slope.divisor, 0
+    divisor, index = spec.path.divisor, 0
     if len(candidates) > 1:
         lengths = sums.lengths(np.stack(candidates), divisor)
         (index,) = gate.select("choice", [-long for long in lengths], scores, each)
@@ -159,7 +154,6 @@ def diagram() -> DataFlow:
 
 def explain(table: PrivateTable, model: Model, request: AdaptiveExplanation, *, cost: Cost) -> Attribution:
     """Release the explanation of a first record for `cost`."""
-    require_delta(cost)
     options: dict[str, Any] = {name: getattr(request, name) for name in type(request).model_fields}
     record = options.pop("record")
     return AdaptiveExplainer(table, model, **options | {"rho": cost.amount, "per_query": cost.amount}).explain(record)
@@ -172,21 +166,54 @@ class Query:
     how       "computed" (paid for), "reused" (the explanation of a record nearby) or "from the history" (Algorithm 4)
     source    the number of the query whose explanation was reused, or at whose explanation the path began
     distance  to that query's record
-    beta      the released length of the mean gradient there
     """
 
     number: int
     how: str
     attribution: Attribution
     cost: Cost
-    iterations: int = 0
     source: int | None = None
     distance: float | None = None
-    beta: float | None = None
-    centre: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
-    point: Integers = field(default_factory=lambda: np.empty(0, dtype=np.int64), repr=False, compare=False)
-    deviation: float = field(default=0.0, repr=False, compare=False)  # of the coefficients, in any direction
-    prediction: float = field(default=0.0, repr=False, compare=False)
+
+    @property
+    def iterations(self) -> int:
+        """The steps that were paid for."""
+        return sum(name.startswith("gradient-") for name in self._released.parts) if self.how == COMPUTED else 0
+
+    @property
+    def beta(self) -> float | None:
+        """The released length of the mean gradient where the path began; None where it began in the middle."""
+        if self.how != COMPUTED or self.source is None:
+            return None
+        path, (length, *_) = self._spec.path, self._released.parts["beta"]["values"]
+        return float(length / (path.unit * path.rows_in(self._released)))
+
+    @cached_property
+    def centre(self) -> Floats:
+        """The record's coordinates."""
+        return self.attribution.space.locate(self.attribution.record)
+
+    @property
+    def point(self) -> Integers:
+        """Where the path ended."""
+        return self._end[0]
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the coefficients in any direction, in units of the output."""
+        return self._end[1] * self._spec.path.local.unit
+
+    @cached_property
+    def _end(self) -> tuple[Integers, float]:
+        return self._spec.replay(self._released, self.attribution.settings.start)
+
+    @property
+    def _spec(self) -> Adaptive:
+        return cast("Adaptive", self.attribution.spec)
+
+    @property
+    def _released(self) -> Released:
+        return released_parts(self.attribution)
 
 
 class AdaptiveExplainer:
@@ -280,7 +307,7 @@ class AdaptiveExplainer:
     def non_interactive(self, *, labels: Literal["model", "paper"] = "model") -> HistoryExplainer:
         """An explainer that answers from the present history alone: free, and without the table.
 
-        labels   "model" (ours) or "paper" (Algorithm 4 as printed): see `maths/surrogate/history.py`
+        labels   "model" (ours) or "paper" (Algorithm 4 as printed): see `History` in `methods/adaptive/spec.py`
         """
         return HistoryExplainer(self, labels)
 
@@ -320,19 +347,8 @@ class AdaptiveExplainer:
         distance, source = near[0]
         note = f"the explanation of query {source.number}, {distance:.3g} away; nothing was spent on this record"
         asked = Asked(dict(local.record), prediction, (note,), source.attribution.settings.start, local.passes)
-        return replace(
-            source,
-            number=len(self._queries) + 1,
-            how=REUSED,
-            attribution=replace(source.attribution, settings=asked),
-            cost=self.total * 0,
-            iterations=0,
-            source=source.number,
-            distance=distance,
-            beta=None,
-            centre=local.centre,
-            prediction=prediction,
-        )
+        attribution = replace(source.attribution, settings=asked)
+        return Query(len(self._queries) + 1, REUSED, attribution, self.total * 0, source.number, distance)
 
     def _compute(self, local: Local, prediction: float) -> Query | None:
         """Algorithm 3, lines 11 to 18; None when the budget does not allow the worst case."""
@@ -345,8 +361,7 @@ class AdaptiveExplainer:
         check(spec, table.neighbours, cost)
 
         def body(gate: Gate) -> None:
-            told: dict[str, Any] = {"label": label, "parallel": self.model.thread_safe}
-            send(table, gate, self._predictor, spec, starts, cost, **told)
+            send(table, gate, self._predictor, spec, starts, cost, label=label)
 
         self._spent = self._spent + cost  # the whole price counts until the ledger says what it came to
         try:
@@ -360,34 +375,12 @@ class AdaptiveExplainer:
             self._spent, self._refused = self._spent - cost, True
             return None
         self._spent, self._refused = self._spent - cost + receipt.charged, False
-        attribution = Attribution(receipt, payload, Asked(dict(local.record), prediction))
-        return self._entered(attribution, spec, near, local, prediction)
-
-    def _entered(
-        self, found: Attribution, spec: Adaptive, near: list[tuple[float, Query]], local: Local, prediction: float
-    ) -> Query:
-        """The query as the history keeps it."""
-        released, source, distance, beta = released_parts(found), None, None, None
+        asked, source, distance = Asked(dict(local.record), prediction), None, None
         if near:
-            distance, first = near[spec.chosen(released)]
-            found = replace(found, settings=replace(found.settings, start=tuple(first.point.tolist())))
-            source = first.number
-            beta = released.parts["beta"]["values"][0] / (spec.path.slope.unit * spec.path.rows_in(released))
-        point, deviation = spec.replay(released, found.settings.start)
-        return Query(
-            number=len(self._queries) + 1,
-            how=COMPUTED,
-            attribution=found,
-            cost=found.receipt.charged,
-            iterations=sum(1 for name in released.parts if name.startswith("gradient-")),
-            source=source,
-            distance=distance,
-            beta=beta,
-            centre=local.centre,
-            point=point,
-            deviation=deviation * local.unit,
-            prediction=prediction,
-        )
+            distance, first = near[spec.chosen(Released(payload["parts"]))]
+            asked, source = replace(asked, start=tuple(first.point.tolist())), first.number
+        attribution = Attribution(receipt, payload, asked)
+        return Query(len(self._queries) + 1, COMPUTED, attribution, receipt.charged, source, distance)
 
     def _recall(self, local: Local, prediction: float) -> Query:
         """Algorithm 4."""
@@ -435,7 +428,7 @@ class HistoryExplainer:
             anchor=local.passes,
             points=tuple(tuple(query.centre.tolist()) for query in near),
             slopes=tuple(tuple(query.attribution.fit.coefficients.tolist()) for query in near),
-            values=tuple(query.prediction for query in near),
+            values=tuple(query.attribution.prediction for query in near),
             deviations=tuple(query.deviation for query in near),
         )
         return Attribution(self._receipt, {"parts": {}}, asked)

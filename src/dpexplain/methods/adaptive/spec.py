@@ -1,8 +1,9 @@
-"""The spec of one adaptive query, its sensitivity, and what a released length of the gradient saves."""
+"""The specs of one adaptive query and of answers from earlier ones; sensitivity, and what a short gradient saves."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,13 +14,15 @@ from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity
 from dpexplain.maths.coded import Coded
-from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.maths.surrogate.answer import Asked, Released
+from dpexplain.maths.surrogate import Fit, Local, Quadratic, Space, StepWeight
 from dpexplain.maths.surrogate.descent import Descent
+from dpexplain.maths.surrogate.fit import UNSETTLED, Asked, AveragePerson, Released, counted_from
 
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LARGEST_SCALE = 2.0**45  # of the noise of a step
+LABELS = ("model", "paper")
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ class Adaptive(Coded):
 
 
 def sensitivity(spec: Adaptive, neighbours: Neighbours) -> tuple[ScoreRange, Sensitivity]:
-    """Of the scores of the candidates, and of beta."""
-    bound = spec.path.slope.bound(neighbours)
+    """How far one unit moves the scores of the candidates, and beta."""
+    bound = spec.path.bound(neighbours)
     return ScoreRange(neighbours, -bound, bound), Sensitivity.of_distance(neighbours, 1, bound)
 
 
@@ -81,10 +84,70 @@ def economy(spec: Adaptive, beta: int, scale: float, rows: int) -> tuple[int, Fr
     s = (log T)^-a, and for a > 1/2 it takes T' = s^(1 - 1/(2a)) T steps. Because s^(-1/(2a)) = sqrt(log T), that is
     T' = s sqrt(log T) T where it is below T. Noise of sigma instead of sigma_min costs (sigma_min / sigma)^2.
     """
-    T, root, slope = spec.path.iterations, math.sqrt(spec.path.slope.size), spec.path.slope
-    steepest = slope.steepest * slope.unit * rows
+    T, root = spec.path.iterations, math.sqrt(spec.path.size)
+    steepest = spec.path.steepest * spec.path.unit * rows
     length = min(max(float(beta), 0.0), steepest, root * LARGEST_SCALE)
     noise = max(length, root * scale)
     fraction = (length if spec.enhanced else noise) / steepest * math.sqrt(math.log(T))
     steps = T if fraction >= 1 else max(2, math.ceil(fraction * T))
     return steps, Fraction(math.ceil((root * scale / noise) ** 2 * 2**30), 2**30)
+
+
+@dataclass(frozen=True)
+class History(Coded):
+    """What is the same for all answers from earlier explanations alone (Algorithm 4). Public.
+
+    A linear model is fitted to the records that were asked about, as if they were the table: sum over j of
+    a_j (phi.d_j - g_j)^2 with d_j = z_j - z, a_j = weight(|d_j|), |phi| <= r. "paper": g_j = phi_j.z_j. "model", ours:
+    g_j = f(z_j) - anchor, and |phi - mean|^2 is added, with the mean of the earlier explanations weighted by a_j.
+    docs/methods/adaptive-explanations.md says why.
+    """
+
+    space: Space
+    weight: StepWeight
+    output: PublicRange
+    radius: float
+    labels: str
+
+    def read(self, _released: Released, asked: Asked) -> Fit:
+        """The local model that earlier explanations suggest: their points, slopes, values and deviations."""
+        if asked.anchor is None or not len(asked.points) == len(asked.slopes) > 0:
+            raise ValueError("no history of ours")
+        local = Local(self.space, self.weight, self.output, self.space.read(asked.record), asked.anchor)
+        shape = len(asked.points), self.space.size
+        points, slopes = (_finite(lines, shape) for lines in (asked.points, asked.slopes))
+        values, deviations = (_finite(line, (len(points),)) for line in (asked.values, asked.deviations))
+        d = points - local.centre
+        a = self.weight(np.sqrt(np.einsum("ij,ij->i", d, d)))
+        A = (d * a[:, None]).T @ d
+        if self.labels == "paper":
+            targets = np.einsum("ij,ij->i", slopes, points) / local.unit
+            b, ridge = d.T @ (a * targets), 0.0
+            lead, noise = d.T * a, deviations * np.sqrt(np.einsum("ij,ij->i", points, points))
+        else:
+            share = a / max(math.fsum(a), 1e-300)
+            b, ridge = d.T @ (a * (values - local.passes) / local.unit) + share @ slopes / local.unit, 1.0
+            lead, noise = np.eye(self.space.size), np.full(self.space.size, float(share @ deviations))
+        problem = Quadratic(A, b, ridge=ridge, radius=self.radius)
+
+        def spread(lines: Floats) -> Floats:
+            """How far the noise of the earlier explanations moves the answer."""
+            return np.asarray(np.linalg.norm((problem.solve(lines.T).T @ lead) * noise, axis=-1))
+
+        fit = Fit(
+            coefficients=problem.solution * local.unit,
+            value=local.passes,
+            spread=spread,
+            reference=self.space.middle,
+            notes=(*asked.notes, UNSETTLED),
+            settled=False,
+        )
+        average = asked.average
+        return counted_from(fit, None if average is None else AveragePerson.from_json(average, self.space, self.output))
+
+
+def _finite(numbers: Sequence[object], shape: tuple[int, ...]) -> Floats:
+    values = np.array(numbers, dtype=np.float64)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise ValueError("no history of ours")
+    return values

@@ -4,7 +4,7 @@ Guarantee    that of the release: see `release.py` and `adaptive/release.py`. Th
 Statistic    in each of T steps the gradient of the local loss at a public point, exact whole numbers rounded once
              (`maths/surrogate/descent.py`), from sums that one pass over the rows gives. Where the number of rows is
              private and no guess of it was declared, their number, for the learning rate.
-Sensitivity  `Slope.bound`: c for a row that comes or goes, c + max q for one that is replaced.
+Sensitivity  `Descent.bound`: c for a row that comes or goes, c + max q for one that is replaced.
 Release      discrete Gaussian noise on every gradient. All steps cost the same, and the count costs one step. The path
              is post-processing of the gradients.
              accounting="paper" draws noise of the size that Algorithm 1 prescribes, sigma = D sqrt(16 T log(e + sqrt(T)
@@ -18,23 +18,23 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.mechanisms import best
-from dpexplain.core.release import Gate, QueryLoop
-from dpexplain.core.sensitivity import Neighbours, Sensitivity
+from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.surrogate import Local
-from dpexplain.maths.surrogate.average import REST, SHARE
 from dpexplain.maths.surrogate.descent import Descent, Sums
+from dpexplain.maths.surrogate.fit import REST, SHARE
 from dpexplain.methods import averages
-from dpexplain.methods.local_explanation.spec import GAUSSIAN, average_of, path_loss, sensitivity, statistic
+from dpexplain.methods.averages import GAUSSIAN
+from dpexplain.methods.local_explanation.spec import path_loss, sensitivity
 from dpexplain.models import Predictor
 
 Integers = NDArray[np.int64]
@@ -88,29 +88,19 @@ def send(
     *,
     start: Integers | None = None,
     label: str = "local explanation",
-    parallel: bool = True,
 ) -> None:
     """Everything inside the body of a release: one pass over the rows, then T noisy gradients from a public start."""
-    gram, count = collect(table, gate, predictor, spec.local, cost, label=label, parallel=parallel)
-    rows = size(gate, spec, count, cost)
-    loop, begin = gate.query_loop("gradient", gate.left), spec.slope.start() if start is None else start
-    sums, bound = Sums(gram, spec.slope.size), sensitivity(spec, gate.neighbours)
-    walk(loop, sums, spec, bound, cost * spec.step, spec.iterations, begin, rows)
+    gram, count = collect(table, gate, predictor, spec.local, cost, label=label)
+    begin, rows = spec.start() if start is None else start, size(gate, spec, count, cost)
+    walk(gate, Sums(gram, spec.size), spec, cost * spec.step, spec.iterations, begin, rows)
 
 
 def collect(
-    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, cost: Cost, *, label: str, parallel: bool
+    table: PrivateTable, gate: Gate, predictor: Predictor, local: Local, cost: Cost, *, label: str
 ) -> tuple[Integers, int]:
-    """One pass over the rows: the sums of `Local.gram`, exact, and the number of rows. The average person of the same
-    pass is released.
-    """
-    average = average_of(local, gate.neighbours)
-    columns = list(dict.fromkeys([*predictor.features, *local.space.features]))
-    kernel = partial(statistic, predictor=predictor, local=local, average=average)
-    numbers = average.size + 1 + local.size * (local.size + 1)
-    total = table.map_sum(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
-    averages.send(gate, average, total[: average.size], cost)
-    return total[average.size + 1 :], int(total[average.size])
+    """The sums of `Local.gram`, exact, and the number of rows; the average person is released."""
+    average, size = averages.average_for(local.space, local.output, gate.neighbours), local.size * (local.size + 1)
+    return averages.collect(table, gate, predictor, average, local.gram, size, cost, label=label)
 
 
 def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:
@@ -120,22 +110,13 @@ def size(gate: Gate, spec: Descent, count: int, cost: Cost) -> int:
     return max(1, gate.noisy_counts("count", [count], cost * spec.count, mechanism=GAUSSIAN)[0])
 
 
-def walk(
-    loop: QueryLoop,
-    sums: Sums,
-    spec: Descent,
-    bound: Sensitivity,
-    each: Cost,
-    steps: int,
-    point: Integers,
-    rows: int,
-) -> Integers:
+def walk(gate: Gate, sums: Sums, spec: Descent, each: Cost, steps: int, point: Integers, rows: int) -> Integers:
     """So many noisy gradients, each asked at the point to which the released ones have led."""
-    slope = spec.slope
-    scale = float(best(bound, slope.size, each, GAUSSIAN).scale)
+    loop, bound = gate.query_loop("gradient", gate.left), sensitivity(spec, gate.neighbours)
+    scale = float(best(bound, spec.size, each, GAUSSIAN).scale)
     for number in range(1, steps + 1):
-        answer = loop.ask(sums.gradient(point, slope.divisor), bound, each, mechanism=GAUSSIAN)
-        point = slope.follow(point, answer, number, scale, rows)
+        answer = loop.ask(sums.gradient(point, spec.divisor), bound, each, mechanism=GAUSSIAN)
+        point = spec.follow(point, answer, number, scale, rows)
     return point
 
 

@@ -1,10 +1,11 @@
-"""What a local explanation or a sketch will be worth, told before it: releases of a few likely tables, played through.
+"""What a local explanation or a sketch will be worth: releases of a few likely tables, played through beforehand.
 
 What noise does to a local line depends on how rows lie around the record and how columns go together, which nobody
 knows before. So some small likely tables are drawn (`PublicRandom.likely_rows`) and counted as often as makes the
 declared number of rows; the model is asked about them, or, without it, a made-up curved one for each table; public
 random numbers of the noise's law are added, and lines, contributions and intervals follow as they will from a release.
-Told is the middle of these tables: of the error that 95 % of contributions stay below, and of the mean interval.
+The forecast is the middle of these tables: of the error that 95 % of contributions stay below, and of the mean
+interval.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from dpexplain.core.budget import Cost
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.maths.surrogate.average import PART
-from dpexplain.maths.surrogate.fit import contributions, counted_from, halfwidths
+from dpexplain.maths.surrogate.fit import PART, contributions, counted_from, halfwidths
 from dpexplain.methods import averages
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 
@@ -58,7 +58,7 @@ class LikelyTable:
 Solve = Callable[[LikelyTable, PublicRandom | None], Callable[[Floats], Fit]]
 
 
-def told(
+def rehearsed(
     setting: Setting,
     space: Space,
     cost: Cost,

@@ -10,7 +10,7 @@ Statistic    method="moments": A = sum y y' and b = sum t y, whole numbers for s
              With either: the sums behind the average person that contributions are counted from.
 Sensitivity  `maths/surrogate/moments.py` has the proof, from what one row can be at every distance: for the stable
              weight, 13 columns and a given anchor 0.41 (add-remove) or 0.73 (replace-one) of one squared level. Of the
-             average: `maths/surrogate/average.py`.
+             average: `maths/surrogate/fit.py`.
 Release      both with discrete Gaussian noise, a twentieth of the price for the average person. The exact minimiser on
              a ball, its attributions and intervals are post-processing. "auto" takes the method with the smaller
              forecast loss, from public numbers only.
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from dpexplain.core.budget import Budget, Cost
-from dpexplain.core.domain import Categorical, Domain, PublicRange
+from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.noise import Noise
 from dpexplain.core.release import Gate
 from dpexplain.data.public_random import PublicRandom
@@ -39,16 +39,15 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
 from dpexplain.maths.surrogate import Fit, Local, Space, StepWeight
-from dpexplain.maths.surrogate.answer import Asked
-from dpexplain.maths.surrogate.average import REST
 from dpexplain.maths.surrogate.descent import Descent
+from dpexplain.maths.surrogate.fit import REST, Asked
 from dpexplain.maths.surrogate.moments import Moments
 from dpexplain.methods.attributions import Attribution
-from dpexplain.methods.averages import require_delta
+from dpexplain.methods.averages import GAUSSIAN, require_delta
 from dpexplain.methods.local_explanation import descent
-from dpexplain.methods.local_explanation.outlook import LikelyTable, told, with_noise
+from dpexplain.methods.local_explanation.outlook import LikelyTable, rehearsed, with_noise
 from dpexplain.methods.local_explanation.request import Anchor, AroundRecord, LocalExplanation, NamedWeight
-from dpexplain.methods.local_explanation.spec import GAUSSIAN, Spec, forecast, path_loss, sensitivity
+from dpexplain.methods.local_explanation.spec import Spec, forecast, path_loss, sensitivity
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
@@ -113,7 +112,7 @@ def _even_moments(local: Local) -> Floats:
 
 
 def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
-    """The error of contributions to expect, and their intervals: `outlook.told` plays a release through."""
+    """The error of contributions to expect, and their intervals: `rehearsed` plays a release through."""
     spec = resolve(request, setting, cost)
     noise, space = next(iter(forecast(spec, setting.neighbours, cost).values())), spec.space
     if isinstance(spec, Descent):
@@ -125,16 +124,15 @@ def outlook(request: LocalExplanation, setting: Setting, cost: Cost) -> Outlook:
         fit = spec.fit(with_noise(np.array(spec.pack(gram), dtype=np.int64), std, draw).tolist(), std)
         return lambda _: fit
 
-    return told(setting, space, cost, solve, noise.law.value, len(space.features), spec.local.record)
+    return rehearsed(setting, space, cost, solve, noise.law.value, len(space.features), spec.local.record)
 
 
 def path_outlook(spec: Descent, noise: Noise, rows: int) -> Outlook:
     """What the noise of all steps adds up to at most (`Descent.replay`), for the feature that it moves most. The delta
     that the paper's accounting depends on is taken to be 1e-6 where there is no account yet.
     """
-    slope, local = spec.slope, spec.local
-    sigma = noise.std / (slope.unit * rows)
-    moved = slope.rate(sigma) * sigma * math.sqrt(sum(1 / t for t in range(1, spec.iterations + 1)))
+    local, sigma = spec.local, noise.std / (spec.unit * rows)
+    moved = spec.rate(sigma) * sigma * math.sqrt(sum(1 / t for t in range(1, spec.iterations + 1)))
     sizes = np.linalg.norm(local.space.lines(local.centre - local.space.middle), axis=1)
     std = moved * local.unit * float(sizes.max())
     half, band = (-float(ndtri((1 - level) / 2)) * std for level in (LEVEL, 1 - (1 - LEVEL) / len(sizes)))
@@ -166,11 +164,10 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
     forecast(spec, table.neighbours, cost)  # a price too small is refused here, before anything is reserved
 
     def body(gate: Gate) -> None:
-        told: dict[str, Any] = {"label": request.label, "parallel": model.thread_safe}
         if isinstance(spec, Descent):
-            descent.send(table, gate, predictor, spec, cost, **told)
+            descent.send(table, gate, predictor, spec, cost, label=request.label)
             return
-        gram, _ = descent.collect(table, gate, predictor, spec.local, cost, **told)
+        gram, _ = descent.collect(table, gate, predictor, spec.local, cost, label=request.label)
         bound = sensitivity(spec, gate.neighbours)
         gate.noisy_sum("moments", spec.pack(gram), bound, cost * REST, mechanism=GAUSSIAN)
 
@@ -188,23 +185,15 @@ def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cos
 
 def prediction_of(record: Any, features: Sequence[str], predictor: Predictor, output: PublicRange) -> float:
     """What the model itself says about a record, in its output range: public, because record and model are."""
-    domain, inputs = predictor.domain, predictor.features
-    point = Space(domain, tuple(features)).read(record)
-    if not set(inputs) <= set(point):
-        if not isinstance(record, Mapping) and not hasattr(record, "to_dict"):
-            raise InputError(
-                "the model needs more columns of the record than those that are explained.",
-                hint='give the record as a mapping with all of the model\'s inputs, or anchor="middle"',
-            )
-        point = Space(domain, tuple(inputs)).read(record)
-    columns: dict[str, NDArray[Any]] = {}
-    for name in inputs:
-        column = domain[name]
-        if isinstance(column, Categorical):
-            columns[name] = np.array([column.categories.index(point[name])], dtype=np.int32)
-        else:
-            columns[name] = np.array([point[name]])
-    value = float(predictor.predict_at(predictor.inputs(Rows(domain, columns, 1)), {})[0])
+    domain, named = predictor.domain, isinstance(record, Mapping) or hasattr(record, "to_dict")
+    if not named and not set(predictor.features) <= set(features):
+        raise InputError(
+            "the model needs more columns of the record than those that are explained.",
+            hint='give the record as a mapping with all of the model\'s inputs, or anchor="middle"',
+        )
+    space = Space(domain, tuple(predictor.features if named else features))
+    row = Rows(domain, space.columns(space.read(record)), 1)
+    value = float(predictor.predict_at(predictor.inputs(row), {})[0])
     if math.isnan(value):
         raise ModelError(
             "the model gives no number for the record.", hint='say what the local model passes through: anchor="middle"'

@@ -21,9 +21,7 @@ from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.noise import checked_level
 from dpexplain.errors import InputError, VerificationError
 from dpexplain.maths.surrogate import Space, StepWeight, Weight
-from dpexplain.maths.surrogate.answer import Asked
-from dpexplain.maths.surrogate.average import AveragePerson, average_of
-from dpexplain.maths.surrogate.fit import counted_from
+from dpexplain.maths.surrogate.fit import Asked, AveragePerson, average_of, counted_from
 from dpexplain.maths.surrogate.sketch import ROW, WEIGHT_ONE, Cells
 from dpexplain.methods.attributions import Attribution, released_parts
 from dpexplain.methods.local_sketch.spec import Spec
@@ -42,19 +40,18 @@ class LocalSketch(Result):
     """
 
     kind: ClassVar[str] = "local-sketch"
-
-    @cached_property
-    def spec(self) -> Spec:
-        return Spec.from_json(self.receipt.request["spec"])
+    spec_type: ClassVar[type[Spec]] = Spec
 
     @property
     def space(self) -> Space:
         """The coordinates of records, and with them the features and their declared columns."""
-        return self.spec.space
+        space: Space = self.spec.space
+        return space
 
     @cached_property
     def cells(self) -> Cells:
-        return self.spec.read_cells(released_parts(self))
+        cells: Cells = self.spec.read_cells(released_parts(self))
+        return cells
 
     @cached_property
     def average(self) -> AveragePerson | None:
@@ -98,17 +95,7 @@ class LocalSketch(Result):
         return Attributions(self.explain(line, value, **options) for line, value in zip(lines, known, strict=True))
 
     def _weight(self, weight: Weight | StepWeight, width: float) -> StepWeight:
-        if isinstance(weight, StepWeight):
-            return weight
-        if not isinstance(weight, str):
-            return StepWeight.of(weight, self.space.diameter, width=width)
-        if (weight, width) not in self._weights:
-            self._weights[weight, width] = StepWeight.of(weight, self.space.diameter, width=width)
-        return self._weights[weight, width]
-
-    @cached_property
-    def _weights(self) -> dict[tuple[str, float], StepWeight]:
-        return {}
+        return weight if isinstance(weight, StepWeight) else StepWeight.of(weight, self.space.diameter, width=width)
 
     @property
     def counts(self) -> Floats:
@@ -138,7 +125,7 @@ class LocalSketch(Result):
         return np.where(seen, ends[0], cells.output.low), np.where(seen, ends[1], cells.output.high)
 
     def _halfwidth(self, level: float) -> Floats:
-        """Of the released numbers of each block, in rows; one more for what was cut off."""
+        """How far the released numbers of each block may be off, in rows; one more for what was cut off."""
         weights = np.array(self.cells.blocks.weights) / WEIGHT_ONE
         return np.asarray((self.part("moments")[1].halfwidth(level) + 1) / ROW / weights)
 
@@ -191,22 +178,22 @@ class LocalSketch(Result):
         """A sketch from a file. With `domain`, one whose features are declared otherwise is refused."""
         again = "fetch the file again, or write it again with LocalSketch.save"
         try:
-            found = from_json(Path(path))
+            sketch = from_json(Path(path))
         except VerificationError:
             raise
         except InputError as error:
             raise InputError(error.message, hint=error.hint or again, spent="") from None
-        if not isinstance(found, LocalSketch):
-            raise InputError(f"this file holds a result of kind {found.kind!r}, not a local sketch.", spent="")
+        if not isinstance(sketch, LocalSketch):
+            raise InputError(f"this file holds a result of kind {sketch.kind!r}, not a local sketch.", spent="")
         if domain is not None:
-            for name in found.space.features:
-                if name not in domain or domain[name].to_json() != found.space.domain[name].to_json():
+            for name in sketch.space.features:
+                if name not in domain or domain[name].to_json() != sketch.space.domain[name].to_json():
                     raise InputError(
                         f"this sketch is of another domain: {name!r} is declared otherwise.",
                         hint="use a sketch of this domain, or the domain that the sketch was released for",
                         spent="",
                     )
-        return found
+        return sketch
 
     def view(self) -> JsonObject:
         return {"receipt": digest(self.receipt.to_json())}
@@ -218,10 +205,10 @@ class LocalSketch(Result):
                 "the released numbers or the receipt in this file are not those that were written.",
                 hint="it was altered or damaged: fetch it again, or write it again with LocalSketch.save",
             )
-        found = cls(receipt, released)
-        if not (np.isfinite(found.cells.noise) & (found.cells.noise > 0)).all():
+        sketch = cls(receipt, released)
+        if not (np.isfinite(sketch.cells.noise) & (sketch.cells.noise > 0)).all():
             raise ValueError("no sketch of ours")
-        return found
+        return sketch
 
 
 class Attributions(list[Attribution]):

@@ -14,23 +14,18 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, fraction_text
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best
-from dpexplain.core.noise import Law, Noise
+from dpexplain.core.noise import Noise
 from dpexplain.core.release import split
 from dpexplain.core.sensitivity import Neighbours, Sensitivity
-from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.surrogate import Fit, Space
-from dpexplain.maths.surrogate.answer import Asked, Released
-from dpexplain.maths.surrogate.average import REST, Average, average_of
-from dpexplain.maths.surrogate.fit import counted_from
-from dpexplain.maths.surrogate.sketch import Blocks, Cells, Histogram, Layout, cell_size, drawn, middles, raw_sums
-from dpexplain.methods import averages
-from dpexplain.models import Predictor
+from dpexplain.maths.surrogate.fit import REST, Asked, Released
+from dpexplain.maths.surrogate.sketch import Blocks, Cells, Histogram, Layout, cell_size, drawn, middles
+from dpexplain.methods import averages, histogram
+from dpexplain.methods.averages import GAUSSIAN
 
 Integers = NDArray[np.int64]
-
-GAUSSIAN = Law.GAUSSIAN.value
 
 
 @dataclass(frozen=True)
@@ -59,10 +54,6 @@ class Spec(Coded):
         """How many numbers the moments have."""
         return self.cells * cell_size(self.space.size)
 
-    @property
-    def histogram_size(self) -> int:
-        return sum(p.size for p in self.partitions)
-
     def to_json(self) -> JsonObject:
         return super().to_json() | {"share": fraction_text(self.share)}
 
@@ -72,7 +63,8 @@ class Spec(Coded):
         """
         if self.layout is not None:
             return self.layout
-        if len(counts) != self.histogram_size or tuple(p.feature for p in self.partitions) != self.space.features:
+        features = tuple(p.feature for p in self.partitions)
+        if len(counts) != histogram.size_of(self.partitions) or features != self.space.features:
             raise ValueError("the counts are not those of the features")
         left = np.maximum(np.array(counts, dtype=np.int64) - int(std), 0)
         parts = np.split(left, np.cumsum([p.size for p in self.partitions])[:-1])
@@ -87,7 +79,7 @@ class Spec(Coded):
         values, noise = released.part("moments", self.size)
         counts, std = list[int](), 0.0
         if self.layout is None:
-            counts, law = released.part("marginals", self.histogram_size)
+            counts, law = released.part("marginals", histogram.size_of(self.partitions))
             std = law.std
         layout, sums = self.layout_from(counts, std), np.array(values, dtype=np.int64)
         if layout.centres.shape != (self.cells, self.space.size):
@@ -100,25 +92,11 @@ class Spec(Coded):
         if asked.weight is None:
             raise ValueError("no attribution of ours")
         place = self.space.locate(self.space.read(asked.record))
-        fit = self.read_cells(released).answer(place, asked.weight, asked.anchor)
-        return counted_from(fit, average_of(released, self.space, self.output))
-
-
-def histogram_statistic(rows: Rows, spec: Spec) -> Integers:
-    """The number of rows in each public cell of each feature."""
-    return np.concatenate([p.counts(rows[p.feature]) for p in spec.partitions])
-
-
-def statistic(rows: Rows, predictor: Predictor, spec: Spec, layout: Layout, average: Average) -> Integers:
-    """Exact integer sums of one batch, before weights, after those of the average person: no noise, no randomness."""
-    predictions = predictor.predict_at(predictor.inputs(rows), {})
-    coordinates = spec.space.coordinates(rows.columns, rows.size)
-    moments = raw_sums(layout, coordinates, predictions, spec.output)
-    return np.concatenate([average.sums(coordinates, predictions), moments])
+        return self.read_cells(released).answer(place, asked.weight, asked.anchor)
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the weighted moments, for any layout: from the public request alone."""
+    """How far one unit moves the weighted moments, for any layout: from the public request alone."""
     return spec.blocks.bound(neighbours, spec.space.size, spec.cells)
 
 
@@ -128,6 +106,5 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     parts = {"moments": best(sensitivity(spec, neighbours), spec.size, second, GAUSSIAN)}
     parts |= averages.forecast(averages.average_for(spec.space, spec.output, neighbours), neighbours, cost)
     if spec.partitions:
-        bound = Sensitivity.of_counts(neighbours, len(spec.partitions))
-        parts["marginals"] = best(bound, spec.histogram_size, first, GAUSSIAN)
+        parts["marginals"] = histogram.forecast(spec.partitions, neighbours, first, GAUSSIAN)
     return parts

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 import dpexplain as dpx
-from dpexplain.maths.surrogate.average import AveragePerson
-from dpexplain.maths.surrogate.fit import Fit, halfwidths
+from dpexplain.core.domain import PublicRange
+from dpexplain.maths.surrogate.fit import Average, AveragePerson, Fit, halfwidths
 from dpexplain.maths.surrogate.space import Space
 
 SPACE = Space(dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1)}), ("a", "b"))
@@ -17,7 +17,7 @@ EACH = np.eye(2, dtype=bool)
 
 
 def fit(unknown):
-    average = AveragePerson(np.full(2, 0.5), 0.5, 0.1, np.full(2, 0.5), 1.0, counted=False)
+    average = AveragePerson(np.full(2, 0.5), 0.5, 0.1, Average(SPACE, PublicRange(0.0, 1.0), counted=False))
     return Fit(
         coefficients=np.zeros(2),
         value=0.5,

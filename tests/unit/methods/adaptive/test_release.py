@@ -286,7 +286,7 @@ def test_steps_and_noise_are_those_of_algorithm_2(make, enhanced, part):
     explainer = make(iterations=T, enhanced=enhanced)
     local, _ = explainer.look(FAR[0], explainer._predictor)
     spec = adaptive.spec_of(explainer.request, local, rows)
-    slope, n = spec.path.slope, spec.path.slope.size
+    slope, n = spec.path, spec.path.size
     longest = slope.steepest * slope.unit * rows
     sigma_min = 0.01 * longest / math.sqrt(n)
     steps, share = adaptive.economy(spec, int(part * longest), sigma_min, rows)

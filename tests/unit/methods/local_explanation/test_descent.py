@@ -11,14 +11,14 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.maths.surrogate import Local, Space, StepWeight
-from dpexplain.maths.surrogate.answer import Asked, Released
-from dpexplain.maths.surrogate.descent import FINE, PIECE, Descent, Slope, Sums, length
-from dpexplain.maths.surrogate.fit import UNSETTLED
+from dpexplain.maths.surrogate.descent import FINE, PIECE, Descent, Sums, length
+from dpexplain.maths.surrogate.fit import UNSETTLED, Asked, Released
 from dpexplain.methods import averages
 from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.local_explanation.request import LocalExplanation
 from dpexplain.methods.local_explanation.spec import forecast, path_loss
 from examples import DOMAIN
+from gradients import path
 from stubs import ADD_REMOVE, REPLACE_ONE
 
 SPACE = Space(DOMAIN, tuple(DOMAIN))
@@ -74,7 +74,7 @@ def test_the_noise_of_a_step_is_that_of_its_part_of_the_price(local):
     for neighbours in (ADD_REMOVE, REPLACE_ONE):
         spec = descent.path_of(local, neighbours, BUDGET, zcdp(1), 400, iterations=20)
         noise = forecast(spec, neighbours, zcdp(1))["gradient"]
-        assert float(noise.scale) == pytest.approx(spec.slope.bound(neighbours) * math.sqrt(20 / 0.95 / 2))
+        assert float(noise.scale) == pytest.approx(spec.bound(neighbours) * math.sqrt(20 / 0.95 / 2))
 
 
 def test_the_papers_noise_and_what_it_is_charged(make_table, frame, model, local):
@@ -82,7 +82,7 @@ def test_the_papers_noise_and_what_it_is_charged(make_table, frame, model, local
     cost, T = table.cost(epsilon=1), 50
     spec = descent.path_of(local, table.neighbours, BUDGET, cost, 400, iterations=T, accounting="paper")
     found, _ = released(table, model, spec, cost)
-    bound = spec.slope.bound(table.neighbours)
+    bound = spec.bound(table.neighbours)
     sigma = bound * math.sqrt(16 * T * math.log(math.e + math.sqrt(T) * 1 / 1e-6) * math.log(T / 1e-6)) / 1
     scale = forecast(spec, table.neighbours, cost)["gradient"].scale
     assert float(scale) == pytest.approx(sigma, rel=1e-4)
@@ -160,7 +160,7 @@ def test_products_are_exact_however_large_the_sums():
 
 def test_a_step_stays_in_the_ball_and_goes_against_the_gradient(local):
     for radius in (0.5, 1.0, 4.0):
-        slope = Slope(local, radius)
+        slope = path(local, radius)
         small = slope.follow(slope.start(), [int(slope.unit), 0, 0, 0], 4, 0.0, 100)
         assert small[0] == pytest.approx(-FINE * radius / slope.steepest / 2 / 100, rel=1e-4)  # eta(4) = r / (c 2)
         assert small[1:].tolist() == [0, 0, 0]
