@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -35,6 +36,9 @@ from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker, Outcome
 from dpexplain.models.predictor import SMALLEST_BLOCK
 
+if TYPE_CHECKING:
+    from dpexplain.methods.transparency.request import TransparencyRequest
+
 FEW = 8  # inputs whose sets may all be asked unless the caller says otherwise
 MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
 MOST_WEIGHTS = 2**26  # of a plan
@@ -54,6 +58,8 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
     domain, neighbours, marginals = setting.domain, setting.neighbours, setting.marginals
     items = items_of(request, setting)
     names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
+    if len(names) > MOST_FEATURES:
+        raise InputError(f"{len(names)} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
     paper = request.method == "paper"
     if paper and not neighbours.rows_public:
         raise InputError(
@@ -109,7 +115,7 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
     return min(forms, key=lambda form: _error(form, setting, cost)) if len(forms) > 1 else forms[0]
 
 
-def items_of(request: InfluenceRequest, setting: Setting) -> tuple[tuple[str, ...], ...]:
+def items_of(request: InfluenceRequest | TransparencyRequest, setting: Setting) -> tuple[tuple[str, ...], ...]:
     """The sets of features that are asked for: those of the request, or all that the model uses but the given ones."""
     domain = setting.domain
     used = [name for name in (domain if setting.features is None else setting.features) if name not in request.given]
@@ -120,8 +126,6 @@ def items_of(request: InfluenceRequest, setting: Setting) -> tuple[tuple[str, ..
         raise InputError("there is no feature to be asked for beside the given ones.")
     if len(items) > MOST_ITEMS:
         raise InputError(f"{len(items):,} sets are too many; {MOST_ITEMS:,} is the most.", hint="name some of them")
-    if (many := len({*itertools.chain(request.given, *items)})) > MOST_FEATURES:
-        raise InputError(f"{many} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
     return items
 
 
