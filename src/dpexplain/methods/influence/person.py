@@ -96,10 +96,6 @@ class Amounts:
         return combined_halfwidth([(self.noise, coefficients)], drawn, level)
 
 
-def coefficient_norm(coefficients: Floats) -> float:
-    return math.sqrt(float((coefficients**2).sum()))
-
-
 def runs_of(numbers: Floats) -> list[list[float]]:
     """[how often, number] for each run of equal numbers: short for a file."""
     starts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
@@ -323,9 +319,9 @@ class PersonInfluence(Influence):
     # Estimates --------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _amounts(self) -> Amounts:
-        rows = self.receipt.request["table"]["rows"]
-        return Amounts.of(self, "counts", self.marginals.partitions, None if rows is None else float(rows))
+    def _counts(self) -> Amounts:
+        rows = self.receipt.rows
+        return Amounts.of(self.marginals, "counts", self.marginals.partitions, None if rows is None else float(rows))
 
     @cached_property
     def within(self) -> Floats | None:
@@ -354,7 +350,7 @@ class PersonInfluence(Influence):
                 if any((gap < 0).any() for gap in gaps.values()) or set(gaps) != set(slopes):
                     raise ValueError("no influence of ours")
                 slopes = {name: slope + sign * gaps[name] for name, slope in slopes.items()}
-            value, coefficients = self._amounts.mean(slopes)
+            value, coefficients = self._counts.mean(slopes)
             found.append((line.fixed + value, coefficients, line.error))
         return found
 
@@ -385,13 +381,13 @@ class PersonInfluence(Influence):
         ends = []
         for sign in (-1, 1):
             lines = self._lines_at(sign if self._cells_count else 0)
-            half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in lines])
+            half = np.array([self._counts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in lines])
             ends.append(np.array([value for value, *_ in lines]) + sign * half)
         return self._inside(self._rounded(ends[0])), self._inside(self._rounded(ends[1]))
 
     def noise_halfwidth(self, level: float = 0.95) -> Floats:
         """The part of the interval that is due to the noise of the marginals."""
-        return np.array([self._amounts.halfwidth(coefficients, level) for _, coefficients, _ in self._lines])
+        return np.array([self._counts.halfwidth(coefficients, level) for _, coefficients, _ in self._lines])
 
     def _inside(self, numbers: Floats) -> Floats:
         """No influence is larger than the range of outcomes; a change of the outcome by one set is never negative."""

@@ -40,7 +40,7 @@ from dpexplain.maths.surrogate.space import is_missing
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.forecast import MOST_FEATURES, TYPICAL, items_of, known_rows
-from dpexplain.methods.influence.person import Answer, Line, PersonInfluence, coefficient_norm, runs_of
+from dpexplain.methods.influence.person import Answer, Line, PersonInfluence, runs_of
 from dpexplain.methods.influence.request import MOST_SAMPLES, InfluenceRequest, records_of
 from dpexplain.methods.influence.spec import MOST_OUTCOMES, Question
 from dpexplain.methods.marginals.release import release_cells
@@ -507,7 +507,7 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     rise = TYPICAL * question.outcome.range.width
     coefficients, items = rise / setting.rows * np.linspace(-0.5, 0.5, cells), len(question.items)
     error, band = (combined_halfwidth([(noise, coefficients)], 0.0, 1 - (1 - LEVEL) / n) for n in (1, items))
-    return Outlook(noise.law.value, items, noise.std * coefficient_norm(coefficients), error, band)
+    return Outlook(noise.law.value, items, noise.std * float(np.linalg.norm(coefficients)), error, band)
 
 
 def diagram() -> DataFlow:
