@@ -17,6 +17,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Relation
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.person import Amounts, runs_of, span
 from dpexplain.methods.setting import Setting
 from dpexplain.methods.transparency import release as transparency
@@ -53,7 +54,7 @@ def sums(rows, protection, *, model=wild, **options):
 
 
 def bounds(spec, relation):
-    return transparency.counts_sensitivity(spec, relation), transparency.outcomes_sensitivity(spec, relation)
+    return histograms.sensitivity(spec.partitions, relation), transparency.sensitivity(spec, relation)
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -95,7 +95,7 @@ def test_sums_are_exact_at_the_largest_outcomes(plan):
             outcomes = np.where(sign * plan.weights[line] > 0, TOP, 0)
             weighted = [sum(int(w) * int(o) for w, o in zip(row, outcomes, strict=True)) for row in plan.weights]
             exactly = [int(math.copysign(1, v)) * (abs(v) // plan.denominator) for v in weighted]
-            assert plan.influences(outcomes[None, :]).tolist() == [exactly]
+            assert plan.divided(outcomes[None, :] @ plan.weights.T).tolist() == [exactly]
             assert exactly[line] == sign * TOP
     assert norms(plan, TOP).linf == TOP
 

@@ -32,7 +32,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
-from dpexplain.maths.games import Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
+from dpexplain.maths.games import DRAWN, Plan, exact_plan, sets_plan
 from dpexplain.maths.grids import CELLS, cells_of
 from dpexplain.maths.reference import Reference
 from dpexplain.maths.surrogate import Space
@@ -119,9 +119,7 @@ def _checked(record: Mapping[Any, Any], domain: Domain, space: Space) -> JsonObj
 
 
 def drawn(reference: Reference, public: PublicRandom, batches: Sequence[int]) -> tuple[NDArray[Any], Integers]:
-    """Values and their cells, batch after batch, spread evenly over the marginal: one of a batch of ten in each tenth
-    of it.
-    """
+    """Values and their cells, in each batch spread evenly over the marginal: of ten, one in each tenth of it."""
     draw = public.generator
     even = np.concatenate([(draw.permutation(size) + draw.random(size)) / size for size in batches])
     cell = reference.cell_at(even)
@@ -178,22 +176,18 @@ class Player:
         mask, known = 2 ** len(own) - 1, 2 ** len(names) - 2 ** len(own)
         if self._enumerable(names):
             return self._enumerated(names, sets_plan(len(names), [mask], 1, known))[0]
-        draws = self._affordable // 2 if question.samples is None else question.samples
+        draws = question.samples or self._affordable // 2
         return self._sampled(names, sets_plan(len(names), [mask], draws, known), [mask])[0]
 
     def _shared(self, names: list[str]) -> list[Found]:
         question, M = self.question, len(names)
         if self._enumerable(names):
             return self._enumerated(names, exact_plan(M, question.aggregate, 1))
-        samples = question.samples
         if question.exact:
-            plan = exact_plan(M, question.aggregate, EXACT_DRAWS if samples is None else samples)
-        elif question.aggregate == "shapley":
-            orders = self._affordable // M if samples is None else samples
-            plan = orders_plan(M, orders, -(-orders // 2), question.seed)
-        else:
-            sets = self._affordable if samples is None else samples
-            plan = coalitions_plan(M, sets, -(-sets // 2), question.seed)
+            plan = exact_plan(M, question.aggregate, question.samples or EXACT_DRAWS)
+        else:  # every order takes M questions, every set one
+            drawn = question.samples or self._affordable // (M if question.aggregate == "shapley" else 1)
+            plan = DRAWN[question.aggregate](M, drawn, -(-drawn // 2), question.seed)
         return self._sampled(names, plan, [1 << j for j in range(M)])
 
     def _enumerable(self, names: Sequence[str]) -> bool:
@@ -232,16 +226,11 @@ class Player:
     def _over(self, names: list[str], asked: Sequence[Integers]) -> Floats:
         """The game at all combinations of some values of each input: the own one (0), points, lower and upper ends."""
         place = [at.reshape(-1) for at in np.meshgrid(*asked, indexing="ij")]
-
-        def changed(persons: Rows) -> dict[str, NDArray[Any]]:
-            there = {}
-            for name, at in zip(names, place, strict=True):
-                reference = self.references[name]
-                others = np.concatenate([reference.points, *reference.ends])
-                there[name] = np.where(at == 0, persons[name][:, None], others[at - 1])
-            return there
-
-        return self._game(len(place[0]), changed).reshape(self.persons.size, *map(len, asked))
+        changed = {}
+        for name, at in zip(names, place, strict=True):
+            others = np.concatenate([self.references[name].points, *self.references[name].ends])
+            changed[name] = (at > 0, others[at - 1])
+        return self._game(changed).reshape(self.persons.size, *map(len, asked))
 
     def _sampled(self, names: list[str], plan: Plan, own: Sequence[int]) -> list[Found]:
         """Means over public draws of other values. Batches of draws are independent, so they tell the error.
@@ -277,28 +266,24 @@ class Player:
 
     def _replaced(self, names: list[str], masks: Integers, values: Sequence[NDArray[Any]]) -> Floats:
         """The game with the inputs in each mask at these values, one of each input for each mask."""
+        return self._game({name: (masks >> j & 1 == 1, values[j]) for j, name in enumerate(names)})
 
-        def changed(persons: Rows) -> dict[str, NDArray[Any]]:
-            return {
-                name: np.where(masks >> j & 1 == 1, values[j], persons[name][:, None]) for j, name in enumerate(names)
-            }
-
-        return self._game(len(masks), changed)
-
-    def _game(self, size: int, changed: Any) -> Floats:
-        """o() - o(S), or its absolute value, for `size` changed records of each person."""
-        features = self.predictor.features
-        before = self._ask(self.persons)
+    def _game(self, changed: Mapping[str, tuple[NDArray[np.bool_], NDArray[Any]]]) -> Floats:
+        """o() - o(S), or its absolute value, for changed records of each person: for each input, which of the records
+        have another value, and what it is.
+        """
+        size, before = len(next(iter(changed.values()))[0]), self._ask(self.persons)
         games, step = np.empty((self.persons.size, size)), max(1, AT_ONCE // size)
         for start in range(0, self.persons.size, step):
             some = self.persons.take(slice(start, start + step))
-            columns = {name: np.repeat(some[name], size) for name in features}
-            columns |= {name: values.reshape(-1) for name, values in changed(some).items()}
+            columns = {name: np.repeat(some[name], size) for name in self.predictor.features}
+            for name, (there, values) in changed.items():
+                columns[name] = np.where(there, values, some[name][:, None]).reshape(-1)
             after = self._ask(Rows(some.domain, columns, some.size * size)).reshape(some.size, size)
             games[start : start + step] = before[start : start + step, None] - after
         output = self.question.outcome.range
         games *= output.width / output.levels
-        return np.abs(games) if self.question.quantity == "actual" else games
+        return np.abs(games) if self.question.absolute else games
 
     def _ask(self, rows: Rows) -> Integers:
         """Outcomes in whole steps. The records are public: the model may be asked about any number of them at once."""
@@ -410,9 +395,7 @@ class Inquiry:
         return cls(question, model, predictor, persons, scores)
 
     def answers(self, marginals: Marginals) -> list[Answer]:
-        """For each person, all that a `PersonInfluence` has to know besides the marginals: public, enough to rebuild
-        it.
-        """
+        """For each person, all that a `PersonInfluence` has to know besides the marginals: public."""
         question, rows, output = self.question, self.persons.rows, self.question.outcome.range
         names = [name for name in question.names if name in self.predictor.features]
         references = {name: marginals.reference(name, rows.domain) for name in names}

@@ -32,14 +32,14 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import CELLS, cells_of
-from dpexplain.methods.histogram import builds_on, fine_cells, known_marginals
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.forecast import known_rows
 from dpexplain.methods.influence.persons import Inquiry, question_of
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.transparency.request import TransparencyRequest as TransparencyRequest
 from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
-from dpexplain.methods.transparency.spec import Spec, counts_sensitivity, forecast, outcomes_sensitivity, statistic
+from dpexplain.methods.transparency.spec import Spec, forecast, sensitivity, statistic
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.outcomes import Asker
@@ -67,7 +67,7 @@ def resolve(request: TransparencyRequest, setting: Setting, cost: Cost) -> Spec:
     if request.cells is not None:
         return spec
     noise = forecast(spec, neighbours, cost)["counts"]
-    return replace(spec, partitions=fine_cells(features, domain, noise, known_rows(setting.hint)))
+    return replace(spec, partitions=histograms.fine_cells(features, domain, noise, known_rows(setting.hint)))
 
 
 def outlook(request: TransparencyRequest, setting: Setting, cost: Cost) -> Outlook:
@@ -117,7 +117,7 @@ def explain(
     """The reports on all persons of the request, for `cost`; without a cost, from `marginals` alone."""
     inquiry = Inquiry.of(request, table, model)
     if marginals is not None:
-        known_marginals(table, marginals, inquiry.question.names)
+        histograms.known_marginals(table, marginals, inquiry.question.names)
     if cost is not None:
         receipt, payload = _released(table, request, inquiry, cost, marginals)
     elif marginals is not None:
@@ -142,14 +142,12 @@ def _released(
     columns = list(dict.fromkeys([*asker.predictor.features, *(p.feature for p in spec.partitions)]))
 
     def body(gate: Gate) -> None:
-        kernel, size = partial(statistic, asker=asker, spec=spec), spec.size
+        kernel, size = partial(statistic, asker=asker, spec=spec), histograms.size_of(spec.partitions)
         sums = table.map_sum(gate, kernel, columns, size=2 * size, label=request.label, parallel=model.thread_safe)
         outcomes, counts = split(cost, spec.share)
         if spec.marginals is None:
-            bound = counts_sensitivity(spec, gate.neighbours)
-            gate.noisy_sum("counts", sums[:size], bound, counts, mechanism=spec.mechanism)
-        bound = outcomes_sensitivity(spec, gate.neighbours)
-        gate.noisy_sum("outcomes", sums[size:], bound, outcomes, mechanism=spec.mechanism)
+            gate.noisy_counts("counts", sums[:size], counts, partitions=len(spec.partitions), mechanism=spec.mechanism)
+        gate.noisy_sum("outcomes", sums[size:], sensitivity(spec, gate.neighbours), outcomes, mechanism=spec.mechanism)
 
     return table.release(
         "transparency-report",
@@ -160,7 +158,7 @@ def _released(
         public=["the cells", "the output range", "the model"],
         outside=["the record of the person who is explained"],
         model=model.identity,
-        **builds_on(marginals),
+        **histograms.builds_on(marginals),
     )
 
 

@@ -252,7 +252,7 @@ class TransparencyReport(PersonInfluence):
     def _small(self) -> float:
         return ABOUT_ZERO * self.output.width
 
-    @property
+    @cached_property
     def _side_by_side(self) -> list[tuple[Association, float, float]]:
         """Clear associations, the strongest first, and the interval of the influence of each of their features."""
         low, high = self.interval()
@@ -312,15 +312,15 @@ class TransparencyReport(PersonInfluence):
         known, earlier = view["marginals"], None
         if known is not None:
             earlier = Marginals.rebuild(Receipt.from_json(known["receipt"]), known["released"], {})
+        report = cls(receipt, released, Answer.from_json(view["person"]), earlier)
+        if earlier is not None:
             if earlier.receipt.request["table"] != receipt.request["table"]:
                 raise ValueError("the histograms of another table")
-            if earlier.receipt.entry.payload_hash != receipt.request["spec"]["marginals"]:
+            if earlier.receipt.entry.payload_hash != report.spec.marginals:
                 raise ValueError("other histograms than those that were used")
-        report = cls(receipt, released, Answer.from_json(view["person"]), earlier)
-        report.influence.check()
-        if len({*report.only_associated, *report.unlike_others}) > len(report.features):
-            raise ValueError("no report of ours")
-        if not report.headline or not report.sentences():
+        report.check()
+        said = {*report.only_associated, *report.unlike_others}
+        if len(said) > len(report.features) or not report.headline or not report.sentences():
             raise ValueError("no report of ours")
         return report
 
