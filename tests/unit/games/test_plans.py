@@ -104,7 +104,7 @@ def test_weights_that_64_bits_could_not_hold_are_refused():
     with pytest.raises(InternalError, match="too large"):
         plans._plan(1, [(0, 0), (0, 1)], np.array([[2**30 - 1, 1 - 2**30], [2**31, 0]]), 1)
     largest = plans._plan(1, [(0, 0), (0, 1)], np.array([[2**30 - 1, 1 - 2**30]]), 3)
-    assert largest.influences(np.array([[TOP, 0]])).tolist() == [[(2**30 - 1) * TOP // 3]]
+    assert largest.divided(np.array([[TOP, 0]]) @ largest.weights.T).tolist() == [[(2**30 - 1) * TOP // 3]]
 
 
 def test_rounding_is_toward_zero():

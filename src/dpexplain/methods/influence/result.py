@@ -239,7 +239,7 @@ class TableInfluence(Influence):
 
     @cached_property
     def marginals(self) -> Marginals | None:
-        """The released histograms that values were drawn from, for reuse; None if they are not at hand, or were none."""
+        """The released histograms that values were drawn from, for reuse; None if there were none, or not at hand."""
         return Marginals(self.receipt, self.released) if self.spec.partitions else self.known
 
     @cached_property
