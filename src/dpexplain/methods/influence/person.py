@@ -258,9 +258,8 @@ class PersonInfluence(Influence):
 
     @property
     def title(self) -> str:
-        how = AGGREGATES[self.aggregate]
         verb = "changes" if self.quantity == "actual" else "moves"
-        return f"What {verb} the outcome of one person" + (f" ({how})" if how else "")
+        return f"What {verb} the outcome of one person{AGGREGATES[self.aggregate]}"
 
     @property
     def caveat(self) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-AGGREGATES = {"unary": "", "shapley": "Shapley values", "banzhaf": "Banzhaf values"}
+AGGREGATES = {"unary": "", "shapley": " (Shapley values)", "banzhaf": " (Banzhaf values)"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
 NORMAL = 1.96
 SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
@@ -164,8 +164,7 @@ class TableInfluence(Influence):
             "group": f"Influence on the outcomes where {self.group}",
             "disparity": f"Influence on how outcomes differ where {self.group}",
         }[self.quantity]
-        how = AGGREGATES[self.aggregate]
-        return f"{who}, model {model}" + (f" ({how})" if how else "")
+        return f"{who}, model {model}{AGGREGATES[self.aggregate]}"
 
     @property
     def unit_words(self) -> str:
@@ -316,15 +315,14 @@ class TableInfluence(Influence):
     @cached_property
     def _coefficients(self) -> list[tuple[list[float], float]]:
         """In whole steps, how each noisy number moves each influence, and the standard deviation of what is drawn."""
-        return [self._terms(item) for item in range(len(self.items))]
-
-    def _terms(self, item: int) -> tuple[list[float], float]:
-        spec, each = self.spec, (1 / self.counts).tolist()
-        moved = [*each, *([a / spec.base_weight for a in each] if spec.base_weight else [])]
-        moved += by_counts(spec, self.counts, self._kappa[:, item])
-        drawn = sum(self._drawn(item, block) ** 2 * each[block] for block in range(spec.blocks))
-        sampled = (self.sampling[item] / spec.step) ** 2 if self.sampling else 0.0
-        return moved, math.sqrt(drawn + sampled)
+        spec, each, found = self.spec, (1 / self.counts).tolist(), []
+        base = [a / spec.base_weight for a in each] if spec.base_weight else []
+        for item in range(len(self.items)):
+            moved = [*each, *base, *by_counts(spec, self.counts, self._kappa[:, item])]
+            drawn = sum(self._drawn(item, block) ** 2 / n for block, n in enumerate(self.counts))
+            sampled = (self.sampling[item] / spec.step) ** 2 if self.sampling else 0.0
+            found.append((moved, math.sqrt(drawn + sampled)))
+        return found
 
     @cached_property
     def _chance(self) -> float:
