@@ -93,7 +93,8 @@ def test_the_bounds_of_the_outcomes_are_attained(protection, left, right, featur
     before, spec, relation = sums(left, protection, model=by_b, features=features)
     after, _, _ = sums(right, protection, model=by_b, features=features)
     outcomes = bounds(spec, relation)[1]
-    assert norms((after - before)[histograms.size_of(spec.partitions) :]) == (outcomes.l1, outcomes.l2_squared, outcomes.linf)
+    moved = (after - before)[histograms.size_of(spec.partitions) :]
+    assert norms(moved) == (outcomes.l1, outcomes.l2_squared, outcomes.linf)
     K, k, p = spec.outcome.range.levels, relation.rows, len(features)
     assert outcomes.linf == (k * K if relation.relation is Relation.REPLACE_ONE else k * K // 2)
     assert outcomes.l1 == p * outcomes.linf

@@ -407,7 +407,7 @@ class PersonInfluence(Influence):
             raise ValueError("the influences do not fit the features")
         if self.quantity not in PERSON or not np.isfinite(numbers).all() or min(*within.ravel(), *errors) < 0:
             raise ValueError("no influence of ours")
-        if not self.title or len(self.to_frame()) != len(self.items):
+        if self.aggregate not in AGGREGATES or not self.title or len(self.to_frame()) != len(self.items):
             raise ValueError("no influence of ours")
 
 
