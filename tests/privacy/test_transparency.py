@@ -111,7 +111,7 @@ def test_the_bound_of_the_other_relation_is_caught(monkeypatch):
 
     sound = audit("replace-one, same cell", ExactSampler(), 8_000, parts=OUTCOMES)
     assert not sound.violates, sound
-    monkeypatch.setattr(transparency, "outcomes_sensitivity", too_small)
+    monkeypatch.setattr(transparency, "sensitivity", too_small)
     bound = audit("replace-one, same cell", ExactSampler(), 8_000, parts=OUTCOMES)
     assert bound.violates, bound
 

@@ -68,7 +68,7 @@ def tried(plan, levels, rng):
 
 
 def largest(plan, outcomes):
-    found = plan.influences(outcomes).astype(object)  # squares of Python integers never wrap around
+    found = plan.divided(outcomes @ plan.weights.T).astype(object)  # squares of Python integers never wrap around
     return int(abs(found).sum(axis=1).max()), int((found * found).sum(axis=1).max()), int(abs(found).max())
 
 

@@ -249,7 +249,7 @@ def test_the_slack_of_shared_values(aggregate, inputs):
     plan = exact_plan(inputs, aggregate, 1)
     best = patterns(plan)
     bound = norms(plan, 2**20)
-    found = plan.influences(np.array(best)[:, plan.masks] * 2**20)
+    found = plan.divided(np.array(best)[:, plan.masks] * 2**20 @ plan.weights.T)
     assert np.abs(found[0]).sum() >= bound.l1 - 3
     assert (found[1] ** 2).sum() >= 0.97 * bound.l2_squared
     assert np.abs(found[2]).max() >= bound.linf - 3
@@ -281,7 +281,7 @@ def test_any_order_of_a_rows_own_has_the_same_bound(aggregate, inputs):
     if aggregate == "shapley":
         assert len(bounds) == 1
     for plan in plans:
-        found = plan.influences(every[:, : len(plan.masks)])
+        found = plan.divided(every[:, : len(plan.masks)] @ plan.weights.T)
         assert np.abs(found).max() <= norms(make(inputs, 2, 1, 0), 2**20).linf
         assert (found**2).sum(axis=1).max() <= norms(make(inputs, 2, 1, 0), 2**20).l2_squared
         assert np.abs(found).sum(axis=1).max() <= norms(make(inputs, 2, 1, 0), 2**20).l1
@@ -290,7 +290,7 @@ def test_any_order_of_a_rows_own_has_the_same_bound(aggregate, inputs):
 def test_bounds_of_drawn_orders_hold_for_all_outcomes():
     """Every pattern of zeros and ones of the asked outcomes, for plans with several draws."""
     for plan in (orders_plan(3, 4, 2, 0), coalitions_plan(4, 6, 3, 1)):
-        found = plan.influences(np.array(list(itertools.product([0, 64], repeat=len(plan.masks)))))
+        found = plan.divided(np.array(list(itertools.product([0, 64], repeat=len(plan.masks)))) @ plan.weights.T)
         bound = norms(plan, 64)
         assert np.abs(found).sum(axis=1).max() <= bound.l1
         assert (found**2).sum(axis=1).max() <= bound.l2_squared

@@ -17,6 +17,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Relation
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.person import Amounts, runs_of, span
 from dpexplain.methods.setting import Setting
 from dpexplain.methods.transparency import release as transparency
@@ -45,7 +46,7 @@ def sums(rows, protection, *, model=wild, **options):
     request = TransparencyRequest(cells=5, **options)
     spec = transparency.resolve(request, Setting(DOMAIN, output, table.neighbours, 1_000, None), pure(1))
     asker = Asker(Predictor(model, COLUMNS, DOMAIN, as_array=False), spec.outcome)
-    found = np.zeros(2 * spec.size, dtype=np.int64)
+    found = np.zeros(2 * histograms.size_of(spec.partitions), dtype=np.int64)
     for batch in table.rows(Gate(table.door, pure(1)), COLUMNS):
         found += transparency.statistic(batch, asker, spec)
     table.ledger.close()
@@ -53,7 +54,7 @@ def sums(rows, protection, *, model=wild, **options):
 
 
 def bounds(spec, relation):
-    return transparency.counts_sensitivity(spec, relation), transparency.outcomes_sensitivity(spec, relation)
+    return histograms.sensitivity(spec.partitions, relation), transparency.sensitivity(spec, relation)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -63,8 +64,8 @@ def test_no_unit_moves_them_further_than_their_sensitivity(pair, outcome):
     left, spec, relation = sums(one, protection, outcome=outcome)
     right, _, _ = sums(two, protection, outcome=outcome)
     change, (counts, outcomes) = right - left, bounds(spec, relation)
-    assert within(norms(change[: spec.size]), counts)
-    assert within(norms(change[spec.size :]), outcomes)
+    assert within(norms(change[: histograms.size_of(spec.partitions)]), counts)
+    assert within(norms(change[histograms.size_of(spec.partitions) :]), outcomes)
 
 
 KEEP = [((0, -1.0, "x"), 0), ((1, -0.5, "y"), 1)]
@@ -92,7 +93,8 @@ def test_the_bounds_of_the_outcomes_are_attained(protection, left, right, featur
     before, spec, relation = sums(left, protection, model=by_b, features=features)
     after, _, _ = sums(right, protection, model=by_b, features=features)
     outcomes = bounds(spec, relation)[1]
-    assert norms((after - before)[spec.size :]) == (outcomes.l1, outcomes.l2_squared, outcomes.linf)
+    moved = (after - before)[histograms.size_of(spec.partitions) :]
+    assert norms(moved) == (outcomes.l1, outcomes.l2_squared, outcomes.linf)
     K, k, p = spec.outcome.range.levels, relation.rows, len(features)
     assert outcomes.linf == (k * K if relation.relation is Relation.REPLACE_ONE else k * K // 2)
     assert outcomes.l1 == p * outcomes.linf
@@ -105,12 +107,12 @@ def test_the_bounds_of_the_counts_are_attained(relation):
     before, spec, neighbour = sums(left, {"relation": relation}, model=by_b)
     after, _, _ = sums([*KEEP, other], {"relation": relation}, model=by_b)
     counts = bounds(spec, neighbour)[0]
-    assert norms((after - before)[: spec.size]) == (counts.l1, counts.l2_squared, counts.linf)
+    assert norms((after - before)[: histograms.size_of(spec.partitions)]) == (counts.l1, counts.l2_squared, counts.linf)
 
 
 def test_rows_that_the_model_fails_on_count_as_half():
     found, spec, _ = sums([((0, 0.98, "x"), 0), ((0, 0.99, "z"), 1)], {"relation": "replace-one"}, outcome="class")
-    assert not found[spec.size :].any()
+    assert not found[histograms.size_of(spec.partitions) :].any()
 
 
 # Arithmetic behind intervals ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ orders (or sets) are drawn with a public seed, each with its reverse (or its com
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -62,12 +62,8 @@ class Plan:
         """How many other values of each input a row needs."""
         return int(self.draws.max(initial=0)) + 1
 
-    def influences(self, outcomes: Integers) -> Integers:
-        """weights @ o / denominator for each row, rounded toward zero: norms never grow by rounding."""
-        return self.divided(outcomes @ self.weights.T)
-
     def divided(self, sums: Integers) -> Integers:
-        """Weighted sums of whole outcomes, divided and rounded toward zero."""
+        """Weighted sums of whole outcomes, divided and rounded toward zero: norms never grow by rounding."""
         exact: Integers = np.sign(sums) * (np.abs(sums) // self.denominator)
         return exact
 
@@ -176,6 +172,9 @@ def coalitions_plan(inputs: int, samples: int, draws: int, seed: int) -> Plan:
     return _plan(M, list(place), weights[:, : len(place)], pairs)
 
 
+DRAWN: dict[str, Callable[[int, int, int, int], Plan]] = {"shapley": orders_plan, "banzhaf": coalitions_plan}
+
+
 def _check(inputs: int, draws: int, columns: int, samples: int = 1) -> None:
     if min(inputs, draws, samples) < 1:
         raise InputError("a plan needs inputs, draws and samples, at least one of each.")
@@ -200,19 +199,10 @@ def _plan(inputs: int, columns: Sequence[tuple[int, int]], weights: Integers, de
 def norms(plan: Plan, levels: int) -> Norms:
     """Bounds on the influences of one row, whatever its outcomes in {0..levels} are: every column may be any of them.
 
-    Let A = weights / denominator, with lines that add up to zero, so that A o = A (o - levels / 2): a vector A s times
-    levels / 2, with |s_c| <= 1. Columns along one line, either way, count as one: s_1 a - 2 s_2 a reaches what 3 s a
-    does.
-
-    Each influence: at most levels / 2 times the sum of the absolute weights of its line. This is attained.
-    Their sum: max over signs t of t A s = max over t of |A' t|_1, found by trying all signs (also attained), or at most
-    the sum of the lines' bounds, or sqrt(size) times the Euclidean bound.
-    Their Euclidean norm: the largest |A s|_2 over all signs s, tried where columns are few (also attained). Else, for
-    any w > 0, |A s|^2 = |(A W^-1/2) (W^1/2 s)|^2 <= lmax(A W^-1 A') sum_c w_c, because sum_c w_c s_c^2 <= sum_c w_c.
-    Any w proves a bound; a short search makes it small, at most sqrt(pi / 2) = 1.25 times too large at its end
-    (Nesterov 1998). Never more than that of the lines' bounds.
-    Rounding toward zero makes no coordinate larger, so that the same bounds hold for whole influences, which also stay
-    below the floor of a bound.
+    With A = weights / denominator, whose lines add up to zero, they are A s times levels / 2 for some |s_c| <= 1. Each
+    of them is at most the sum of absolute weights of its line; their sum and their Euclidean norm are found by trying
+    all signs where these are few. Else |A s|^2 <= lmax(A W^-1 A') sum_c w_c for any w > 0, and a short search finds a
+    small one. Proofs: docs/methods/influence.md, "What one row adds".
     """
     W, unit = _merged(plan.weights), 2 * plan.denominator
     lines = [int(line) for line in np.abs(W).sum(axis=1)]

@@ -51,6 +51,18 @@ class Outcome(Coded):
     def is_class(self) -> bool:
         return self.threshold is not None
 
+    @property
+    def rate(self) -> str:
+        """What the mean of outcomes is, in words."""
+        return "rate of positive outcomes" if self.is_class else "mean score"
+
+    def written(self, value: float) -> str:
+        """A value as people write it: in per cent for a class."""
+        return f"{100 * value:.3g} %" if self.is_class else f"{value:.3g}"
+
+    def interval(self, low: float, high: float) -> str:
+        return f"95 % interval: {self.written(low)} to {self.written(high)}"
+
     def quantized(self, predictions: NDArray[np.float64]) -> Integers:
         """Whole numbers in {0..levels}; the middle where the model failed."""
         if self.threshold is None:

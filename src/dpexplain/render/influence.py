@@ -79,7 +79,7 @@ def _rates(ax: Axes, rates: Disparity) -> Axes:
     above.grid(axis="x", alpha=0.25)
     above.set_axisbelow(True)
     words = " ".join(rates.sentences[1:]) if rates.conclusive else rates.sentences[0]
-    above.set_xlabel(plain(textwrap.fill(f"{rates.quantity}. {words}", 104)), fontsize=7)
+    above.set_xlabel(plain(textwrap.fill(f"{rates.spec.outcome.rate}. {words}", 104)), fontsize=7)
     return above
 
 

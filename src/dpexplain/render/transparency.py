@@ -27,13 +27,13 @@ NOT_CAUSE, UNLIKE = "Associated, but not a cause", "Not as one would think"
 def report_page(report: TransparencyReport) -> str:
     """A page of its own for one person, to hand over."""
     fares = [(a, _often(report, a.with_it), _often(report, a.without)) for a in report.associations]
-    names = dict(zip(report.features, report.influence.names, strict=True))
+    names = dict(zip(report.features, report.names, strict=True))
     measures = [[names[a.feature], *(_measure(getattr(a, name)) for name in MEASURES)] for a in report.associations]
     return fill(
         "transparency.html",
         **_values(report),
         start=start_words(report),
-        how=how_words(report.influence),
+        how=how_words(report),
         fares=fares,
         measures=(["feature", *MEASURES.values()], measures),
         promise=promise_words(report),
@@ -59,9 +59,9 @@ def _findings(report: TransparencyReport) -> list[tuple[str, list[str]]]:
 
 def _often(report: TransparencyReport, rate: Estimate) -> str:
     """How often the outcome is positive; of a score, how high it is."""
-    if report.influence.is_class:
+    if report.is_class:
         return f"{span(100 * rate.low, 100 * rate.high, 0.1, (0, 100))} of 100"
-    output = report.influence.output
+    output = report.output
     ends = [output.low + output.width * end for end in (rate.low, rate.high)]
     return span(ends[0], ends[1], output.width / 1000, (output.low, output.high))
 
@@ -92,9 +92,9 @@ def start_words(report: TransparencyReport) -> str:
     start = report.start
     if start is None:
         return ""
-    words = report.influence.words
+    words = report.words
     if words.threshold is None:
-        low, high = report.influence.output.low, report.influence.output.high
+        low, high = report.output.low, report.output.high
         mean = f"{min(max(start, low), high):.3g}, the mean score with all values replaced by other people's,"
         return f"Compared with an average person: all influences together lead from {mean} to this score."
     often = f"{100 * min(max(start, 0.0), 1.0):.0f} of 100 cases"
@@ -127,10 +127,10 @@ def report_text(report: TransparencyReport) -> str:
     def paragraph(text: str, mark: str = "") -> str:
         return textwrap.fill(text, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
 
-    person = ", ".join(f"{name} {value}" for name, value in report.influence.facts)
+    person = ", ".join(f"{name} {value}" for name, value in report.facts)
     parts = [report.title.upper(), paragraph(report.headline), paragraph(f"The person: {person}."), ""]
     parts += ["What counted", *(paragraph(sentence, "  - ") for sentence in report.sentences())]
-    parts += [paragraph(words, "    ") for words in (start_words(report), how_words(report.influence)) if words]
+    parts += [paragraph(words, "    ") for words in (start_words(report), how_words(report)) if words]
     parts.append("")
     for title, said in _findings(report):
         parts += [title, *(paragraph(words, "  - ") for words in said), ""]
@@ -142,7 +142,7 @@ def report_text(report: TransparencyReport) -> str:
 
 
 def _fares_words(report: TransparencyReport, a: Association) -> str:
-    what = "positive for " if report.influence.is_class else "a mean score of "
+    what = "positive for " if report.is_class else "a mean score of "
     return f"{a.condition}: {what}{_often(report, a.with_it)}, among all others {_often(report, a.without)}"
 
 

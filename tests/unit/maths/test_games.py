@@ -95,7 +95,7 @@ def test_sums_are_exact_at_the_largest_outcomes(plan):
             outcomes = np.where(sign * plan.weights[line] > 0, TOP, 0)
             weighted = [sum(int(w) * int(o) for w, o in zip(row, outcomes, strict=True)) for row in plan.weights]
             exactly = [int(math.copysign(1, v)) * (abs(v) // plan.denominator) for v in weighted]
-            assert plan.influences(outcomes[None, :]).tolist() == [exactly]
+            assert plan.divided(outcomes[None, :] @ plan.weights.T).tolist() == [exactly]
             assert exactly[line] == sign * TOP
     assert norms(plan, TOP).linf == TOP
 
@@ -104,7 +104,7 @@ def test_weights_that_64_bits_could_not_hold_are_refused():
     with pytest.raises(InternalError, match="too large"):
         plans._plan(1, [(0, 0), (0, 1)], np.array([[2**30 - 1, 1 - 2**30], [2**31, 0]]), 1)
     largest = plans._plan(1, [(0, 0), (0, 1)], np.array([[2**30 - 1, 1 - 2**30]]), 3)
-    assert largest.influences(np.array([[TOP, 0]])).tolist() == [[(2**30 - 1) * TOP // 3]]
+    assert largest.divided(np.array([[TOP, 0]]) @ largest.weights.T).tolist() == [[(2**30 - 1) * TOP // 3]]
 
 
 def test_rounding_is_toward_zero():

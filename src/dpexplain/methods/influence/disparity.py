@@ -1,23 +1,15 @@
 """How often outcomes are positive in a group and among all others: the rates, their difference and their ratio.
 
 A rate p of a group of n rows is released as two noisy numbers: B, the sum of outcomes less a half each, so (p - 1/2) n,
-and the size n itself. Whatever the noise of both, B' - (p - 1/2) n' = z - (p - 1/2) y, the noise z of the sum less a
-part of the noise y of the size. So with h(p) the half-width of z - (p - 1/2) y,
-
-    rate        {p: |B' - (p - 1/2) n'| <= h(p)} holds the rate with probability `level` exactly (Fieller). For n' > 0
-                it lies in p' -+ h / n' with the largest h(p) of this interval, which is found in a few steps.
-    difference  the error of p' is (z - (p - 1/2) y) / n', so that of a difference is a sum of noise with known factors,
-                and the second order of n' widens it as it does influences
-    ratio       both rates at the level (1 + level) / 2 hold together with probability `level`; the ratio lies between
-                the ratios of their ends. Where the lower rate of the others may be zero, it is not determined
-
-Where only some rows were used, the error of choosing them is added: outcomes in a range of length one vary by a half at
-most.
+and the size n itself. Whatever the noise of both, B' - (p - 1/2) n' is the noise of the sum less a part of that of the
+size, whose law is known: the interval holds each p that it leaves possible (Fieller). "Rates" in
+docs/methods/influence.md has it for the difference and the ratio too.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -36,6 +28,23 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 ROUNDS = 2  # of the search for the largest h(p); each of them gives a valid interval
+
+
+def by_counts(spec: Spec, counts: Floats, means: Floats) -> list[float]:
+    """How the noise of released counts moves a sum of blocks' means, which are these in whole steps."""
+    if not spec.count_weight:
+        return []
+    moved = means / counts / spec.count_weight
+    return [float(moved.sum())] if spec.one_count else moved.tolist()
+
+
+def halfwidth(spec: Spec, counts: Floats, noise: Noise, moved: Sequence[float], drawn: float, level: float) -> float:
+    """Half the interval of a number that noise moves by these coefficients, and chance by a standard deviation of
+    `drawn` whole steps: to first order in the noise of counts, and widened by what the second order can add.
+    """
+    half, w = combined_halfwidth([(noise, moved)], drawn, level), spec.count_weight
+    unsure = noise.halfwidth(level) / (w * counts.min()) if w else 0.0
+    return float((half / (1 - min(unsure, 0.5) ** 2) + 1) * spec.step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +120,11 @@ class Disparity:
         width = self.output.width
         if not self.conclusive:
             return -width, width
-        low, high = self.interval(level)
-        step, n, w = self.spec.step, self.counts, self.spec.count_weight
-        terms = [1 / self.weight / size for size in n]
-        if w:
-            away = np.maximum(self.output.middle - low, high - self.output.middle) / step / w / n
-            terms += [float(away.sum())] if self.spec.one_count else away.tolist()
-        chance = self._chance / step * math.sqrt((1 / n).sum())
-        half = combined_halfwidth([(self.noise, terms)], chance, level)
-        unsure = self.noise.halfwidth(level) / (w * n.min()) if w else 0.0
-        half = (half / (1 - min(unsure, 0.5) ** 2) + 1) * step
+        (low, high), n = self.interval(level), self.counts
+        away = np.maximum(self.output.middle - low, high - self.output.middle) / self.spec.step
+        moved = [*(1 / self.weight / n).tolist(), *by_counts(self.spec, n, away)]
+        chance = self._chance / self.spec.step * math.sqrt((1 / n).sum())
+        half = halfwidth(self.spec, n, self.noise, moved, chance, level)
         ends = np.clip(self._plain[0] - self._plain[1] + np.array([-half, half]), -width, width)
         return float(min(ends[0], self.difference)), float(max(ends[1], self.difference))
 
@@ -152,37 +156,28 @@ class Disparity:
     # Words ------------------------------------------------------------------------------------------------------------
 
     @property
-    def quantity(self) -> str:
-        return "rate of positive outcomes" if self.is_class else "mean score"
-
-    @property
     def meaning(self) -> str:
         """What counts as positive."""
         name, label, output = self.model
         what = "output" if label is None else f"probability of {label!s}"
-        what, threshold = (
-            f"the {what} of model {name}, between {output.low:g} and {output.high:g}",
-            self.spec.outcome.threshold,
-        )
+        what = f"the {what} of model {name}, between {output.low:g} and {output.high:g}"
+        threshold = self.spec.outcome.threshold
         return f"The score is {what}." if threshold is None else f"Positive: {what}, is at least {threshold:g}."
 
     @cached_property
     def sentences(self) -> list[str]:
         """The rates, how they differ, and what they are rates of."""
+        outcome = self.spec.outcome
         if not self.conclusive:
-            return [f"How the {self.quantity} differs is not determined at this price.", self.meaning]
-        (low, high), difference, ratio = self.interval(), self.difference_interval(), self.ratio_interval()
-        rates = [f"{self._number(r)} ({self._ends(a, b)})" for r, a, b in zip(self.rates, low, high, strict=True)]
-        said = [f"The {self.quantity} is {rates[0]} where {self.group}, and {rates[1]} for all others."]
-        points = " percentage points" if self.is_class else ""
-        scale = 100 if self.is_class else 1
-        d, a, b = (f"{scale * x:+.3g}" for x in (self.difference, *difference))
+            return [f"How the {outcome.rate} differs is not determined at this price.", self.meaning]
+        (low, high), ratio = self.interval(), self.ratio_interval()
+        rates = [
+            f"{outcome.written(rate)} ({outcome.interval(a, b)})"
+            for rate, a, b in zip(self.rates, low, high, strict=True)
+        ]
+        said = [f"The {outcome.rate} is {rates[0]} where {self.group}, and {rates[1]} for all others."]
+        points, scale = (" percentage points", 100) if self.is_class else ("", 1)
+        d, a, b = (f"{scale * x:+.3g}" for x in (self.difference, *self.difference_interval()))
         times = "not determined" if ratio is None else f"{self.ratio:.3g} ({ratio[0]:.3g} to {ratio[1]:.3g})"
         said.append(f"Difference: {d}{points} (95 % interval: {a} to {b}). Ratio: {times}.")
         return [*said, self.meaning]
-
-    def _number(self, value: float) -> str:
-        return f"{100 * value:.3g} %" if self.is_class else f"{value:.3g}"
-
-    def _ends(self, low: float, high: float) -> str:
-        return f"95 % interval: {self._number(low)} to {self._number(high)}"

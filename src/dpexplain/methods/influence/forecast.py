@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -25,15 +26,18 @@ from dpexplain.data.groups import Group
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
-from dpexplain.maths.games import EXACT, exact_plan
+from dpexplain.maths.games import DRAWN, EXACT, exact_plan
 from dpexplain.maths.grids import cells_of
 from dpexplain.maths.reference import Reference, points_in
 from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.request import PREDICTIONS, InfluenceRequest, set_of
-from dpexplain.methods.influence.spec import DRAWN, MOST_OUTCOMES, MOST_ROWS, Ended, Spec, sensitivity
+from dpexplain.methods.influence.spec import MOST_OUTCOMES, MOST_ROWS, Ended, Spec, sensitivity
 from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker, Outcome
 from dpexplain.models.predictor import SMALLEST_BLOCK
+
+if TYPE_CHECKING:
+    from dpexplain.methods.transparency.request import TransparencyRequest
 
 FEW = 8  # inputs whose sets may all be asked unless the caller says otherwise
 MOST_FEATURES, MOST_ITEMS = 62, 2**12  # features that are replaced somewhere: the bits of a mask; and sets of them
@@ -54,6 +58,8 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
     domain, neighbours, marginals = setting.domain, setting.neighbours, setting.marginals
     items = items_of(request, setting)
     names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
+    if len(names) > MOST_FEATURES:
+        raise InputError(f"{len(names)} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
     paper = request.method == "paper"
     if paper and not neighbours.rows_public:
         raise InputError(
@@ -100,16 +106,20 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
     points = {p.feature: int(points_in(domain[p.feature], p).sum()) for p in partitions}
 
     def finished(samples: int | None, own: bool) -> Spec:
-        form = replace(spec, samples=samples, own=own)
-        form = replace(form, one_in=_one_in(form, request, setting.hint))
-        form = replace(form, counts=_counts(form, neighbours))
+        form, n = replace(spec, samples=samples, own=own), known_rows(setting.hint)
+        if request.samples is None and not paper:  # where not all rows can be asked about once, some are used
+            needed = -(-n * form.asked // (request.most_predictions or PREDICTIONS))
+            form = replace(form, one_in=max(1, min(needed, n // LEAST_ROWS)))
+        # with the rows of a group those of all others are known, unless how many are used is left to chance
+        known = neighbours.rows_public and form.one_in == 1
+        form = replace(form, counts=int(grouped) if known else form.blocks)
         return _with_draws(_with_weights(form, neighbours, cost), request, setting, cost, points)
 
     forms = [finished(*form) for form in _forms(request, len(names))]
     return min(forms, key=lambda form: _error(form, setting, cost)) if len(forms) > 1 else forms[0]
 
 
-def items_of(request: InfluenceRequest, setting: Setting) -> tuple[tuple[str, ...], ...]:
+def items_of(request: InfluenceRequest | TransparencyRequest, setting: Setting) -> tuple[tuple[str, ...], ...]:
     """The sets of features that are asked for: those of the request, or all that the model uses but the given ones."""
     domain = setting.domain
     used = [name for name in (domain if setting.features is None else setting.features) if name not in request.given]
@@ -120,15 +130,11 @@ def items_of(request: InfluenceRequest, setting: Setting) -> tuple[tuple[str, ..
         raise InputError("there is no feature to be asked for beside the given ones.")
     if len(items) > MOST_ITEMS:
         raise InputError(f"{len(items):,} sets are too many; {MOST_ITEMS:,} is the most.", hint="name some of them")
-    if (many := len({*itertools.chain(request.given, *items)})) > MOST_FEATURES:
-        raise InputError(f"{many} features are too many; {MOST_FEATURES} is the most.", hint="name some of them")
     return items
 
 
 def _forms(request: InfluenceRequest, inputs: int) -> list[tuple[int | None, bool]]:
-    """How an outcome can be shared out: by so many orders or sets that all rows share (None: by all sets), or by some
-    of each row's own.
-    """
+    """How an outcome may be shared out: by orders or sets that rows share (None: all sets), or by each row's own."""
     paper, samples = request.method == "paper", request.samples
     if request.exact and inputs > EXACT:
         exact_plan(inputs, request.aggregate, 1)  # refuses
@@ -142,23 +148,6 @@ def _forms(request: InfluenceRequest, inputs: int) -> list[tuple[int | None, boo
     if samples is not None or (paper and not few):
         return [(ORDERS if samples is None else samples, False)]
     return [*([(None, False)] if few else []), *([] if paper else [(None, True)])]
-
-
-def _one_in(spec: Spec, request: InfluenceRequest, rows: int | None) -> int:
-    """Each row is used with probability one in so many: as often as all rows can be asked about once."""
-    if request.samples is not None or spec.method == "paper":
-        return 1
-    n = known_rows(rows)
-    return max(1, min(-(-n * spec.asked // allowed(request)), n // LEAST_ROWS))
-
-
-def _counts(spec: Spec, neighbours: Neighbours) -> int:
-    """How many counts must be released: under replace-one without units what is left of a group is known with it. How
-    many rows are used by chance is not known.
-    """
-    if neighbours.rows_public and spec.one_in == 1:
-        return 0 if spec.quantity == "average" else 1
-    return spec.blocks
 
 
 def variance(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
@@ -188,12 +177,14 @@ def _with_draws(spec: Spec, request: InfluenceRequest, setting: Setting, cost: C
     error. Drawn orders and sets take turns with the draws. More of these then cost no prediction, but fewer outcomes
     are shared, and the bound may grow.
     """
-    neighbours, rows = setting.neighbours, setting.hint
-    drawn = _used(spec, rows) * (spec.spread * spec.K) ** 2
-    wanted = math.ceil(4 * drawn / max(variance(spec, neighbours, cost), 1.0))
+    paper = spec.method == "paper"
+    if paper and (spec.samples is not None or request.samples is None):
+        return spec
+    drawn = _used(spec, setting.hint) * (spec.spread * spec.K) ** 2
+    wanted = math.ceil(4 * drawn / max(variance(spec, setting.neighbours, cost), 1.0))
     if spec.samples is not None:
-        return spec if spec.method == "paper" else _taking_turns(spec, neighbours, cost, drawn, wanted)
-    listing = spec.single and spec.method != "paper"
+        return _taking_turns(spec, setting.neighbours, cost, drawn, wanted)
+    listing = spec.single and not paper
 
     def asked(draws: int) -> int:
         """How many questions about each row."""
@@ -208,27 +199,24 @@ def _with_draws(spec: Spec, request: InfluenceRequest, setting: Setting, cost: C
         wished = range(1, min(MOST_OUTCOMES, wanted) + 1)
         return max(1, bisect.bisect_right(wished, min(questions, technical), key=asked))
 
+    most_points, ended = max(points.values()) if listing else 0, None
     if request.samples is not None:
-        if asked(request.samples) > technical:
+        draws = request.samples
+        if asked(draws) > technical:
             raise InputError(
-                f"every row would be asked about {asked(request.samples):,} times; {technical:,} is the most.",
+                f"every row would be asked about {asked(draws):,} times; {technical:,} is the most.",
                 hint="fewer samples, or fewer features",
             )
-        draws, ended = request.samples, None
-    elif spec.method == "paper":
-        return spec
     else:
-        each = _each(rows)
-        draws, most = affordable(allowed(request) * spec.one_in // each), affordable(MOST_OUTCOMES)
-        points_of_all = max(points.values()) if listing else 0
-        needed = min(wanted, points_of_all) if listing else wanted
-        whole = listing and most >= points_of_all
-        short = draws < needed or spec.one_in > 1
-        ended = Ended(asked=asked(draws), most=asked(most), each=each, whole=whole) if short else None
-    if listing:
-        listed = tuple(name for name in spec.names if points[name] <= draws)
-        return replace(spec, draws=min(draws, max(points.values())), listed=listed, ended=ended)
-    return replace(spec, draws=draws, ended=ended)
+        each = min(max(SMALLEST_BLOCK, known_rows(setting.hint)), MOST_ROWS)  # predictions: one block at least
+        predictions = (request.most_predictions or PREDICTIONS) * spec.one_in
+        draws, most = affordable(predictions // each), affordable(MOST_OUTCOMES)
+        if draws < (min(wanted, most_points) if listing else wanted) or spec.one_in > 1:
+            ended = Ended(asked=asked(draws), most=asked(most), each=each, whole=listing and most >= most_points)
+    if not listing:
+        return replace(spec, draws=draws, ended=ended)
+    listed = tuple(name for name in spec.names if points[name] <= draws)
+    return replace(spec, draws=min(draws, most_points), listed=listed, ended=ended)
 
 
 def chance(spec: Spec, rows: int | None) -> float:
@@ -237,12 +225,9 @@ def chance(spec: Spec, rows: int | None) -> float:
 
 
 def expected_chance(spec: Spec, rows: int | None) -> float:
-    """What chance is expected to add, where `chance` is the most that it can.
-
-    By the value of one input an outcome mostly has one step. The draws of an input by itself are one from each d-th
-    part of its distribution, and only that with the step is left to chance: a standard deviation of at most 1 / 2d. For
-    sets, Shapley and Banzhaf values it is a typical one (`TYPICAL_SPREAD`) over sqrt(d). Where rows are chosen at
-    random, influences differ between rows as changes of the whole range do that happen to one in four.
+    """What chance is expected to add, where `chance` is the most that it can ("What `dpx.plan` tells" in
+    docs/methods/influence.md). Where rows are chosen at random, influences differ between rows as changes of the whole
+    range do that happen to one in four.
     """
     each = 1 / (2 * spec.draws) ** 2 if spec.single else TYPICAL_SPREAD**2 * spec.heaviest_draw
     each += (1 - 1 / spec.one_in) * TYPICAL * (1 - TYPICAL)
@@ -261,11 +246,6 @@ def _error(spec: Spec, setting: Setting, cost: Cost) -> float:
     return noise + chance(spec, setting.hint) ** 2
 
 
-def _each(rows: int | None) -> int:
-    """How many predictions a question about every row takes: one block at least."""
-    return min(max(SMALLEST_BLOCK, known_rows(rows)), MOST_ROWS)
-
-
 def known_rows(rows: int | None) -> int:
     return UNKNOWN_ROWS if rows is None else rows
 
@@ -273,11 +253,6 @@ def known_rows(rows: int | None) -> int:
 def _used(spec: Spec, rows: int | None) -> float:
     """How many rows will be used, about."""
     return known_rows(rows) / spec.one_in
-
-
-def allowed(request: InfluenceRequest) -> int:
-    """How many predictions may be taken."""
-    return PREDICTIONS if request.most_predictions is None else request.most_predictions
 
 
 def _taking_turns(spec: Spec, neighbours: Neighbours, cost: Cost, drawn: float, wanted: int) -> Spec:
@@ -312,9 +287,7 @@ def sampling_error(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> 
 
 
 def _spread(spec: Spec, asker: Asker, known: Mapping[str, Reference]) -> list[float]:
-    """The standard deviation between pairs of orders (or of sets) of the mean influence of public rows, in units of
-    the range. All pairs meet the same rows and the same other values.
-    """
+    """How much the mean influence of public rows varies between pairs of orders (or sets), in units of the range."""
     public = PublicRandom(spec.seed)
     rows, others = (_public_rows(public, asker, known) for _ in range(2))
     values = {name: [others[name]] for name in spec.names}

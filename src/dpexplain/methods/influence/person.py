@@ -96,10 +96,6 @@ class Amounts:
         return combined_halfwidth([(self.noise, coefficients)], drawn, level)
 
 
-def coefficient_norm(coefficients: Floats) -> float:
-    return math.sqrt(float((coefficients**2).sum()))
-
-
 def runs_of(numbers: Floats) -> list[list[float]]:
     """[how often, number] for each run of equal numbers: short for a file."""
     starts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]]))
@@ -134,27 +130,25 @@ class Words:
         return self.output.low == 0 and self.output.high == 1
 
     @property
-    def scale(self) -> float:
-        """What numbers are multiplied by where people read them."""
-        return 100.0 if self._hundred else 1.0
+    def _unit(self) -> float:
+        return POINT / 100 * self.output.width
 
     def change(self, low: float, high: float) -> str:
         """The size of a change, as exact as its interval allows."""
         if self._hundred:
             return f"{span(100 * low, 100 * high, POINT)} points of 100"
-        return span(low, high, POINT / 100 * self.output.width)
+        return span(low, high, self._unit)
 
     def at_most(self, most: float) -> str:
         """The same for a change that may be none, rounded up."""
-        unit = POINT / 100 * (1.0 if self._hundred else self.output.width)
-        most = math.ceil(most / unit - 1e-9) * unit
+        most = math.ceil(most / self._unit - 1e-9) * self._unit
         return f"{100 * most:.3g} points of 100" if self._hundred else f"{most:.3g}"
 
     def people(self, rate: tuple[float, float]) -> str:
         """How often the outcome is positive, or how high it is, among some people; `rate` is an interval in [0, 1]."""
         if self.threshold is None:
             ends = [self.output.low + self.output.width * end for end in rate]
-            return f"the mean score is {span(ends[0], ends[1], POINT / 100 * self.output.width)}"
+            return f"the mean score is {span(ends[0], ends[1], self._unit)}"
         got = "are decided for" if self.label is None else f"get “{self.label}”"
         return f"{span(100 * rate[0], 100 * rate[1], POINT)} of 100 people {got}"
 
@@ -168,9 +162,7 @@ class Words:
 
 
 def span(low: float, high: float, least: float = 1e-12, possible: tuple[float, float] = (-math.inf, math.inf)) -> str:
-    """An interval in words, rounded outwards to a step that fits its width, of at least `least`, but not beyond what is
-    possible: "20 to 30".
-    """
+    """An interval in words ("20 to 30"), rounded outwards to a step that fits its width, not beyond the possible."""
     width = high - low
     power = 10.0 ** math.floor(math.log10(max(width, least)))
     step = max(power if width < 5 * power else 5 * power, least)
@@ -266,9 +258,8 @@ class PersonInfluence(Influence):
 
     @property
     def title(self) -> str:
-        how = AGGREGATES[self.aggregate]
         verb = "changes" if self.quantity == "actual" else "moves"
-        return f"What {verb} the outcome of one person" + (f" ({how})" if how else "")
+        return f"What {verb} the outcome of one person{AGGREGATES[self.aggregate]}"
 
     @property
     def caveat(self) -> str:
@@ -323,28 +314,24 @@ class PersonInfluence(Influence):
     # Estimates --------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _amounts(self) -> Amounts:
-        rows = self.receipt.request["table"]["rows"]
-        return Amounts.of(self, "counts", self.marginals.partitions, None if rows is None else float(rows))
+    def _counts(self) -> Amounts:
+        rows = self.receipt.rows
+        return Amounts.of(self.marginals, "counts", self.marginals.partitions, None if rows is None else float(rows))
 
     @cached_property
     def within(self) -> Floats | None:
         """How far below and above each value the influence may lie because a histogram does not tell where in a cell
         its rows are: one line for each item. None in files of earlier versions, whose intervals leave it out.
         """
-        if not self._cells_count:
+        if any(line.below is None or line.above is None for line in self.answer.lines):
             return None
-        middle, low, high = (np.array([value for value, *_ in self._lines_at(sign)]) for sign in (0, -1, 1))
+        low, middle, high = (np.array([value for value, _ in self._lines_at(sign)]) for sign in (-1, 0, 1))
         within: Floats = np.maximum(np.stack([middle - low, high - middle], axis=1), 0.0)
         return within
 
-    @property
-    def _cells_count(self) -> bool:
-        return all(line.below is not None and line.above is not None for line in self.answer.lines)
-
-    def _lines_at(self, sign: int) -> list[tuple[float, Floats, float]]:
-        """(value, coefficients, Monte Carlo error) of each influence: with rows spread evenly over their cells (0), or
-        where in them it is smallest (-1) or largest (1).
+    def _lines_at(self, sign: int) -> list[tuple[float, Floats]]:
+        """(value, coefficients) of each influence: with rows spread evenly over their cells (0), or where in them it is
+        smallest (-1) or largest (1).
         """
         found = []
         for line in self.answer.lines:
@@ -354,8 +341,8 @@ class PersonInfluence(Influence):
                 if any((gap < 0).any() for gap in gaps.values()) or set(gaps) != set(slopes):
                     raise ValueError("no influence of ours")
                 slopes = {name: slope + sign * gaps[name] for name, slope in slopes.items()}
-            value, coefficients = self._amounts.mean(slopes)
-            found.append((line.fixed + value, coefficients, line.error))
+            value, coefficients = self._counts.mean(slopes)
+            found.append((line.fixed + value, coefficients))
         return found
 
     def _by_cell(self, written: Mapping[str, Any]) -> dict[str, Floats]:
@@ -363,20 +350,8 @@ class PersonInfluence(Influence):
         return {name: _from_runs(runs, sizes[name]) for name, runs in written.items()}
 
     @cached_property
-    def _lines(self) -> list[tuple[float, Floats, float]]:
-        return self._lines_at(0)
-
-    @cached_property
     def values(self) -> Floats:
-        return self._inside(self._middle)
-
-    @cached_property
-    def _middle(self) -> Floats:
-        return self._rounded(np.array([value for value, *_ in self._lines]))
-
-    def _rounded(self, numbers: Floats) -> Floats:
-        """What sums of floats leave in the place of zero is zero."""
-        return np.where(np.abs(numbers) < ROUNDING * self.output.width, 0.0, numbers)
+        return self._inside(np.array([value for value, _ in self._lines_at(0)]))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high): the exact influence lies between that with all rows where in their cells it is smallest, and
@@ -384,30 +359,28 @@ class PersonInfluence(Influence):
         """
         ends = []
         for sign in (-1, 1):
-            lines = self._lines_at(sign if self._cells_count else 0)
-            half = np.array([self._amounts.halfwidth(coefficients, level, drawn) for _, coefficients, drawn in lines])
-            ends.append(np.array([value for value, *_ in lines]) + sign * half)
-        return self._inside(self._rounded(ends[0])), self._inside(self._rounded(ends[1]))
+            lines = self._lines_at(0 if self.within is None else sign)
+            chance = [line.error for line in self.answer.lines]
+            half = [self._counts.halfwidth(c, level, drawn) for (_, c), drawn in zip(lines, chance, strict=True)]
+            ends.append(self._inside(np.array([value for value, _ in lines]) + sign * np.array(half)))
+        return ends[0], ends[1]
 
     def noise_halfwidth(self, level: float = 0.95) -> Floats:
         """The part of the interval that is due to the noise of the marginals."""
-        return np.array([self._amounts.halfwidth(coefficients, level) for _, coefficients, _ in self._lines])
+        return np.array([self._counts.halfwidth(coefficients, level) for _, coefficients in self._lines_at(0)])
 
     def _inside(self, numbers: Floats) -> Floats:
-        """No influence is larger than the range of outcomes; a change of the outcome by one set is never negative."""
-        low = 0.0 if self.quantity == "actual" and self.asked.plain else -1.0
-        return np.clip(numbers, low * self.output.width, self.output.width)
+        """Only what is possible; what sums of floats leave in the place of zero is zero."""
+        return np.clip(np.where(np.abs(numbers) < ROUNDING * self.output.width, 0.0, numbers), *self.possible)
 
     # Tables and pictures ----------------------------------------------------------------------------------------------
 
     def to_frame(self) -> pd.DataFrame:
-        """One line for each item, the largest influence first."""
-        import pandas as pd
-
-        low, high = self.interval()
+        """One line for each item, in their public order."""
         shown = [" + ".join(shown_value(self.record[name]) for name in item) for item in self.asked.items]
-        columns = {"item": self.items, "value": shown, "influence": self.values, "low": low, "high": high}
-        return pd.DataFrame(columns)
+        frame = super().to_frame().drop(columns="determined")
+        frame.insert(1, "value", shown)
+        return frame
 
     def plot(self, ax: Axes | None = None) -> Axes:
         from dpexplain.render.transparency import plot_person
@@ -428,13 +401,13 @@ class PersonInfluence(Influence):
     def check(self) -> None:
         """What can be read can be shown: an error here, and not later, for a file that was tampered with."""
         within = np.zeros(1) if self.within is None else self.within
-        errors = [error for *_, error in self._lines]
+        errors = [line.error for line in self.answer.lines]
         numbers = [*np.concatenate(self.interval()), self.outcome, self.score, *within.ravel(), *errors]
         if not 0 < len(self.items) == len(errors) or not all(self.asked.items):
             raise ValueError("the influences do not fit the features")
         if self.quantity not in PERSON or not np.isfinite(numbers).all() or min(*within.ravel(), *errors) < 0:
             raise ValueError("no influence of ours")
-        if not self.title or len(self.to_frame()) != len(self.items):
+        if self.aggregate not in AGGREGATES or not self.title or len(self.to_frame()) != len(self.items):
             raise ValueError("no influence of ours")
 
 

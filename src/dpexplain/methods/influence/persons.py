@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError, ModelError
-from dpexplain.maths.games import Plan, coalitions_plan, exact_plan, orders_plan, sets_plan
+from dpexplain.maths.games import DRAWN, Plan, exact_plan, sets_plan
 from dpexplain.maths.grids import CELLS, cells_of
 from dpexplain.maths.reference import Reference
 from dpexplain.maths.surrogate import Space
@@ -40,7 +40,7 @@ from dpexplain.maths.surrogate.space import is_missing
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.forecast import MOST_FEATURES, TYPICAL, items_of, known_rows
-from dpexplain.methods.influence.person import Answer, Line, PersonInfluence, coefficient_norm, runs_of
+from dpexplain.methods.influence.person import Answer, Line, PersonInfluence, runs_of
 from dpexplain.methods.influence.request import MOST_SAMPLES, InfluenceRequest, records_of
 from dpexplain.methods.influence.spec import MOST_OUTCOMES, Question
 from dpexplain.methods.marginals.release import release_cells
@@ -49,6 +49,9 @@ from dpexplain.methods.marginals.spec import Spec as CountsSpec
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model, Predictor
 from dpexplain.models.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from dpexplain.methods.transparency.request import TransparencyRequest
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -67,37 +70,23 @@ DIGITS = 12  # of slopes, in parts of the range of outcomes
 STREAM = 2**40  # keeps the draws of values apart from those of orders
 
 
-def check_question(question: Question, predictor: Predictor) -> None:
-    """What cannot be answered is refused here, before anything is paid."""
-    used = sum(name in predictor.features for name in question.names)
-    samples = question.samples or 1
-    if samples > MOST_SAMPLES or samples * max(1, used) > MOST_OUTCOMES:
-        raise InputError(
-            f"{samples:,} samples are too many for {used} features.",
-            hint=f"{min(MOST_SAMPLES, MOST_OUTCOMES // max(1, used)):,} is the most",
-        )
-    if question.aggregate == "unary":
-        return
-    if used > MOST_FEATURES:
-        raise InputError(
-            f"{used} features are too many to share an outcome among; {MOST_FEATURES} is the most.",
-            hint='name some of them, or use aggregate="unary"',
-        )
-    if question.exact:
-        exact_plan(max(1, used), question.aggregate, EXACT_DRAWS if question.samples is None else question.samples)
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """The people who are explained: all inside the domain."""
+
+    rows: Rows
+    records: list[JsonObject]  # their values as people write them
+    missing: list[tuple[str, ...]]  # for each, the columns whose declared default stands in for a missing value
 
 
-# The person -----------------------------------------------------------------------------------------------------------
-
-
-def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
-    """One person or several, from a mapping, a pandas Series or the lines of a DataFrame: all inside the domain.
+def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Persons:
+    """One person or several, from a mapping, a pandas Series or the lines of a DataFrame.
 
     A missing value takes the declared default, as in the table. A record is the caller's own, so unlike everywhere else
     errors may speak of its values.
     """
-    space = Space(domain, tuple(dict.fromkeys(needed)))
-    records = [_checked(record, domain, space) for record in records_of(row)]
+    space, given = Space(domain, tuple(dict.fromkeys(needed))), records_of(row)
+    records = [_checked(record, domain, space) for record in given]
     columns: dict[str, NDArray[Any]] = {}
     for name in space.features:
         column, values = domain[name], [record[name] for record in records]
@@ -105,18 +94,13 @@ def read_persons(row: Any, domain: Domain, needed: Sequence[str]) -> Rows:
             columns[name] = np.array([column.categories.index(value) for value in values], dtype=np.int32)
         else:
             columns[name] = np.array(values, dtype=np.float64)
-    return Rows(domain, columns, len(records))
+    default = [name for name in space.features if not domain[name].keeps_missing]
+    missing = [tuple(name for name in default if is_missing(record[name])) for record in given]
+    return Persons(Rows(domain, columns, len(records)), records, missing)
 
 
-def missing_values(row: Any, needed: Sequence[str], domain: Domain) -> list[tuple[str, ...]]:
-    """For each person, the columns whose value is missing, so that the declared default stands in for it."""
-    names = [name for name in dict.fromkeys(needed) if not domain[name].keeps_missing]
-    return [tuple(name for name in names if is_missing(record[name])) for record in records_of(row)]
-
-
-def _checked(record: Mapping[Any, Any], domain: Domain, space: Space) -> dict[str, Any]:
-    unknown = [name for name in record if name not in domain]
-    if unknown:
+def _checked(record: Mapping[Any, Any], domain: Domain, space: Space) -> JsonObject:
+    if unknown := [name for name in record if name not in domain]:
         raise InputError(
             f"the person's row has {unknown[0]!r}, which is not a declared column."[:200],
             hint="declared columns: " + ", ".join(domain),
@@ -124,32 +108,18 @@ def _checked(record: Mapping[Any, Any], domain: Domain, space: Space) -> dict[st
     values = space.read(record)
     for name, value in values.items():
         column = domain[name]
-        if isinstance(column, Numeric) and column.integer and value is not None and not float(value).is_integer():
-            raise InputError(f"{name}={value:g} is not a whole number, as it is declared to be.")
+        if isinstance(column, Numeric) and column.integer and value is not None:
+            if not float(value).is_integer():
+                raise InputError(f"{name}={value:g} is not a whole number, as it is declared to be.")
+            values[name] = int(value)
     return values
-
-
-def record_of(persons: Rows, place: int) -> JsonObject:
-    """One person's values as people write them."""
-    found: JsonObject = {}
-    for name, values in persons.columns.items():
-        column, value = persons.domain[name], values[place]
-        if isinstance(column, Categorical):
-            found[name] = column.categories[int(value)]
-        elif np.isnan(value):
-            found[name] = None  # a missing value that is kept
-        else:
-            found[name] = int(value) if column.integer else float(value)
-    return found
 
 
 # Other values ---------------------------------------------------------------------------------------------------------
 
 
 def drawn(reference: Reference, public: PublicRandom, batches: Sequence[int]) -> tuple[NDArray[Any], Integers]:
-    """Values and their cells, batch after batch, spread evenly over the marginal: one of a batch of ten in each tenth
-    of it.
-    """
+    """Values and their cells, in each batch spread evenly over the marginal: of ten, one in each tenth of it."""
     draw = public.generator
     even = np.concatenate([(draw.permutation(size) + draw.random(size)) / size for size in batches])
     cell = reference.cell_at(even)
@@ -206,22 +176,18 @@ class Player:
         mask, known = 2 ** len(own) - 1, 2 ** len(names) - 2 ** len(own)
         if self._enumerable(names):
             return self._enumerated(names, sets_plan(len(names), [mask], 1, known))[0]
-        draws = self._affordable // 2 if question.samples is None else question.samples
+        draws = question.samples or self._affordable // 2
         return self._sampled(names, sets_plan(len(names), [mask], draws, known), [mask])[0]
 
     def _shared(self, names: list[str]) -> list[Found]:
         question, M = self.question, len(names)
         if self._enumerable(names):
             return self._enumerated(names, exact_plan(M, question.aggregate, 1))
-        samples = question.samples
         if question.exact:
-            plan = exact_plan(M, question.aggregate, EXACT_DRAWS if samples is None else samples)
-        elif question.aggregate == "shapley":
-            orders = self._affordable // M if samples is None else samples
-            plan = orders_plan(M, orders, -(-orders // 2), question.seed)
-        else:
-            sets = self._affordable if samples is None else samples
-            plan = coalitions_plan(M, sets, -(-sets // 2), question.seed)
+            plan = exact_plan(M, question.aggregate, question.samples or EXACT_DRAWS)
+        else:  # every order takes M questions, every set one
+            drawn = question.samples or self._affordable // (M if question.aggregate == "shapley" else 1)
+            plan = DRAWN[question.aggregate](M, drawn, -(-drawn // 2), question.seed)
         return self._sampled(names, plan, [1 << j for j in range(M)])
 
     def _enumerable(self, names: Sequence[str]) -> bool:
@@ -260,16 +226,11 @@ class Player:
     def _over(self, names: list[str], asked: Sequence[Integers]) -> Floats:
         """The game at all combinations of some values of each input: the own one (0), points, lower and upper ends."""
         place = [at.reshape(-1) for at in np.meshgrid(*asked, indexing="ij")]
-
-        def changed(persons: Rows) -> dict[str, NDArray[Any]]:
-            there = {}
-            for name, at in zip(names, place, strict=True):
-                reference = self.references[name]
-                others = np.concatenate([reference.points, *reference.ends])
-                there[name] = np.where(at == 0, persons[name][:, None], others[at - 1])
-            return there
-
-        return self._game(len(place[0]), changed).reshape(self.persons.size, *map(len, asked))
+        changed = {}
+        for name, at in zip(names, place, strict=True):
+            others = np.concatenate([self.references[name].points, *self.references[name].ends])
+            changed[name] = (at > 0, others[at - 1])
+        return self._game(changed).reshape(self.persons.size, *map(len, asked))
 
     def _sampled(self, names: list[str], plan: Plan, own: Sequence[int]) -> list[Found]:
         """Means over public draws of other values. Batches of draws are independent, so they tell the error.
@@ -305,28 +266,24 @@ class Player:
 
     def _replaced(self, names: list[str], masks: Integers, values: Sequence[NDArray[Any]]) -> Floats:
         """The game with the inputs in each mask at these values, one of each input for each mask."""
+        return self._game({name: (masks >> j & 1 == 1, values[j]) for j, name in enumerate(names)})
 
-        def changed(persons: Rows) -> dict[str, NDArray[Any]]:
-            return {
-                name: np.where(masks >> j & 1 == 1, values[j], persons[name][:, None]) for j, name in enumerate(names)
-            }
-
-        return self._game(len(masks), changed)
-
-    def _game(self, size: int, changed: Any) -> Floats:
-        """o() - o(S), or its absolute value, for `size` changed records of each person."""
-        features = self.predictor.features
-        before = self._ask(self.persons)
+    def _game(self, changed: Mapping[str, tuple[NDArray[np.bool_], NDArray[Any]]]) -> Floats:
+        """o() - o(S), or its absolute value, for changed records of each person: for each input, which of the records
+        have another value, and what it is.
+        """
+        size, before = len(next(iter(changed.values()))[0]), self._ask(self.persons)
         games, step = np.empty((self.persons.size, size)), max(1, AT_ONCE // size)
         for start in range(0, self.persons.size, step):
             some = self.persons.take(slice(start, start + step))
-            columns = {name: np.repeat(some[name], size) for name in features}
-            columns |= {name: values.reshape(-1) for name, values in changed(some).items()}
+            columns = {name: np.repeat(some[name], size) for name in self.predictor.features}
+            for name, (there, values) in changed.items():
+                columns[name] = np.where(there, values, some[name][:, None]).reshape(-1)
             after = self._ask(Rows(some.domain, columns, some.size * size)).reshape(some.size, size)
             games[start : start + step] = before[start : start + step, None] - after
         output = self.question.outcome.range
         games *= output.width / output.levels
-        return np.abs(games) if self.question.quantity == "actual" else games
+        return np.abs(games) if self.question.absolute else games
 
     def _ask(self, rows: Rows) -> Integers:
         """Outcomes in whole steps. The records are public: the model may be asked about any number of them at once."""
@@ -417,28 +374,64 @@ def _groups(shares: Floats, cell: Integers) -> Integers:
 # The answer -----------------------------------------------------------------------------------------------------------
 
 
-def answers(
-    question: Question, model: Model, predictor: Predictor, persons: Rows, marginals: Marginals, row: Any
-) -> list[Answer]:
-    """For each person, all that a `PersonInfluence` has to know besides the marginals: public, enough to rebuild it."""
-    scores, output = checked_scores(predictor, persons), question.outcome.range
-    names = [name for name in question.names if name in predictor.features]
-    references = {name: marginals.reference(name, persons.domain) for name in names}
-    played = Player(question, persons, references, predictor).play()
-    outcomes = output.low + question.outcome.quantized(scores) * (output.width / output.levels)
-    missing = missing_values(row, list(persons.columns), persons.domain)
-    return [
-        Answer(
-            question=question,
-            model={**model.identity, "features": list(predictor.features)},
-            record=record_of(persons, i),
-            missing=missing[i],
-            score=float(np.clip(scores[i], model.output.low, model.output.high)),
-            outcome=float(outcomes[i]),
-            lines=tuple(_line(found, i, marginals, output.width) for found in played),
+@dataclass(frozen=True, eq=False)
+class Inquiry:
+    """A question about some persons that can be answered: what cannot is refused here, before anything is paid."""
+
+    question: Question
+    model: Model
+    predictor: Predictor
+    persons: Persons
+    scores: Floats  # the model's own answers
+
+    @classmethod
+    def of(cls, request: InfluenceRequest | TransparencyRequest, table: PrivateTable, model: Model) -> Inquiry:
+        question, predictor = question_of(request, Setting.of(table, model)), table.predictor(model)
+        _check(question, predictor)
+        persons = read_persons(request.row, table.domain, [*predictor.features, *question.names])
+        scores = predictor.predict_at(predictor.inputs(persons.rows), {})
+        if np.isnan(scores).any():
+            raise ModelError("the model gives no number for this person.", hint="check the values of the row")
+        return cls(question, model, predictor, persons, scores)
+
+    def answers(self, marginals: Marginals) -> list[Answer]:
+        """For each person, all that a `PersonInfluence` has to know besides the marginals: public."""
+        question, rows, output = self.question, self.persons.rows, self.question.outcome.range
+        names = [name for name in question.names if name in self.predictor.features]
+        references = {name: marginals.reference(name, rows.domain) for name in names}
+        played = Player(question, rows, references, self.predictor).play()
+        outcomes = output.low + question.outcome.quantized(self.scores) * (output.width / output.levels)
+        return [
+            Answer(
+                question=question,
+                model={**self.model.identity, "features": list(self.predictor.features)},
+                record=self.persons.records[i],
+                missing=self.persons.missing[i],
+                score=float(np.clip(self.scores[i], self.model.output.low, self.model.output.high)),
+                outcome=float(outcomes[i]),
+                lines=tuple(_line(found, i, marginals, output.width) for found in played),
+            )
+            for i in range(rows.size)
+        ]
+
+
+def _check(question: Question, predictor: Predictor) -> None:
+    used = {name for name in question.names if name in predictor.features}
+    samples, most = question.samples or 1, MOST_OUTCOMES // max(1, len(used))
+    if samples > min(MOST_SAMPLES, most):
+        raise InputError(
+            f"{samples:,} samples are too many for {len(used)} features.",
+            hint=f"{min(MOST_SAMPLES, most):,} is the most",
         )
-        for i in range(persons.size)
-    ]
+    unary = question.aggregate == "unary"
+    together = max(len(used & {*item, *question.given}) for item in question.items) if unary else len(used)
+    if together > MOST_FEATURES:
+        raise InputError(
+            f"{together} features are too many to be replaced together; {MOST_FEATURES} is the most.",
+            hint="name some of them" if unary else 'name some of them, or use aggregate="unary"',
+        )
+    if question.exact and not unary:
+        exact_plan(max(1, len(used)), question.aggregate, question.samples or EXACT_DRAWS)
 
 
 def _line(found: Found, place: int, marginals: Marginals, width: float) -> Line:
@@ -460,16 +453,7 @@ def _up(gaps: Floats, width: float) -> Floats:
     return scaled
 
 
-def checked_scores(predictor: Predictor, persons: Rows) -> Floats:
-    """The model's own answers for the persons; refused if it has none for one of them."""
-    inside = Rows(persons.domain, {name: persons[name] for name in predictor.features}, persons.size)
-    scores = predictor.predict_at(predictor.inputs(inside), {})
-    if np.isnan(scores).any():
-        raise ModelError("the model gives no number for this person.", hint="check the values of the row")
-    return scores
-
-
-def question_of(request: InfluenceRequest, setting: Setting) -> Question:
+def question_of(request: InfluenceRequest | TransparencyRequest, setting: Setting) -> Question:
     """The part of a request that needs no table."""
     return Question(
         quantity=request.quantity,
@@ -481,6 +465,9 @@ def question_of(request: InfluenceRequest, setting: Setting) -> Question:
         exact=request.exact,
         seed=request.seed,
     )
+
+
+# The release ----------------------------------------------------------------------------------------------------------
 
 
 def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> CountsSpec:
@@ -503,7 +490,7 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     rise = TYPICAL * question.outcome.range.width
     coefficients, items = rise / setting.rows * np.linspace(-0.5, 0.5, cells), len(question.items)
     error, band = (combined_halfwidth([(noise, coefficients)], 0.0, 1 - (1 - LEVEL) / n) for n in (1, items))
-    return Outlook(noise.law.value, items, noise.std * coefficient_norm(coefficients), error, band)
+    return Outlook(noise.law.value, items, noise.std * float(np.linalg.norm(coefficients)), error, band)
 
 
 def diagram() -> DataFlow:
@@ -527,19 +514,15 @@ def person_influence(
             "the influence on one person is free with marginals= that were released before, else it has a price.",
             hint="give marginals=, or epsilon=, and not both",
         )
-    setting = Setting.of(table, model)
-    question = question_of(request, setting)
-    predictor = table.predictor(model)
-    check_question(question, predictor)
-    persons = read_persons(request.row, table.domain, [*predictor.features, *question.names])
-    if persons.size != 1:
+    inquiry = Inquiry.of(request, table, model)
+    names = inquiry.question.names
+    if inquiry.persons.rows.size != 1:
         raise InputError("one person at a time.", hint="dpx.transparency_report takes several, for one price")
-    checked_scores(predictor, persons)
     if marginals is not None:
-        known = histograms.known_marginals(table, marginals, question.names)
+        known = histograms.known_marginals(table, marginals, names)
     else:
         assert cost is not None
-        label = f"marginals of {', '.join(question.names)}"
-        known = release_cells(table, resolve(request, setting, cost), label, cost)
-    (answer,) = answers(question, model, predictor, persons, known, request.row)
+        spec = resolve(request, Setting.of(table, model), cost)
+        known = release_cells(table, spec, f"marginals of {', '.join(names)}", cost)
+    (answer,) = inquiry.answers(known)
     return PersonInfluence(known.receipt, known.released, answer)

@@ -4,23 +4,18 @@ Guarantee    the account's definition and price, for one unit replaced (its numb
              marginals included. Public: the model, the outcome, the group, the cells, the declared domain, and the
              number of rows under replace-one without units. Nothing is promised about the model's training data.
 Statistic    o(S) is a row's outcome with the inputs S replaced by values of released histograms: all of them by their
-             weights, or secret draws of the row's own. A row adds its influences: o() - o(S) for each set S, or Shapley
-             or Banzhaf values. "average" takes |o() - o(S)| over everybody; "group" adds up the rows of a group,
-             "disparity" also those of all others, in a block of its own. Counts stand beside the sums where they are
-             private. A disparity has the outcomes of both groups as they are beside it, for their rates.
-             For sets, o() and each o(S) are summed apart and subtracted after the noise: half the range.
+             weights, or secret draws of the row's own. A row adds its influences: o() - o(S) for each set S (summed
+             apart, subtracted after the noise: half the range), or Shapley or Banzhaf values. "average" takes
+             |o() - o(S)| over everybody; "group" adds up the rows of a group, "disparity" also those of all others, in
+             a block of its own, and the outcomes of both as they are. Private counts stand beside the sums.
 Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), w the weight of a count and k rows of a
              unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
-             crossing over 2 k (N + w). `sensitivity` has the proof.
+             crossing over 2 k (N + w). docs/methods/influence.md has the proof.
 Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
              intervals and words are post-processing. With marginals that were released before, all is for the sums.
-             Draws are as many as keep the Monte Carlo error below half of the noise; a feature with no more points than
-             that is gone through point by point. The work ends at 33 million predictions, or where the caller says;
-             where one question about each row takes more, rows are chosen by secret numbers of their own, which costs
-             no privacy and earns none here. What chance adds is in the intervals, and where it is more than the noise,
-             the result says so.
-             `methods/influence/spec.py` has `statistic` and `sensitivity`, and the spec that they take;
-             `methods/influence/forecast.py` has all that is chosen by forecast before any row is touched.
+             Draws are as many as keep the Monte Carlo error below half of the noise, rows that are used as many as
+             33 million predictions allow, or the caller: `forecast.py` chooses, before any row is touched. What chance
+             adds is in the intervals, and where it is more than the noise, the result says so.
 References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
              explained once and a donor once, so that the bound doubles; Laplace noise).
 """
@@ -65,9 +60,8 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     of them, and of a disparity, if one group has a third.
 
     What a noisy number of rows adds is a share of the influence itself and left out, but for a centred average, where
-    it is as large as the noise of a sum. Chance is what is to be expected of it (`expected_chance`), but the error of
-    orders that all rows share (`samples`), which depends on the model, is left out. The printed intervals have room for
-    the most that chance can add, and the note says how wide they are where that is much more.
+    it is as large as the noise of a sum; so is the error of orders that all rows share (`samples`), which depends on
+    the model. The printed intervals have room for the most that chance can add; where that is much more, the note says.
     """
     if request.quantity in PERSON:
         return persons.outlook(request, setting, cost)

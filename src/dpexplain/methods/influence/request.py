@@ -175,7 +175,7 @@ class InfluenceRequest(Request):
     row: Annotated[Row, Field(description='The person, for "individual" and "actual".')] = None
 
     @model_validator(mode="after")
-    def _check_items(self) -> InfluenceRequest:
+    def _check(self) -> InfluenceRequest:
         items = [set_of(item) for item in self.features or ()]
         if self.aggregate != "unary" and (self.given or any(len(item) > 1 for item in items)):
             raise InputError(
@@ -188,10 +188,6 @@ class InfluenceRequest(Request):
             raise InputError(
                 "exact belongs to Shapley and Banzhaf values.", hint='aggregate="shapley", or leave it out'
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_people(self) -> InfluenceRequest:
         grouped, person = self.quantity in ("group", "disparity"), self.quantity in PERSON
         if grouped != (self.group is not None):
             raise InputError(

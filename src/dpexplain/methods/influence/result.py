@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -25,23 +24,23 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.maths.tails import combined_halfwidth
-from dpexplain.methods.influence.disparity import Disparity
+from dpexplain.methods.influence.disparity import Disparity, by_counts, halfwidth
 from dpexplain.methods.influence.spec import Asked, Spec
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Result
+from dpexplain.methods.result import Floats, Result, cut_to
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-AGGREGATES = {"unary": "", "shapley": "Shapley values", "banzhaf": "Banzhaf values"}
+AGGREGATES = {"unary": "", "shapley": " (Shapley values)", "banzhaf": " (Banzhaf values)"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
 NORMAL = 1.96
 SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
 SMALL = 0.005  # of the range of outcomes: a half-width of chance that is not worth many more predictions
 SOURCE = "Values came from released histograms: the noise and the width of their cells are not in these intervals."
-OTHERS = "All others than the group"
+OTHERS = "All others than the group are"
 ONE_BLOCK = 2**12  # predictions that a question takes at least, in any version
 ESTIMATED = "What the drawn orders or sets add is estimated on synthetic rows, and may be more."
 UNSEEN = 2.0  # standard deviations by which a share may be larger than what was drawn says
@@ -82,6 +81,12 @@ class Influence(Result):
         return self.asked.outcome.is_class
 
     @property
+    def possible(self) -> tuple[float, float]:
+        """No influence is larger than the range of outcomes, of a difference twice that; a plain change has no sign."""
+        most = self.output.width * (2 if self.quantity == "disparity" else 1)
+        return 0.0 if self.asked.plain and self.asked.absolute else -most, most
+
+    @property
     @abstractmethod
     def title(self) -> str:
         """What is drawn, in words."""
@@ -111,10 +116,6 @@ class Influence(Result):
         low, high = self.interval()
         return (low > 0) | (high < 0)
 
-    def number(self, value: float) -> str:
-        """A value as people write it: in per cent for a class."""
-        return f"{100 * value:.3g} %" if self.is_class else f"{value:.3g}"
-
     def to_frame(self) -> pd.DataFrame:
         """One line for each item, in their public order."""
         import pandas as pd
@@ -133,12 +134,8 @@ class Influence(Result):
 @dataclass(frozen=True)
 class TableInfluence(Influence):
     """Influences over a table. Intervals cover the mean over the (cleaned) rows of the expected influence, values being
-    drawn from the *released* histograms: the noise of sums and counts, and chance: that of the draws, of the rows that
-    were used where these are not all, and of orders or sets of inputs; of those that all rows share (`samples`) it is
-    estimated on synthetic rows.
-
-    Where the released number of rows of a group is too small, nothing is said: values are zero and intervals are the
-    whole range (`conclusive`, `note`).
+    drawn from the *released* histograms: noise, and chance in draws, rows and orders (`caveat` says what they leave
+    out). Where a released number of rows is too small, values are zero and intervals the whole range (`conclusive`).
     """
 
     sampling: tuple[float, ...] = ()  # standard deviation that drawn orders or sets add to each value; public
@@ -167,36 +164,31 @@ class TableInfluence(Influence):
             "group": f"Influence on the outcomes where {self.group}",
             "disparity": f"Influence on how outcomes differ where {self.group}",
         }[self.quantity]
-        how = AGGREGATES[self.aggregate]
-        return f"{who}, model {model}" + (f" ({how})" if how else "")
+        return f"{who}, model {model}{AGGREGATES[self.aggregate]}"
 
     @property
     def unit_words(self) -> str:
         if self.quantity == "average":
             return "share of rows whose outcome changes" if self.is_class else "mean change of the score"
-        return (
-            f"part of the {self._rate}" if self.quantity == "group" else f"part of the difference in the {self._rate}"
-        )
+        rate = self.spec.outcome.rate
+        return f"part of the {rate}" if self.quantity == "group" else f"part of the difference in the {rate}"
 
-    @property
-    def _rate(self) -> str:
-        return "rate of positive outcomes" if self.is_class else "mean score"
-
-    def sentence(self, item: str, value: float) -> str:
+    def _sentence(self, item: str, value: float) -> str:
         """One influence in plain words, without its interval."""
-        number, given = self.number(abs(value)), self.spec.given
+        outcome, given = self.spec.outcome, self.spec.given
+        number = outcome.written(abs(value))
         who = f"{item} (beside {' + '.join(given)})" if given else item
         if self.quantity == "average":
             if not self.spec.plain:
                 whole = "(of all outcomes)" if self.is_class else "(of the score)"
-                return f"{who} has a part of {self.number(value)} in what replaced inputs change {whole}"
+                return f"{who} has a part of {outcome.written(value)} in what replaced inputs change {whole}"
             if self.is_class:
                 return f"For {number} of the rows the outcome changes when {item} is replaced by other people's values"
             return f"The score changes by {number} on average when {item} is replaced by other people's values"
         verb, points = "raises" if value >= 0 else "lowers", number.replace(" %", " percentage points")
         if self.quantity == "group":
-            return f"Where {self.group}, {who} {verb} the {self._rate} by {points}"
-        return f"{who} {verb} the {self._rate} where {self.group}, compared with all others, by {points}"
+            return f"Where {self.group}, {who} {verb} the {outcome.rate} by {points}"
+        return f"{who} {verb} the {outcome.rate} where {self.group}, compared with all others, by {points}"
 
     def sentences(self, top: int = 5) -> list[str]:
         top = checked_top(top)
@@ -204,12 +196,10 @@ class TableInfluence(Influence):
             return [self.note]
         (low, high), said = self.interval(), []
         for i in self.order[:top]:
-            ends = [low[i], high[i]]
-            if self.quantity != "average" and self.values[i] < 0:  # "lowers": how far, without a sign
-                ends = [-high[i], -low[i]]
-            reach = f"95 % interval: {self.number(ends[0])} to {self.number(ends[1])}"
+            lowers = self.quantity != "average" and self.values[i] < 0  # how far, without a sign
+            reach = self.spec.outcome.interval(*((-high[i], -low[i]) if lowers else (low[i], high[i])))
             doubt = "" if self.sure[i] else "; it may be nothing at all"
-            said.append(f"{self.sentence(self.items[i], float(self.values[i]))} ({reach}{doubt}).")
+            said.append(f"{self._sentence(self.items[i], float(self.values[i]))} ({reach}{doubt}).")
         return [*said, self.caveat] if self.caveat else said
 
     @property
@@ -219,11 +209,11 @@ class TableInfluence(Influence):
         used = SOURCE if self.spec.method != "paper" else ""
         used += f" {ESTIMATED}" if self.spec.samples else ""
         used += f" One row in {self.spec.one_in:,} was used, chosen at random." if self.spec.one_in > 1 else ""
-        if not self._mostly_drawn:
+        if self._chance <= 1:
             return used.strip()
         half = NORMAL * max(drawn for _, drawn in self._coefficients) * self.spec.step
         said = "Chance in what was drawn is in these intervals, and is more than the noise: up to "
-        said += f"±{self.number(half).replace(' %', ' percentage points')}"
+        said += f"±{self.spec.outcome.written(half).replace(' %', ' percentage points')}"
         remedy = "" if half <= SMALL * self.output.width else f"; {self._remedy}"
         return f"{used} {said}{remedy}.".strip()
 
@@ -248,9 +238,7 @@ class TableInfluence(Influence):
 
     @cached_property
     def marginals(self) -> Marginals | None:
-        """The released histograms that values were drawn from, to be used again; None if they came from other rows, or
-        if a file was read whose marginals stand in a file of their own.
-        """
+        """The released histograms that values were drawn from, for reuse; None if there were none, or not at hand."""
         return Marginals(self.receipt, self.released) if self.spec.partitions else self.known
 
     @cached_property
@@ -265,17 +253,8 @@ class TableInfluence(Influence):
         return values[: self.spec.blocks * self.spec.lines].reshape(self.spec.blocks, self.spec.lines)
 
     @cached_property
-    def _sums(self) -> Floats:
-        """The sums of influences."""
-        x = self.spec.base_weight
-        lines = self._blocked[:, : len(self.items) + bool(x)]
-        return lines[:, 1:] + lines[:, :1] / x if x else lines
-
-    @cached_property
     def disparity(self) -> Disparity | None:
-        """The rates of the group and of all others, their difference and ratio; None where these were not asked for, or
-        not released (by earlier versions for Shapley and Banzhaf values, and beside given features).
-        """
+        """The rates of the group and of all others; None where not asked for, or (before 0.2) not released."""
         spec = self.spec
         weight = spec.outcome_weight or (0 if spec.given else spec.base_weight)
         if self.quantity != "disparity" or not weight:
@@ -293,43 +272,34 @@ class TableInfluence(Influence):
 
     @cached_property
     def counts(self) -> Floats:
-        """The number of rows of each group, public or released: everybody; or the group, and for a disparity all
-        others.
-        """
-        spec, rows = self.spec, self.receipt.request["table"]["rows"]
-        found = self._released[0][spec.blocks * spec.lines :] / (spec.count_weight or 1)
-        if len(found) != spec.counts or bool(spec.counts) != bool(spec.count_weight):
+        """The number of rows, public or released: of everybody; or of the group, and for a disparity of all others."""
+        spec, rows = self.spec, self.receipt.rows
+        released = self._released[0][spec.blocks * spec.lines :] / (spec.count_weight or 1)
+        rest = spec.blocks - len(released)  # groups whose size follows from that of the table
+        if len(released) != spec.counts or bool(spec.counts) != bool(spec.count_weight) or rest not in (0, 1):
             raise ValueError("the counts do not fit the request")
-        if len(found) == spec.blocks:
-            return found
-        if rows is None or self.quantity == "group" or len(found) != spec.blocks - 1:
+        if rest and (rows is None or self.quantity == "group"):
             raise ValueError("the counts do not fit the request")
-        return np.array([float(rows)]) if not len(found) else np.array([found[0], rows - found[0]])
+        return np.append(released, rows - released.sum()) if rest else released
 
     @cached_property
     def _kappa(self) -> Floats:
         """The mean of the summed influences in whole steps, without what centring took off."""
-        return self._sums / np.maximum(self.counts, 1.0)[:, None]
+        x = self.spec.base_weight
+        lines = self._blocked[:, : len(self.items) + bool(x)]
+        sums = lines[:, 1:] + lines[:, :1] / x if x else lines
+        return np.asarray(sums / np.maximum(self.counts, 1.0)[:, None])
 
     @cached_property
     def values(self) -> Floats:
         if not self.conclusive:
             return np.zeros(len(self.items))
-        return self._inside(self._middle)
+        return np.clip(self._middle, *self.possible)
 
     @cached_property
     def _middle(self) -> Floats:
         means = (self._kappa + self.spec.lift) * self.spec.step
         return np.asarray(means[0] - means[1] if self.spec.blocks == 2 else means[0])
-
-    def _inside(self, numbers: Floats) -> Floats:
-        return np.asarray(np.clip(numbers, *self.possible))
-
-    @property
-    def possible(self) -> tuple[float, float]:
-        """No influence is larger than the range of outcomes, of a difference twice that; a plain change has no sign."""
-        most = self.output.width * self.spec.blocks
-        return 0.0 if self.spec.plain and self.spec.absolute else -most, most
 
     # Noise ------------------------------------------------------------------------------------------------------------
 
@@ -338,38 +308,21 @@ class TableInfluence(Influence):
         if not self.conclusive:
             low, high = self.possible
             return np.full(len(self.items), low), np.full(len(self.items), high)
-        half = np.array([self._halfwidth(*terms, level) for terms in self._coefficients])
-        return self._inside(self._middle - half), self._inside(self._middle + half)
+        noise, spec = self._released[1], self.spec
+        half = np.array([halfwidth(spec, self.counts, noise, *terms, level) for terms in self._coefficients])
+        return cut_to(self._middle - half, self._middle + half, self.possible)
 
-    def _halfwidth(self, coefficients: Sequence[float], drawn: float, level: float) -> float:
-        """Of one influence, to first order in the noise of counts, and widened by what the second order can add."""
-        noise, w = self._released[1], self.spec.count_weight
-        half = combined_halfwidth([(noise, coefficients)], drawn, level)
-        unsure = noise.halfwidth(level) / (w * self.counts.min()) if w else 0.0
-        return float((half / (1 - min(unsure, 0.5) ** 2) + 1) * self.spec.step)
-
-    @property
+    @cached_property
     def _coefficients(self) -> list[tuple[list[float], float]]:
-        """For each influence how each noisy number moves it, and the standard deviation of what is drawn; in whole
-        steps.
-        """
-        return [self._terms(item) for item in range(len(self.items))]
-
-    def _terms(self, item: int) -> tuple[list[float], float]:
-        spec, counts, kappa = self.spec, self.counts, self._kappa[:, item]
-        each = [1 / n for n in counts]
-        found = [*each, *([a / spec.base_weight for a in each] if spec.base_weight else [])]
-        if spec.count_weight:
-            by_count = [k / n / spec.count_weight for k, n in zip(kappa, counts, strict=True)]
-            found += [sum(by_count)] if spec.one_count else by_count
-        drawn = sum(self._drawn(item, block) ** 2 / counts[block] for block in range(spec.blocks))
-        sampled = (self.sampling[item] / spec.step) ** 2 if self.sampling else 0.0
-        return found, math.sqrt(drawn + sampled)
-
-    @property
-    def _mostly_drawn(self) -> bool:
-        """Whether the Monte Carlo error of some influence is larger than the noise."""
-        return self._chance > 1
+        """In whole steps, how each noisy number moves each influence, and the standard deviation of what is drawn."""
+        spec, each, found = self.spec, (1 / self.counts).tolist(), []
+        base = [a / spec.base_weight for a in each] if spec.base_weight else []
+        for item in range(len(self.items)):
+            moved = [*each, *base, *by_counts(spec, self.counts, self._kappa[:, item])]
+            drawn = sum(self._drawn(item, block) ** 2 / n for block, n in enumerate(self.counts))
+            sampled = (self.sampling[item] / spec.step) ** 2 if self.sampling else 0.0
+            found.append((moved, math.sqrt(drawn + sampled)))
+        return found
 
     @cached_property
     def _chance(self) -> float:
@@ -380,13 +333,9 @@ class TableInfluence(Influence):
         return ratio * ratio
 
     def _drawn(self, item: int, block: int) -> float:
-        """At most the standard deviation of one row's influence over what is drawn, in whole steps.
-
-        A mean over d draws of a number in a range of length r varies by r / (2 sqrt(d)) at most, whether they are
-        independent or each from a d-th part of the distribution. Where rows are drawn too, a number of a random row and
-        a random draw has a variance of r^2 / 4 at most, that between rows and that within them together. For the
-        average r = 1, and numbers in {0..1} with mean m vary by sqrt(m (1 - m)), over rows by no more than that of
-        their mean; m is taken where it is largest within what noise and chance may have hidden.
+        """At most the standard deviation of one row's influence over what is drawn, in whole steps ("What chance is
+        bounded by" in docs/methods/influence.md). For the average numbers in {0..1} with mean m vary by sqrt(m (1 - m))
+        at most; m is taken where it is largest within what noise and chance may have hidden.
         """
         spec, n = self.spec, self.counts[block]
         if spec.certain(spec.items[item]):
@@ -421,14 +370,13 @@ class TableInfluence(Influence):
         if self.conclusive:
             return None
         small = int(np.argmin(self.counts))
-        who = "The table" if self.group is None else f"The group ({self.group})" if small == 0 else OTHERS
-        verb, found = "are" if who == OTHERS else "is", max(0.0, float(self.counts[small]))
-        said = f"{who} {verb} too small for an answer at this price: about {found:,.0f} rows were counted, "
+        who = "The table is" if self.group is None else f"The group ({self.group}) is" if small == 0 else OTHERS
+        rows = max(0.0, float(self.counts[small]))
+        said = f"{who} too small for an answer at this price: about {rows:,.0f} rows were counted, "
         said += f"and {math.ceil(self.needed):,} are needed"
-        if found < self.needed / 100:
+        if rows < self.needed / 100:
             return f"{said}."
-        more = self.needed / found
-        price = self.receipt.budget.epsilon_of(self.receipt.cost) * more
+        price = self.receipt.budget.epsilon_of(self.receipt.cost) * self.needed / rows
         return f"{said}, or an epsilon of about {price:.2g}."
 
     # Files ------------------------------------------------------------------------------------------------------------
@@ -446,7 +394,7 @@ class TableInfluence(Influence):
 
     def check(self) -> None:
         """What can be read can be shown: an error here, and not later, for a file that was tampered with."""
-        spec, rows = self.spec, self.receipt.request["table"]["rows"]
+        spec, rows = self.spec, self.receipt.rows
         spec.check()
         if spec.ended is not None and rows is not None and not rows <= spec.ended.each <= max(rows, ONE_BLOCK):
             raise ValueError("the end of the draws does not fit the rows")

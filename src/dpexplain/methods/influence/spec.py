@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -21,7 +21,7 @@ from dpexplain.data.groups import Group
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InternalError
 from dpexplain.maths.coded import Coded
-from dpexplain.maths.games import Norms, Plan, coalitions_plan, exact_plan, norms, orders_plan, outcomes_plan
+from dpexplain.maths.games import DRAWN, Norms, Plan, exact_plan, norms, outcomes_plan
 from dpexplain.maths.grids import Partition
 from dpexplain.models.outcomes import Asker, Outcome
 
@@ -63,6 +63,11 @@ class Asked(Coded):
     def plain(self) -> bool:
         """Whether each item is replaced by itself, beside nothing."""
         return self.aggregate == "unary" and not self.given
+
+    @property
+    def absolute(self) -> bool:
+        """Whether the size of a change counts, in either direction."""
+        return self.quantity in ("average", "actual")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,21 +117,18 @@ class Spec(Asked):
     def check(self) -> None:
         """ValueError for what no request leads to: a file may say anything."""
         numbers = (self.base_weight, self.count_weight, self.outcome_weight, self.draws - 1, self.one_in - 1)
-        if not self.items or not all(self.items) or not all(0 <= number < 2**40 for number in numbers):
-            raise ValueError("no influence of ours")
-        if self.quantity not in ("average", "group", "disparity") or self.counts not in (0, 1, 2):
-            raise ValueError("no influence of ours")
-        if (self.group is None) != (self.quantity == "average") or (self.outcome_weight and self.blocks == 1):
+        fits = self.quantity in ("average", "group", "disparity") and self.counts in (0, 1, 2)
+        fits = fits and bool(self.items) and all(self.items) and all(0 <= number < 2**40 for number in numbers)
+        fits = fits and (self.group is None) == (self.quantity == "average")
+        if not fits or (self.outcome_weight and self.blocks == 1):
             raise ValueError("no influence of ours")
         if self.own and (self.aggregate == "unary" or self.samples):
             raise ValueError("no influence of ours")
-        if (ended := self.ended) is None:
-            return
-        asked = 1 <= ended.asked <= self.asked if self.single else ended.asked == self.asked
-        if not asked or not ended.asked <= ended.most <= MOST_OUTCOMES:
-            raise ValueError("the end of the draws does not fit them")
-        if self.method == "paper" or (ended.whole and not self.single) or not 1 <= ended.each <= MOST_ROWS:
-            raise ValueError("the end of the draws does not fit them")
+        if (ended := self.ended) is not None:
+            asked = 1 <= ended.asked <= self.asked if self.single else ended.asked == self.asked
+            fits = asked and ended.asked <= ended.most <= MOST_OUTCOMES and 1 <= ended.each <= MOST_ROWS
+            if not fits or self.method == "paper" or (ended.whole and not self.single):
+                raise ValueError("the end of the draws does not fit them")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,10 +143,6 @@ class Spec(Asked):
     def step(self) -> float:
         """One whole step, in units of the outcome."""
         return self.outcome.range.width / self.K
-
-    @property
-    def absolute(self) -> bool:
-        return self.quantity == "average"
 
     @property
     def single(self) -> bool:
@@ -189,16 +187,13 @@ class Spec(Asked):
     @property
     def spread(self) -> float:
         """At most the standard deviation of one row's influence over one draw, in units of the range: half the length
-        of where it can lie. That is [0, 1] if the outcome after an intervention is all that chance decides about, or if
-        only the size of a change counts; and otherwise [-1, 1].
+        of [0, 1] if chance decides about the outcome after an intervention alone, or changes have no sign; or [-1, 1].
         """
         return 0.5 if self.plain and (self.one_in == 1 or self.absolute) else 1.0
 
     @property
     def heaviest_draw(self) -> float:
-        """The part of an influence that its heaviest draw has, which bounds what all of them together vary by. Pairs of
-        drawn orders (or sets) take turns with the draws.
-        """
+        """The part of an influence that its heaviest draw has; pairs of drawn orders (sets) take turns with draws."""
         if self.samples is None:
             return 1 / self.draws
         return min(1.0, 2 * math.ceil(math.ceil(self.samples / 2) / self.draws) / self.samples)
@@ -224,15 +219,9 @@ class Spec(Asked):
 
     @cached_property
     def row_norms(self) -> Norms:
-        """How large what one row adds to its block can be.
-
-        Sets: M outcomes, and x times the outcome before, each within K/2 of the middle: sum (M + x) K/2, Euclidean
-        K/2 sqrt(M + x^2), largest K/2 max(1, x). Not centred, K in the place of K/2.
-        Shapley and Banzhaf values: `games.norms`, for the orders or sets that were drawn. |o() - o(S)| in the place of
-        an outcome lies in the same {0..K}. Drawn for each row: those of one pair, which are the same for any pair,
-        because another order gives the inputs other names; and a mean of such vectors is no longer than the longest.
-        Beside them v times the outcome as it is, within K/2 of the middle: norms of vectors side by side add up (sum,
-        squares) or are the larger one.
+        """How large what one row adds to its block can be: for sets, what M outcomes and x times that before can be,
+        each within K/2 of the middle (K, not centred); for Shapley and Banzhaf values `games.norms`, of one pair where
+        each row draws its own; and beside them v times the outcome as it is. Proofs: docs/methods/influence.md.
         """
         beside = self.outcome_weight * (self.K // 2)
         if self.aggregate != "unary":
@@ -242,9 +231,6 @@ class Spec(Asked):
             M, x, reach = len(self.items), self.base_weight, self.K // 2 if self.centred else self.K
             N = Norms((M + x) * reach, (M + x * x) * reach * reach, max(1, x) * reach)
         return Norms(N.l1 + beside, N.l2_squared + beside * beside, max(N.linf, beside))
-
-
-DRAWN: dict[str, Callable[[int, int, int, int], Plan]] = {"shapley": orders_plan, "banzhaf": coalitions_plan}
 
 
 @lru_cache(maxsize=2)  # a plan of many orders has a hundred megabytes
@@ -309,29 +295,15 @@ def statistic(
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of sums and counts together: from the public request alone.
+    """How far one unit moves sums and counts together: from the public request alone.
 
     A row adds a vector of norm at most N to one block (or, outside of a group, nothing), and w to the count of that
-    block. Let a unit have m_b of its at most k rows in block b before, and m'_b after.
-
-    Sums of block b move by at most (m_b + m'_b) N; where every entry lies in {0..K}, by at most max(m_b, m'_b) N. The
-    count of block b moves by |m_b - m'_b| w. Blocks add up in L1 and in squared L2. All of it is convex in the m, so
-    it is largest at a corner, where the unit's rows all are in one block, or nowhere:
+    block. A unit's k rows are worst all in one block, or nowhere, before and after:
         added or removed, or leaving the group      N + w                        (squared: N^2 + w^2)
         staying in a block                          2 N, or N for {0..K}         (4 N^2)
         from one block to the other                 2 N + c w for c counts       (2 N^2 + c w^2)
-    each k times (k^2 times). No coordinate moves by more than that of staying, or than w.
-
-    Where only some rows are used, each by a secret number of its own, let all other rows have the same numbers in both
-    tables: what holds for all rows holds for those that are used. Whatever these numbers are, the release is then as
-    private as it is said to be, and so is its mixture over them (divergences are quasi-convex). That a row may be left
-    out would allow for less noise; nothing is made of it.
-
-    With method="paper" a row is also a donor: once in each of d draws, to one other row, whose influences change by at
-    most a d-th part of staying, because the draws of such a plan are copies of each other. In all that is no more than
-    staying, so that the bound at most doubles; and each of the d rows is rounded by itself, one step more in every
-    coordinate. Drawn orders and sets have other parts for other draws: there d = 1, and both vectors of the one row lie
-    in the same ball, rounded or not.
+    each k times (k^2 times). With method="paper" a row is also a donor, and the bound doubles, up to rounding.
+    docs/methods/influence.md, "Sums and counts", has the proofs, also for rows that are chosen at random.
     """
     N, w, k = spec.row_norms, spec.count_weight, neighbours.rows
     one_sided = spec.aggregate == "unary" and not spec.centred

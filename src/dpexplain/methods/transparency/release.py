@@ -32,18 +32,17 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import CELLS, cells_of
-from dpexplain.methods.histogram import builds_on, fine_cells, known_marginals
+from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence.forecast import known_rows
-from dpexplain.methods.influence.persons import answers, check_question, checked_scores, read_persons
-from dpexplain.methods.influence.spec import Question
+from dpexplain.methods.influence.persons import Inquiry, question_of
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.transparency.request import TransparencyRequest as TransparencyRequest
 from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
-from dpexplain.methods.transparency.spec import Spec, counts_sensitivity, forecast, outcomes_sensitivity, statistic
+from dpexplain.methods.transparency.spec import Spec, forecast, sensitivity, statistic
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
-from dpexplain.models.outcomes import Asker, Outcome
+from dpexplain.models.outcomes import Asker
 from dpexplain.receipts import Receipt
 
 SHARES = tuple(Fraction(tenths, 10) for tenths in range(2, 9))  # of the price that may go to the outcomes
@@ -51,12 +50,8 @@ SHARES = tuple(Fraction(tenths, 10) for tenths in range(2, 9))  # of the price t
 
 def resolve(request: TransparencyRequest, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
-    question, domain, neighbours, known = (
-        _question(request, setting),
-        setting.domain,
-        setting.neighbours,
-        setting.marginals,
-    )
+    domain, neighbours, known = setting.domain, setting.neighbours, setting.marginals
+    question = question_of(request, setting)
     features, outcome = question.names, question.outcome
     if known is not None:
         partitions = tuple(known.histogram(feature).partition for feature in features)
@@ -72,24 +67,7 @@ def resolve(request: TransparencyRequest, setting: Setting, cost: Cost) -> Spec:
     if request.cells is not None:
         return spec
     noise = forecast(spec, neighbours, cost)["counts"]
-    return replace(spec, partitions=fine_cells(features, domain, noise, known_rows(setting.hint)))
-
-
-def _question(request: TransparencyRequest, setting: Setting) -> Question:
-    """What is asked about each person."""
-    used = setting.domain if setting.features is None else setting.features
-    features = list(used if request.features is None else request.features)
-    for feature in features:
-        setting.domain.column(feature)
-    return Question(
-        quantity=request.quantity,
-        items=tuple((feature,) for feature in features),
-        outcome=Outcome.of(setting.output, request.outcome, request.threshold, setting.label),
-        aggregate=request.aggregate,
-        samples=request.samples,
-        exact=request.exact,
-        seed=request.seed,
-    )
+    return replace(spec, partitions=histograms.fine_cells(features, domain, noise, known_rows(setting.hint)))
 
 
 def outlook(request: TransparencyRequest, setting: Setting, cost: Cost) -> Outlook:
@@ -137,15 +115,11 @@ def explain(
     marginals: Marginals | None = None,
 ) -> TransparencyReports:
     """The reports on all persons of the request, for `cost`; without a cost, from `marginals` alone."""
-    setting = Setting.of(table, model, marginals=marginals)
-    question, predictor = _question(request, setting), table.predictor(model)
-    check_question(question, predictor)
-    persons = read_persons(request.row, table.domain, [*predictor.features, *question.names])
-    checked_scores(predictor, persons)
+    inquiry = Inquiry.of(request, table, model)
     if marginals is not None:
-        known_marginals(table, marginals, question.names)
+        histograms.known_marginals(table, marginals, inquiry.question.names)
     if cost is not None:
-        receipt, payload = _released(table, model, request, cost, Asker(predictor, question.outcome), setting)
+        receipt, payload = _released(table, request, inquiry, cost, marginals)
     elif marginals is not None:
         receipt, payload = marginals.receipt, marginals.released
     else:
@@ -155,27 +129,25 @@ def explain(
         )
     known = Marginals(receipt, payload) if marginals is None else marginals
     earlier = None if known.receipt is receipt else known
-    found = answers(question, model, predictor, persons, known, request.row)
-    return TransparencyReports([TransparencyReport(receipt, payload, answer, earlier) for answer in found])
+    return TransparencyReports([TransparencyReport(receipt, payload, one, earlier) for one in inquiry.answers(known)])
 
 
 def _released(
-    table: PrivateTable, model: Model, request: TransparencyRequest, cost: Cost, asker: Asker, setting: Setting
+    table: PrivateTable, request: TransparencyRequest, inquiry: Inquiry, cost: Cost, marginals: Marginals | None
 ) -> tuple[Receipt, JsonObject]:
     """Pay for the counts and the outcomes (or only for these); the same request again is answered from the ledger."""
-    spec = resolve(request, setting, cost)
+    model, asker = inquiry.model, Asker(inquiry.predictor, inquiry.question.outcome)
+    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     columns = list(dict.fromkeys([*asker.predictor.features, *(p.feature for p in spec.partitions)]))
 
     def body(gate: Gate) -> None:
-        kernel, size = partial(statistic, asker=asker, spec=spec), spec.size
+        kernel, size = partial(statistic, asker=asker, spec=spec), histograms.size_of(spec.partitions)
         sums = table.map_sum(gate, kernel, columns, size=2 * size, label=request.label, parallel=model.thread_safe)
         outcomes, counts = split(cost, spec.share)
         if spec.marginals is None:
-            bound = counts_sensitivity(spec, gate.neighbours)
-            gate.noisy_sum("counts", sums[:size], bound, counts, mechanism=spec.mechanism)
-        bound = outcomes_sensitivity(spec, gate.neighbours)
-        gate.noisy_sum("outcomes", sums[size:], bound, outcomes, mechanism=spec.mechanism)
+            gate.noisy_counts("counts", sums[:size], counts, partitions=len(spec.partitions), mechanism=spec.mechanism)
+        gate.noisy_sum("outcomes", sums[size:], sensitivity(spec, gate.neighbours), outcomes, mechanism=spec.mechanism)
 
     return table.release(
         "transparency-report",
@@ -186,7 +158,7 @@ def _released(
         public=["the cells", "the output range", "the model"],
         outside=["the record of the person who is explained"],
         model=model.identity,
-        **builds_on(setting.marginals),
+        **histograms.builds_on(marginals),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -54,6 +54,8 @@ class TransparencyRequest(Request):
     row: Annotated[
         Row, Field(description="The persons: a mapping, or a list of them. They are no part of what is released.")
     ] = None
+
+    given: ClassVar[tuple[str, ...]] = ()  # nothing is replaced in any case, as it may be for influences
 
     @property
     def label(self) -> str:

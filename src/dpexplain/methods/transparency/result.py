@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,15 +22,14 @@ from scipy.special import xlogy
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Partition
-from dpexplain.methods.influence.person import Amounts, Answer, PersonInfluence, coefficient_norm, shown_value
+from dpexplain.methods.influence.person import Amounts, Answer, PersonInfluence, shown_value
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Result
+from dpexplain.methods.result import Floats
 from dpexplain.methods.transparency.spec import Spec
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 SURE_COUNT = 10.0  # cells are joined for mutual information until their count stands so many deviations above noise
 ABOUT_ZERO = 0.02  # of the range of outcomes: an influence below it is none worth speaking of
@@ -85,10 +84,9 @@ class Association:
 
 
 @dataclass(frozen=True)
-class TransparencyReport(Result):
-    """The report on one person. `values` are the influences, in the order of `features`."""
+class TransparencyReport(PersonInfluence):
+    """The report on one person: influences, in the order of `features`, and associations beside them."""
 
-    answer: Answer  # what the model answered about the person
     earlier: Marginals | None = field(default=None, repr=False)  # where the counts were released before
 
     kind: ClassVar[str] = "transparency-report"
@@ -99,33 +97,22 @@ class TransparencyReport(Result):
         """The released histograms behind it, for reuse."""
         return Marginals(self.receipt, self.released) if self.earlier is None else self.earlier
 
-    @cached_property
+    @property
     def influence(self) -> PersonInfluence:
-        """What the person's own values did to the outcome."""
+        """The influences by themselves, without associations."""
         return PersonInfluence(self.marginals.receipt, self.marginals.released, self.answer)
 
     @property
     def features(self) -> list[str]:
-        return self.influence.items
-
-    @property
-    def record(self) -> JsonObject:
-        return self.influence.record
-
-    @property
-    def values(self) -> Floats:
-        return self.influence.values
-
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        return self.influence.interval(level)
+        return self.items
 
     @property
     def start(self) -> float | None:
         """The mean outcome with all of the model's inputs replaced, from which Shapley values lead to the person's."""
-        if self.influence.aggregate != "shapley" or self.influence.quantity != "individual":
+        if self.aggregate != "shapley" or self.quantity != "individual":
             return None
         all_replaced = set(self.answer.model["features"]) <= set(self.features)
-        return self.influence.outcome - float(self.values.sum()) if all_replaced else None
+        return self.outcome - float(self.values.sum()) if all_replaced else None
 
     # Associations -----------------------------------------------------------------------------------------------------
 
@@ -149,11 +136,6 @@ class TransparencyReport(Result):
         paid, own = self.receipt.request["model"], self.answer.model
         same = all(paid[key] == own[key] for key in paid if key != "features")
         return same and self.spec.outcome == self.answer.question.outcome
-
-    @cached_property
-    def _counts(self) -> Amounts:
-        rows = self.receipt.request["table"]["rows"]
-        return Amounts.of(self.marginals, "counts", self.marginals.partitions, None if rows is None else float(rows))
 
     @cached_property
     def _outcomes(self) -> Amounts:
@@ -234,22 +216,13 @@ class TransparencyReport(Result):
 
     def _told(self, partition: Partition, cells: Cells) -> bool:
         rows, coefficients = self._counts.line({partition.feature: cells.astype(np.float64)})
-        return rows >= SURE_COUNT * self._counts.noise.std * coefficient_norm(coefficients)
+        return bool(rows >= SURE_COUNT * self._counts.noise.std * np.linalg.norm(coefficients))
 
     # Words ------------------------------------------------------------------------------------------------------------
 
     @property
     def title(self) -> str:
         return "Transparency report"
-
-    @property
-    def headline(self) -> str:
-        """The outcome in one sentence."""
-        return self.influence.headline
-
-    def sentences(self, top: int = 5) -> list[str]:
-        """What counted for this person, the strongest first."""
-        return self.influence.sentences(top)
 
     @cached_property
     def only_associated(self) -> list[str]:
@@ -270,16 +243,16 @@ class TransparencyReport(Result):
         found = []
         for association, low, high in self._side_by_side:
             against = high < -self._small if association.correlation.value > 0 else low > self._small
-            if self.influence.quantity == "individual" and against:
+            if self.quantity == "individual" and against:
                 verb = "raises" if low > 0 else "lowers"
-                found.append(f"{self._rates(association)}. Yet for this person it {verb} {self.influence.words.goal}.")
+                found.append(f"{self._rates(association)}. Yet for this person it {verb} {self.words.goal}.")
         return found
 
     @property
     def _small(self) -> float:
-        return ABOUT_ZERO * self.influence.output.width
+        return ABOUT_ZERO * self.output.width
 
-    @property
+    @cached_property
     def _side_by_side(self) -> list[tuple[Association, float, float]]:
         """Clear associations, the strongest first, and the interval of the influence of each of their features."""
         low, high = self.interval()
@@ -289,7 +262,7 @@ class TransparencyReport(Result):
         return [(a, float(low[places[a.feature]]), float(high[places[a.feature]])) for a in clear]
 
     def _rates(self, association: Association) -> str:
-        words, inside, outside = self.influence.words, association.with_it, association.without
+        words, inside, outside = self.words, association.with_it, association.without
         rates = f"Where {association.condition}, {words.people((inside.low, inside.high))}"
         return f"{rates}; elsewhere, {words.people((outside.low, outside.high))}"
 
@@ -299,17 +272,13 @@ class TransparencyReport(Result):
         """One line for each feature: the person's value, the influence, and the association measures."""
         import pandas as pd
 
-        frame = self.influence.to_frame()
+        frame = super().to_frame()
         by_feature = {association.feature: association for association in self.associations}
         if by_feature:
             for name in ("with_it", "without", *MEASURES):
                 column = [getattr(by_feature[f], name).value if f in by_feature else math.nan for f in frame["item"]]
                 frame[name] = pd.array(column, dtype="Float64")
         return frame
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The influences as bars with their intervals."""
-        return self.influence.plot(ax)
 
     def text(self) -> str:
         """The report for a terminal or a letter."""
@@ -343,15 +312,15 @@ class TransparencyReport(Result):
         known, earlier = view["marginals"], None
         if known is not None:
             earlier = Marginals.rebuild(Receipt.from_json(known["receipt"]), known["released"], {})
+        report = cls(receipt, released, Answer.from_json(view["person"]), earlier)
+        if earlier is not None:
             if earlier.receipt.request["table"] != receipt.request["table"]:
                 raise ValueError("the histograms of another table")
-            if earlier.receipt.entry.payload_hash != receipt.request["spec"]["marginals"]:
+            if earlier.receipt.entry.payload_hash != report.spec.marginals:
                 raise ValueError("other histograms than those that were used")
-        report = cls(receipt, released, Answer.from_json(view["person"]), earlier)
-        report.influence.check()
-        if len({*report.only_associated, *report.unlike_others}) > len(report.features):
-            raise ValueError("no report of ours")
-        if not report.headline or not report.sentences() or len(report.to_frame()) != len(report.features):
+        report.check()
+        said = {*report.only_associated, *report.unlike_others}
+        if len(said) > len(report.features) or not report.headline or not report.sentences():
             raise ValueError("no report of ours")
         return report
 
@@ -371,9 +340,6 @@ class TransparencyReports(Sequence[TransparencyReport]):
 
     def __len__(self) -> int:
         return len(self._reports)
-
-    def __iter__(self) -> Iterator[TransparencyReport]:
-        return iter(self._reports)
 
     @property
     def receipt(self) -> Receipt:

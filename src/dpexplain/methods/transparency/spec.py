@@ -16,6 +16,7 @@ from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Partition
+from dpexplain.methods import histogram as histograms
 from dpexplain.models.outcomes import Asker, Outcome
 
 
@@ -29,16 +30,10 @@ class Spec(Coded):
     marginals: str | None  # the payload hash of the marginals that were released before
     mechanism: str | None
 
-    @property
-    def size(self) -> int:
-        """How many cells there are."""
-        return sum(p.size for p in self.partitions)
-
 
 def statistic(rows: Rows, asker: Asker, spec: Spec) -> NDArray[np.int64]:
     """Exact integers of one batch: the counts of all cells, then the centred outcomes of all cells."""
-    inside = Rows(rows.domain, {name: rows[name] for name in asker.predictor.features}, rows.size)
-    centred = asker.ask(asker.predictor.inputs(inside), {}) - spec.outcome.range.levels // 2
+    centred = asker.ask(asker.predictor.inputs(rows), {}) - spec.outcome.range.levels // 2
     counts, sums = [], []
     for p in spec.partitions:
         place, total = p.place(rows[p.feature]), np.zeros(p.size, dtype=np.int64)
@@ -48,12 +43,8 @@ def statistic(rows: Rows, asker: Asker, spec: Spec) -> NDArray[np.int64]:
     return np.concatenate([*counts, *sums]).astype(np.int64)
 
 
-def counts_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    return Sensitivity.of_counts(neighbours, len(spec.partitions))
-
-
-def outcomes_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """Of the centred outcomes: a row adds one number of at most K/2 to one cell of each feature."""
+def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
+    """How far a unit moves the centred outcomes: a row adds one number of at most K/2 to one cell of each feature."""
     p, half = len(spec.partitions), spec.outcome.range.levels // 2
     return Sensitivity.of_norms(neighbours, l1=p * half, l2_squared=p * half * half, linf=half)
 
@@ -61,7 +52,8 @@ def outcomes_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
     """The noise of each part at this price. Costs nothing, touches no data."""
     outcomes, counts = split(cost, spec.share)
-    parts = {"outcomes": best(outcomes_sensitivity(spec, neighbours), spec.size, outcomes, spec.mechanism)}
+    size = histograms.size_of(spec.partitions)
+    parts = {"outcomes": best(sensitivity(spec, neighbours), size, outcomes, spec.mechanism)}
     if spec.marginals is None:
-        parts["counts"] = best(counts_sensitivity(spec, neighbours), spec.size, counts, spec.mechanism)
+        parts["counts"] = histograms.forecast(spec.partitions, neighbours, counts, spec.mechanism)
     return parts

@@ -67,6 +67,18 @@ def test_what_cannot_be_answered_is_refused_before_anything_is_paid(make_table, 
     assert spent(table) == 0
 
 
+def test_many_features_are_explained_one_by_one_but_not_together(make_table):
+    many = dpx.Domain({f"f{j}": dpx.Categorical([0, 1]) for j in range(64)})
+    table = make_table(pd.DataFrame({name: [0, 1, 1] for name in many}), domain=many)
+    model = dpx.Model(lambda rows: rows.mean(axis=1).to_numpy(), output=(0, 1), version="1")
+    row = dict.fromkeys(many, 1)
+    for options in ({"aggregate": "shapley"}, {"features": [tuple(many)]}, {"given": list(many)[:63]}):
+        with pytest.raises(dpx.InputError, match="64 features are too many to be replaced together; 62 is the most"):
+            ask(table, model, epsilon=1, row=row, **options)
+    assert spent(table) == 0
+    assert len(ask(table, model, epsilon=1, row=row).values) == 64
+
+
 def test_fourteen_features_are_too_many_for_all_their_sets(make_table):
     many = dpx.Domain({f"f{j}": dpx.Categorical([0, 1]) for j in range(14)})
     frame = pd.DataFrame({name: [0, 1, 1] for name in many})
