@@ -30,7 +30,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -50,10 +49,12 @@ class Curve(Result):
     marginals: Marginals | None = None  # an earlier release that serves as the rug
 
     quantity: ClassVar[str] = "mean prediction"  # what the values are, for axes and tables
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_curve"
+    text_view: ClassVar[str] = "dpexplain.render.text:curve_view"
+    has_missing: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
-        """What is drawn, in words."""
         return f"{self.name} of {self.feature}"
 
     @property
@@ -62,9 +63,26 @@ class Curve(Result):
         """The kind of explanation, in words."""
 
     @property
-    def caveat(self) -> str:
-        """What a reader of the interval has to know besides; empty as a rule."""
-        return ""
+    def footnote(self) -> str:
+        said = [self.caveat.strip(), *self.receipt.cleaning([axis.feature for axis in self.axes])]
+        if self.marginals is not None:
+            paid = self.marginals.receipt
+            said.append(f"Rug: an earlier release with {paid.budget.describe(paid.cost)}.")
+        return " ".join(filter(None, said))
+
+    @property
+    def file_name(self) -> str:
+        name = self.feature.replace(" x ", "-x-")
+        return name if self.kind == "curve" else f"{self.kind}-{name}"  # partial dependence has the plain names
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        tall = len(self.axes) == 1 and not self.axes[0].ordered and self.shape[0] > 12
+        return 6.4, 1.6 + 0.26 * self.shape[0] if tall else 4.6
+
+    @property
+    def relies_on(self) -> list[Result]:
+        return [] if self.marginals is None else [self.marginals]
 
     @property
     @abstractmethod
@@ -116,11 +134,6 @@ class Curve(Result):
             where[name] = [axis.points[i] for i in index.ravel()]
         columns = {"value": self.values, "released": self.raw, "low": low, "high": high}
         return pd.DataFrame({**where, **columns, "determined": self.determined()})
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        from dpexplain.render.plots import plot_curve
-
-        return plot_curve(self, ax)
 
     def view(self) -> JsonObject:
         rug = None if self.marginals is None else json.loads(self.marginals.to_json())

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from dpexplain.methods.marginals.result import Marginals
+
 Floats = NDArray[np.float64]
 
 FORMAT = 1
-UNDETERMINED = "not determined at this price"
 
 
 def cut_to(low: Floats, high: Floats, possible: tuple[float, float]) -> tuple[Floats, Floats]:
@@ -39,7 +41,11 @@ def cut_to(low: Floats, high: Floats, possible: tuple[float, float]) -> tuple[Fl
 
 @dataclass(frozen=True)
 class Result(ABC):
-    """Base of all results. `released` is exactly what the ledger holds for `receipt`."""
+    """Base of all results. `released` is exactly what the ledger holds for `receipt`.
+
+    Files, pages, pictures, the command line and `verify` ask a result about itself: what stands below with a default is
+    overridden where a kind of result differs.
+    """
 
     receipt: Receipt
     released: JsonObject = field(repr=False)
@@ -47,6 +53,11 @@ class Result(ABC):
     kind: ClassVar[str]
     spec_type: ClassVar[Any] = None  # what the request's "spec" is read as; without one, it stays JSON
     kinds: ClassVar[dict[str, type[Result]]] = {}
+    # "module:function", imported when it is needed: (result, ax) -> ax, and (result) -> what a terminal shows
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_values"
+    text_view: ClassVar[str] = "dpexplain.render.text:general_view"
+    lines_shown: ClassVar[int] = 16  # lines of `to_frame()` in a terminal
+    has_missing: ClassVar[bool] = False  # whether a missing value is a point or a cell of its own
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -73,10 +84,6 @@ class Result(ABC):
         """A table for people: where, estimate, interval."""
 
     @abstractmethod
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it, with its guarantee in words and its noise band."""
-
-    @abstractmethod
     def view(self) -> JsonObject:
         """The public settings of the post-processing, which `rebuild` takes back."""
 
@@ -84,6 +91,69 @@ class Result(ABC):
     @abstractmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Result:
         """The same result again from its stored parts."""
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        return self.receipt.label
+
+    @property
+    def caveat(self) -> str:
+        """What a reader of the intervals has to know besides."""
+        return ""
+
+    @property
+    def footnote(self) -> str:
+        """What stands under its picture, before the guarantee."""
+        return self.caveat
+
+    @property
+    def lead(self) -> list[str]:
+        """Sentences that a page shows before the numbers."""
+        return []
+
+    @property
+    def findings(self) -> list[str]:
+        """What was found, in sentences, for a terminal."""
+        return self.lead
+
+    @property
+    def feature(self) -> str | None:
+        """The feature that it is about, where there is one."""
+        return None
+
+    @property
+    def file_name(self) -> str:
+        """What its files are called, as far as a file system allows."""
+        return self.kind
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        """Width and height of its picture in inches."""
+        return 6.4, 4.6
+
+    @property
+    def marginals(self) -> Marginals | None:
+        """Released histograms that it holds, for reuse."""
+        return None
+
+    @property
+    def relies_on(self) -> list[Result]:
+        """Other releases that stand in the same file; `verify` checks them too."""
+        return []
+
+    def more_tables(self) -> dict[str, pd.DataFrame]:
+        """Tables besides `to_frame()`, by their names."""
+        return {}
+
+    def more_facts(self) -> dict[str, str]:
+        """What a program should know besides its tables."""
+        return {}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw it, with its guarantee in words and its noise band."""
+        drawn: Axes = resolve_name(self.picture)(self, ax)
+        return drawn
 
     @property
     def possible(self) -> tuple[float, float] | None:

@@ -7,7 +7,7 @@ import textwrap
 from matplotlib.axes import Axes
 
 from dpexplain.design import DataFlow
-from dpexplain.render.plots import BAND, INK, NOTE, new_axes, plain
+from dpexplain.render.picture import BAND, INK, NOTE, new_axes, plain
 
 
 def plot_dataflow(flow: DataFlow, ax: Axes | None = None) -> Axes:

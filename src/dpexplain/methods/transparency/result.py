@@ -93,6 +93,19 @@ class TransparencyReport(Result):
 
     kind: ClassVar[str] = "transparency-report"
     spec_type: ClassVar[type[Spec]] = Spec  # read only where outcomes were paid for
+    text_view: ClassVar[str] = "dpexplain.render.transparency:report_view"
+
+    @property
+    def caveat(self) -> str:
+        return self.influence.caveat
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        return self.influence.picture_size
+
+    @property
+    def relies_on(self) -> list[Result]:
+        return [] if self.earlier is None else [self.earlier]
 
     @cached_property
     def marginals(self) -> Marginals:
