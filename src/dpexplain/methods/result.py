@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,17 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 FORMAT = 1
+# what a file can raise that no `to_json` wrote
+DAMAGED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+    InternalError,
+)
 
 
 def cut_to(low: Floats, high: Floats, possible: tuple[float, float]) -> tuple[Floats, Floats]:
@@ -219,6 +231,39 @@ class Result(ABC):
         return result_html(self)
 
 
+R = TypeVar("R", bound=Result)
+
+
+class Results(Sequence[R]):
+    """Several results of one release: one price, one receipt."""
+
+    def __init__(self, results: Sequence[R]) -> None:
+        self._all = tuple(results)
+
+    @overload
+    def __getitem__(self, key: int) -> R: ...
+    @overload
+    def __getitem__(self, key: slice) -> Self: ...
+    def __getitem__(self, key: int | slice) -> R | Self:
+        return type(self)(self._all[key]) if isinstance(key, slice) else self._all[key]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def receipt(self) -> Receipt:
+        return self._all[0].receipt
+
+    def to_json(self, folder: str | Path) -> list[Path]:
+        """One file for each, which can be published and verified by itself."""
+        from dpexplain.render.files import write_results
+
+        return write_results(self._all, Path(folder), pictures=False)
+
+    def _repr_html_(self) -> str:
+        return "".join(result._repr_html_() for result in self._all)
+
+
 def from_json(source: str | Path) -> Result:
     """A result from JSON text or from the path of a file."""
     text = str(source)
@@ -242,32 +287,17 @@ def from_json(source: str | Path) -> Result:
         guarantees, cleaning = result.receipt.accepted_guarantees, result.receipt.cleaning()
     except (InputError, VerificationError):
         raise
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        MemoryError,
-        RecursionError,
-        InternalError,
-    ):
+    except (*DAMAGED, InternalError):
         raise InputError("this is not a result written by dpexplain, or it is damaged.", spent="") from None
+    wrong = ""
     if document.get("guarantee") not in guarantees:
-        raise VerificationError(
-            "the guarantee written in this file is not the one that follows from its receipt.",
-            hint="it was altered, or written by another version of dpexplain",
-        )
-    if document.get("cleaning", []) != cleaning:
-        raise VerificationError(
-            "what this file says about cleaning does not follow from the domain in its receipt.",
-            hint="it was altered, or written by another version of dpexplain",
-        )
-    if written.shape != derived.shape or not np.allclose(written, derived, rtol=1e-9, atol=1e-12):
-        raise VerificationError(
-            "the values in this file are not those that follow from its released integers.",
-            hint="it was altered, or written by another version of dpexplain",
-        )
+        wrong = "the guarantee written in this file is not the one that follows from its receipt."
+    elif document.get("cleaning", []) != cleaning:
+        wrong = "what this file says about cleaning does not follow from the domain in its receipt."
+    elif written.shape != derived.shape or not np.allclose(written, derived, rtol=1e-9, atol=1e-12):
+        wrong = "the values in this file are not those that follow from its released integers."
+    if wrong:
+        raise VerificationError(wrong, hint="it was altered, or written by another version of dpexplain")
     return result
 
 

@@ -173,7 +173,12 @@ def _title(ax: Axes) -> Text:
 
 def name_lines(name: str) -> str:
     """A name along the y axis: in several lines where it is long, cut where it is much too long."""
-    return _filled(name if len(name) <= LONGEST else name[: LONGEST - 1].rstrip("\\") + "…", NAME)
+    return _filled(cut(name, LONGEST), NAME)
+
+
+def cut(name: str, letters: int) -> str:
+    """A name of at most so many letters, never cut between a backslash and its dollar sign."""
+    return name if len(name) <= letters else name[: letters - 1].rstrip("\\") + "…"
 
 
 def _shorten_names(ax: Axes) -> None:
@@ -183,7 +188,7 @@ def _shorten_names(ax: Axes) -> None:
         ax.set_yticks(ax.get_yticks(), [_filled(name, NAME) for name in names])
     names = [label.get_text() for label in ax.get_xticklabels()]
     if sum(map(len, names)) > ACROSS and ax.get_xticklabels()[0].get_rotation() == 0:
-        short = [name if len(name) <= NAME else name[: NAME - 1].rstrip("\\") + "…" for name in names]
+        short = [cut(name, NAME) for name in names]
         ax.set_xticks(ax.get_xticks(), short, rotation=20, ha="right", rotation_mode="anchor")
 
 

@@ -175,7 +175,7 @@ def _values_below(partition: Partition) -> list[tuple[float, str, str]]:
         numbers = zip((0.0, 0.5, 1.0), (low, (low + high) / 2, high), SIDES, strict=True)
         return [(place, f"{x:,.0f}" if float(x).is_integer() else f"{x:,.4g}", side) for place, x, side in numbers]
     room = max(4, LETTERS // partition.size)
-    names = [name if len(name) <= room else name[: room - 1] + "…" for name in map(str, partition.labels)]
+    names = [draw.cut(str(label), room) for label in partition.labels]
     step = max(1, -(-partition.size // (LETTERS // 4)))
     return [((i + 0.5) / len(names), name, "center") for i, name in enumerate(names) if i % step == 0]
 

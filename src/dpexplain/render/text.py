@@ -116,10 +116,6 @@ def left_text(budget: Budget, left: Cost) -> str:
     return f"rho = {digits(left.amount, up=False)}, enough for one release of epsilon = {epsilon}"
 
 
-def statement_text(statement: Statement) -> str:
-    return plain(statement_view(statement))
-
-
 def statement_view(statement: Statement) -> RenderableType:
     """Spent, left and every entry of an account."""
     facts = _facts([*statement_facts(statement), ("", _bar(spent_share(statement)))])
