@@ -36,7 +36,7 @@ def demo_page(released: Released, errors: Mapping[str, float], people: Sequence[
         errors=errors,
         people=people,
         short=in_short(released, people, statement),
-        shown=[curves[name] for name in SHOWN],
+        shown=[curves[name] for name in SHOWN if name in curves],
         others=[curve for name, curve in curves.items() if name not in SHOWN],
         columns=[[name, _declared(column), meaning] for name, (column, meaning) in COLUMNS.items()],
         account=words.statement_facts(statement),
