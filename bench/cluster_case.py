@@ -20,7 +20,6 @@ import dpexplain as dpx
 from bench import report
 from bench.cluster_baselines import TabEE, mae
 from bench.clusterings import Survey, census, diabetes
-from dpexplain.render.clusters import page_size
 
 CLUSTERS, CHOICE, HISTOGRAMS = 3, 0.2, 0.1
 
@@ -87,6 +86,6 @@ class TabEEHistogram:
 def run(options: Namespace) -> None:
     survey = diabetes(options.data) if options.quick else census(options.data)
     content, result = explained(survey)
-    figure = Figure(figsize=page_size(result), layout="constrained")
+    figure = Figure(figsize=result.picture_size, layout="constrained")
     result.plot(figure.add_subplot())
     report.write("clusters-case", options, {"summary": content}, figure)

@@ -86,6 +86,14 @@ class AboveCounts(Result):
     spec_type: ClassVar = Spec
 
     @property
+    def caveat(self):
+        return "Rows at the threshold are not above it."
+
+    @property
+    def findings(self):
+        return [f"About {count:.0f} rows: {name}." for name, count in zip(self.spec.features, self.values, strict=True)]
+
+    @property
     def values(self):
         return self.part("counts")[0][1::2].astype(float)
 
@@ -96,10 +104,6 @@ class AboveCounts(Result):
     def to_frame(self):
         low, high = self.interval()
         return pd.DataFrame({"feature": self.spec.features, "above": self.values, "low": low, "high": high})
-
-    def plot(self, ax=None):
-        ax.plot(self.values, "o")
-        return ax
 
     def view(self):
         return {}

@@ -7,9 +7,7 @@ from pathlib import Path
 from dpexplain.core.canonical import digest
 from dpexplain.errors import VerificationError
 from dpexplain.ledger import Ledger, open_ledger
-from dpexplain.methods.curves import Curve
 from dpexplain.methods.result import Result
-from dpexplain.methods.transparency.result import TransparencyReport
 
 
 def verify(result: Result, ledger: str | Path | Ledger) -> None:
@@ -20,12 +18,10 @@ def verify(result: Result, ledger: str | Path | Ledger) -> None:
     """
     books = open_ledger(ledger, create=False) if isinstance(ledger, str | Path) else ledger
     receipt = result.receipt
-    if isinstance(result, Curve) and result.marginals is not None:  # its rug is a release of its own
-        if result.marginals.receipt.request["table"] != receipt.request["table"]:
-            raise VerificationError("the rug of this curve is of another table.")
-        verify(result.marginals, books)
-    if isinstance(result, TransparencyReport) and result.earlier is not None:  # and so may be its histograms
-        verify(result.earlier, books)
+    for other in result.relies_on:
+        if other.receipt.request["table"] != receipt.request["table"]:
+            raise VerificationError(f"the {other.kind} in this result are of another table.")
+        verify(other, books)
     books.check_entry(receipt.entry, result.released, request_id=digest(receipt.request))
     statement = books.statement(receipt.entry.account)
     label = next(row.label for row in statement.rows if row.reservation == receipt.entry.reservation)

@@ -50,12 +50,10 @@ def marginals_of(path: Path | None) -> Marginals | None:
     """The marginals in a file that a command wrote which releases some, or `to_json`; None without a file."""
     if path is None:
         return None
-    from dpexplain.methods.marginals.result import Marginals
     from dpexplain.methods.result import from_json
 
-    found = from_json(path)
-    known = found if isinstance(found, Marginals) else getattr(found, "marginals", None)
-    if not isinstance(known, Marginals):
+    known = from_json(path).marginals
+    if known is None:
         raise InputError(
             f"{path} has no marginals.",
             hint="give a file of `dpexplain marginals`, or of a command that bought some",

@@ -27,7 +27,6 @@ class Released:
 
 def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> Released:
     """Check, forecast, release, publish, and tell."""
-    from dpexplain.methods.curves import Curve
     from dpexplain.render import text as words
 
     run = opened(Project.load(call.project), ask, price.cost, out=call.out, analyst=call.analyst)
@@ -62,7 +61,7 @@ def release(call: Call, price: Price, ask: Ask, *, n: int | None = None) -> Rele
             "entry": receipt.entry.sequence,
             "guarantee": receipt.guarantee,
             "results": [
-                {"feature": result.feature if isinstance(result, Curve) else None, **facts}
+                {"feature": result.feature, **facts}
                 for result, facts in zip(results, listed(results, files.results), strict=True)
             ],
             "page": str(files.page),
@@ -108,14 +107,11 @@ def where(files: Files, each: str) -> str:
 
 def listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, Any]]:
     """Every result with its files, for --json."""
-    from dpexplain.methods.influence.result import TableInfluence
-
     lines = []
     for result, path in zip(results, files, strict=True):
+        tables = {"table": result.to_frame(), **result.more_tables()}
         facts = {"kind": result.kind, "json": str(path), "png": str(path.with_suffix(".png"))}
-        lines.append({**facts, "table": records(result.to_frame())})
-        if isinstance(result, TableInfluence) and (rates := result.disparity) is not None:
-            lines[-1] |= {"disparity": records(rates.to_frame()), "positive": rates.meaning}
+        lines.append({**facts, **{name: records(frame) for name, frame in tables.items()}, **result.more_facts()})
     return lines
 
 

@@ -6,6 +6,7 @@ All of it is made of released values and public things; nothing here sees a row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dpexplain.core.domain import Categorical, Numeric
 from dpexplain.demo.experiment import COLUMNS
@@ -15,11 +16,10 @@ from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.influence.result import Influence
 from dpexplain.methods.rankings import Ranking
-from dpexplain.methods.result import Result
 from dpexplain.render import text as words
 from dpexplain.render.html import fill
 
-Released = Mapping[str, Sequence[Result]]
+Released = Mapping[str, Sequence[Any]]  # results of the kind that each name stands for
 
 SHOWN = ("chronic_diseases", "max_expenditure", "coinsurance", "health")  # curves that are seen without a click
 
@@ -28,7 +28,7 @@ def demo_page(released: Released, errors: Mapping[str, float], people: Sequence[
     """The whole page. `errors` are the forecasts from before the release; `people` are those whose predictions are
     explained, in words.
     """
-    curves = [curve for curve in released["curves"] if isinstance(curve, Curve)]
+    curves = {curve.feature: curve for curve in released["curves"]}
     assert statement.spent is not None
     return fill(
         "demo.html",
@@ -36,8 +36,8 @@ def demo_page(released: Released, errors: Mapping[str, float], people: Sequence[
         errors=errors,
         people=people,
         short=in_short(released, people, statement),
-        shown=sorted((c for c in curves if c.feature in SHOWN), key=lambda c: SHOWN.index(c.feature)),
-        others=[c for c in curves if c.feature not in SHOWN],
+        shown=[curves[name] for name in SHOWN if name in curves],
+        others=[curve for name, curve in curves.items() if name not in SHOWN],
         columns=[[name, _declared(column), meaning] for name, (column, meaning) in COLUMNS.items()],
         account=words.statement_facts(statement),
         entries=words.statement_entries(statement),
@@ -53,7 +53,7 @@ def in_short(released: Released, people: Sequence[str], statement: Statement) ->
     """What the results say, a sentence for each kind of question."""
     return [
         _most_important(released["importance"][0]),
-        _price_of_care(next(c for c in released["curves"] if isinstance(c, Curve) and c.feature == "coinsurance")),
+        _price_of_care(next(curve for curve in released["curves"] if curve.feature == "coinsurance")),
         _most_for(people[-1], released["people"][-1]),
         _difference(released["disparity"][0]),
         _told_apart(released["clusters"][0]),
@@ -61,8 +61,7 @@ def in_short(released: Released, people: Sequence[str], statement: Statement) ->
     ]
 
 
-def _most_important(ranking: Result) -> str:
-    assert isinstance(ranking, Ranking)
+def _most_important(ranking: Ranking) -> str:
     first, second, third = ranking.items[:3]
     sure = ranking.order_probability[0]
     told = f"The model needs {first} most, then {second} and {third}. "
@@ -81,8 +80,7 @@ def _price_of_care(curve: Curve) -> str:
     )
 
 
-def _most_for(who: str, attribution: Result) -> str:
-    assert isinstance(attribution, Attribution)
+def _most_for(who: str, attribution: Attribution) -> str:
     most = attribution.top(1).iloc[0]
     return (
         f"For {who} it predicts {attribution.prediction:.1f} visits; an average person has {attribution.base:.1f}. "
@@ -90,13 +88,11 @@ def _most_for(who: str, attribution: Result) -> str:
     )
 
 
-def _difference(influence: Result) -> str:
-    assert isinstance(influence, Influence)
+def _difference(influence: Influence) -> str:
     return f"What makes the predictions for people with free care differ? Most of all: {influence.sentences(1)[0]}"
 
 
-def _told_apart(explanation: Result) -> str:
-    assert isinstance(explanation, ClusterExplanation)
+def _told_apart(explanation: ClusterExplanation) -> str:
     names = list(dict.fromkeys(e.attribute for e in explanation.explanations))
     return f"There are three groups of people; what tells them apart is {' and '.join(names)}."
 

@@ -9,35 +9,24 @@ from typing import Any
 import pandas as pd
 from rich.markup import escape as literal
 
+from dpexplain import requests as ask
 from dpexplain.data.table import PrivateTable
 from dpexplain.demo.experiment import BUDGET, COLUMNS, TARGET, prepare
 from dpexplain.demo.page import demo_page
 from dpexplain.errors import InputError
-from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.clusters.release import explain_clusters
 from dpexplain.methods.influence.release import influence
-from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.kmeans.release import dp_kmeans
 from dpexplain.methods.local_explanation.release import prediction_of
-from dpexplain.methods.local_sketch import release as local_sketch
 from dpexplain.methods.marginals.release import marginals
-from dpexplain.methods.partial_dependence import release as partial_dependence
-from dpexplain.methods.permutation_importance import release as permutation_importance
 from dpexplain.methods.planning import Forecast, plan
+from dpexplain.methods.registry import method_of
 from dpexplain.methods.result import Result, from_json
 from dpexplain.methods.transparency.release import transparency_report
-from dpexplain.methods.transparency.result import TransparencyReport
 from dpexplain.models import Model
 from dpexplain.receipts import Receipt
 from dpexplain.render import text as words
 from dpexplain.render.files import write_page, write_results
-from dpexplain.requests import (
-    AccumulatedEffects,
-    InteractionRanking,
-    LocalSketch,
-    PartialDependence,
-    PermutationImportance,
-)
 from dpexplain.verification import verify
 
 PAIR = ("chronic_diseases", "coinsurance")
@@ -49,15 +38,6 @@ PRICES = {
     "curves": 0.7, "pair": 0.5, "effects": 0.5, "importance": 0.5, "interactions": 0.5, "marginals": 0.25,
     "sketch": 1.0, "k-means": 0.5, "clusters": 0.5, "disparity": 0.5, "report": 0.4,
 }  # fmt: skip
-
-EXPLAINERS: dict[str, Callable[..., Any]] = {
-    "curves": partial_dependence.explain,
-    "pair": partial_dependence.explain,
-    "effects": accumulated_effects.explain,
-    "importance": permutation_importance.explain,
-    "interactions": interaction_ranking.explain,
-    "sketch": local_sketch.explain,
-}
 
 # Made up, not from the table: whose prediction is explained
 PEOPLE: dict[str, dict[str, Any]] = {
@@ -72,7 +52,7 @@ PEOPLE: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 Show = Callable[..., None]
-Released = dict[str, list[Result]]
+Released = dict[str, list[Any]]  # results
 
 
 def run(out: str | Path, quick: bool = False, show: Show | None = None) -> dict[str, Any]:
@@ -104,9 +84,7 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
     every = [result for results in released.values() for result in results]
     files = write_results(every, out)
     file_of = {result.kind: path.name for result, path in zip(every, files, strict=True)}
-    report = released["disparity"][-1]
-    assert isinstance(report, TransparencyReport)
-    report.to_html(out / "transparency.html")
+    released["disparity"][-1].to_html(out / "transparency.html")
 
     statement = data.ledger.statement(data.name)
     show("\n4. The budget statement:\n")
@@ -145,12 +123,12 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
 
 def _requests(quick: bool) -> dict[str, Any]:
     return {
-        "curves": PartialDependence(feature=list(COLUMNS), grid=12 if quick else None),
-        "pair": PartialDependence(feature=[PAIR]),
-        "effects": AccumulatedEffects(feature=list(EFFECTS)),
-        "importance": PermutationImportance(target=TARGET),
-        "interactions": InteractionRanking(kind="total", parts=20 if quick else None),
-        "sketch": LocalSketch(),
+        "curves": ask.PartialDependence(feature=list(COLUMNS), grid=12 if quick else None),
+        "pair": ask.PartialDependence(feature=[PAIR]),
+        "effects": ask.AccumulatedEffects(feature=list(EFFECTS)),
+        "importance": ask.PermutationImportance(target=TARGET),
+        "interactions": ask.InteractionRanking(kind="total", parts=20 if quick else None),
+        "sketch": ask.LocalSketch(),
     }
 
 
@@ -167,7 +145,8 @@ def _release(data: PrivateTable, model: Model, requests: Mapping[str, Any], show
     known = marginals(data, list(COLUMNS), epsilon=PRICES["marginals"])  # used again, free, by what comes later
     keep("marginals", [known])
     for name, request in requests.items():
-        answer = EXPLAINERS[name](data, model, request, cost=data.cost(epsilon=PRICES[name]))
+        method = method_of(request)
+        answer = method.load(method.explain)(data, model, request, cost=data.cost(epsilon=PRICES[name]))
         keep(name, [answer] if isinstance(answer, Result) else list(answer))
     keep("clusters", _clusters(data))
     keep("disparity", _disparity(data, model, known))
@@ -194,23 +173,17 @@ def _clusters(data: PrivateTable) -> list[Result]:
     return [explain_clusters(data, found, epsilon=PRICES["clusters"]), found.result]
 
 
-def _disparity(data: PrivateTable, model: Model, known: Any) -> list[Result]:
+def _disparity(data: PrivateTable, model: Model, known: Any) -> list[Any]:
     """What makes the visits of a group differ, and a report for one person; values come from the marginals, free."""
     what = influence(data, model, "disparity", group=GROUP, epsilon=PRICES["disparity"], marginals=known)
     who = list(PEOPLE.values())[-1]
-    report = transparency_report(data, model, who, epsilon=PRICES["report"], marginals=known)
-    assert isinstance(report, TransparencyReport)
-    return [what, report]
+    return [what, transparency_report(data, model, who, epsilon=PRICES["report"], marginals=known)]
 
 
 def _explained(sketch: Any, model: Model) -> list[Result]:
     """The people explained from the sketch, each through the model's own prediction: free, and no row is read."""
-    predictor = model.checked(sketch.space.domain)
-    found: list[Result] = []
-    for person in PEOPLE.values():
-        own = prediction_of(person, sketch.space.features, predictor, model.output)
-        found.append(sketch.explain(person, prediction=own))
-    return found
+    predictor, names = model.checked(sketch.space.domain), sketch.space.features
+    return [sketch.explain(p, prediction=prediction_of(p, names, predictor, model.output)) for p in PEOPLE.values()]
 
 
 def _say(show: Callable[..., None], receipt: Receipt) -> None:

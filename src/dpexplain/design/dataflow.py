@@ -82,7 +82,7 @@ class DataFlow:
                 continue
             seen.add(region)
             border = self._border(region)
-            if all(self._leads_out(stage, border) for stage in border):
+            if all(self._reaches(stage, border - {stage}) for stage in border):
                 found.add(border)
             waiting += [region | {stage} for stage in border if stage != self.output]
         return sorted(found, key=lambda s: (len(s), sorted(self._order[stage] for stage in s), sorted(s)))
@@ -131,9 +131,6 @@ class DataFlow:
         if not region:
             return frozenset({self.input})
         return frozenset(b for a in region for b in self._next[a]) - region
-
-    def _leads_out(self, stage: str, border: frozenset[str]) -> bool:
-        return self._reaches(stage, border - {stage})
 
     def _reaches(self, start: str, blocked: frozenset[str]) -> bool:
         """Whether the output can be reached from `start` without entering a blocked stage."""

@@ -67,7 +67,7 @@ ABOUT = "Explains one record; the record itself is not protected by the guarante
 NEAR = 0.01  # of the output range: a line that ends so near the model's own answer leads to it
 WIDE = 0.05  # of the output range: half of an interval that says little
 REMAINDER = "what a line leaves out"
-BARS = 12  # of a picture; what is smaller stands together as one
+MAX_BARS = 12  # of a picture; what is smaller stands together as one
 LARGEST = 1e150  # of what is read from a file
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
@@ -101,6 +101,8 @@ class Attribution(Result):
 
     kind: ClassVar[str] = "attribution"
     quantity: ClassVar[str] = "contribution"
+    picture: ClassVar[str] = "dpexplain.render.attributions:plot_waterfall"
+    text_view: ClassVar[str] = "dpexplain.render.text:attribution_view"
 
     @cached_property
     def spec(self) -> LocalModelSpec:
@@ -153,8 +155,11 @@ class Attribution(Result):
 
     @property
     def caveat(self) -> str:
-        """All that a reader has to know besides the numbers."""
         return " ".join(text for text in (self.missed, self.compared, self.notes) if text)
+
+    @property
+    def footnote(self) -> str:
+        return self.notes  # what else the caveat says stands above the picture
 
     @property
     def notes(self) -> str:
@@ -343,7 +348,7 @@ class Attribution(Result):
 
     # Pictures -------------------------------------------------------------------------------------------------------
 
-    def pushes(self, most: int = BARS) -> list[Push]:
+    def pushes(self, most: int = MAX_BARS) -> list[Push]:
         """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
         chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
         rest, shown, moves = self._order[len(chosen) :], self._shown, np.eye(len(self._order), dtype=bool)[chosen]
@@ -355,11 +360,9 @@ class Attribution(Result):
         numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
         return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """A waterfall from the base to the record. Faint bars: the noise could explain them."""
-        from dpexplain.render.attributions import plot_waterfall
-
-        return plot_waterfall(self, ax)
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        return 7.36, 2.6 + 0.24 * (len(self.pushes()) + (self.left_out is not None))
 
     def plot_force(self, ax: Axes | None = None) -> Axes:
         """All on one line: what pushes up from the left, what pushes down from the right."""

@@ -10,10 +10,8 @@ import itertools
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, overload
 
 import numpy as np
@@ -25,12 +23,11 @@ from dpexplain.maths.means import Means
 from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.histogram import Histogram, read
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Result, from_json
+from dpexplain.methods.result import Floats, Result, Results, from_json
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -50,10 +47,12 @@ class Curve(Result):
     marginals: Marginals | None = None  # an earlier release that serves as the rug
 
     quantity: ClassVar[str] = "mean prediction"  # what the values are, for axes and tables
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_curve"
+    text_view: ClassVar[str] = "dpexplain.render.text:curve_view"
+    has_missing: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
-        """What is drawn, in words."""
         return f"{self.name} of {self.feature}"
 
     @property
@@ -62,9 +61,26 @@ class Curve(Result):
         """The kind of explanation, in words."""
 
     @property
-    def caveat(self) -> str:
-        """What a reader of the interval has to know besides; empty as a rule."""
-        return ""
+    def footnote(self) -> str:
+        said = [self.caveat.strip(), *self.receipt.cleaning([axis.feature for axis in self.axes])]
+        if self.marginals is not None:
+            paid = self.marginals.receipt
+            said.append(f"Rug: an earlier release with {paid.budget.describe(paid.cost)}.")
+        return " ".join(filter(None, said))
+
+    @property
+    def file_name(self) -> str:
+        name = self.feature.replace(" x ", "-x-")
+        return name if self.kind == "curve" else f"{self.kind}-{name}"  # partial dependence has the plain names
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        tall = len(self.axes) == 1 and not self.axes[0].ordered and self.shape[0] > 12
+        return 6.4, 1.6 + 0.26 * self.shape[0] if tall else 4.6
+
+    @property
+    def relies_on(self) -> list[Result]:
+        return [] if self.marginals is None else [self.marginals]
 
     @property
     @abstractmethod
@@ -116,11 +132,6 @@ class Curve(Result):
             where[name] = [axis.points[i] for i in index.ravel()]
         columns = {"value": self.values, "released": self.raw, "low": low, "high": high}
         return pd.DataFrame({**where, **columns, "determined": self.determined()})
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        from dpexplain.render.plots import plot_curve
-
-        return plot_curve(self, ax)
 
     def view(self) -> JsonObject:
         rug = None if self.marginals is None else json.loads(self.marginals.to_json())
@@ -201,37 +212,25 @@ class MeanCurve(Curve):
         return self._means.interval(level, simultaneous=simultaneous)
 
 
-class Curves(Sequence[Curve]):
+class Curves(Results[Curve]):
     """Several curves of one release: one price, one receipt."""
-
-    def __init__(self, curves: Sequence[Curve]) -> None:
-        self._curves = tuple(curves)
 
     @overload
     def __getitem__(self, key: int | str) -> Curve: ...
     @overload
-    def __getitem__(self, key: slice) -> Curves: ...
-    def __getitem__(self, key: int | str | slice) -> Curve | Curves:
+    def __getitem__(self, key: slice) -> Self: ...
+    def __getitem__(self, key: int | str | slice) -> Curve | Self:
         """By position or by feature name."""
-        if isinstance(key, str):
-            return {curve.feature: curve for curve in self._curves}[key]
-        return Curves(self._curves[key]) if isinstance(key, slice) else self._curves[key]
-
-    def __len__(self) -> int:
-        return len(self._curves)
-
-    @property
-    def receipt(self) -> Receipt:
-        return self._curves[0].receipt
+        return {curve.feature: curve for curve in self}[key] if isinstance(key, str) else super().__getitem__(key)
 
     @property
     def values(self) -> Floats:
         """The estimates of all curves, one after the other, in the order of `to_frame()`."""
-        return np.concatenate([curve.values for curve in self._curves])
+        return np.concatenate([curve.values for curve in self])
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """(low, high) of all curves; `simultaneous` covers all points of the release at once."""
-        ends = [curve.interval(level, simultaneous=simultaneous) for curve in self._curves]
+        ends = [curve.interval(level, simultaneous=simultaneous) for curve in self]
         return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
 
     def to_frame(self) -> pd.DataFrame:
@@ -239,28 +238,19 @@ class Curves(Sequence[Curve]):
         import pandas as pd
 
         low, high = self.interval()
-        points = [p for curve in self._curves for p in itertools.product(*(axis.points for axis in curve.axes))]
-        names = [curve.feature for curve in self._curves for _ in curve.values]
+        points = [p for curve in self for p in itertools.product(*(axis.points for axis in curve.axes))]
+        names = [curve.feature for curve in self for _ in curve.values]
         where = [point[0] if len(point) == 1 else point for point in points]
-        released = np.concatenate([curve.raw for curve in self._curves])
+        released = np.concatenate([curve.raw for curve in self])
         columns = {"feature": names, "point": where, "value": self.values, "released": released}
-        known = np.concatenate([curve.determined() for curve in self._curves])
+        known = np.concatenate([curve.determined() for curve in self])
         return pd.DataFrame({**columns, "low": low, "high": high, "determined": known})
-
-    def to_json(self, folder: str | Path) -> list[Path]:
-        """One file for each curve, which can be published and verified by itself."""
-        from dpexplain.render.files import write_results
-
-        return write_results(list(self._curves), Path(folder), pictures=False)
 
     def plot(self) -> Figure:
         """All curves in one new figure."""
         from dpexplain.render.plots import figure_of_all
 
-        return figure_of_all(list(self._curves))
+        return figure_of_all(self._all)
 
     def __repr__(self) -> str:
-        return f"Curves({', '.join(curve.feature for curve in self._curves)})"
-
-    def _repr_html_(self) -> str:
-        return "".join(curve._repr_html_() for curve in self._curves)
+        return f"Curves({', '.join(curve.feature for curve in self)})"

@@ -18,7 +18,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 MOST_TOP = 5  # items that the default of `top_probability` asks about
@@ -42,16 +41,12 @@ class Ranking(Result):
     """
 
     quantity: ClassVar[str] = "score"  # what the values are, for axes and tables
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_ranking"
+    text_view: ClassVar[str] = "dpexplain.render.text:ranking_view"
 
     @property
-    @abstractmethod
-    def title(self) -> str:
-        """What is drawn, in words."""
-
-    @property
-    def caveat(self) -> str:
-        """What a reader should know about the intervals."""
-        return ""
+    def picture_size(self) -> tuple[float, float]:
+        return 7.36, 1.8 + 0.26 * len(self.candidates)
 
     @property
     @abstractmethod
@@ -200,11 +195,6 @@ class Ranking(Result):
         best = {f"in_top_{self.top if top is None else top}": self.top_probability(top)}
         columns |= {"determined": self.determined(), "above_next": pd.array(sure, dtype="Float64")}
         return pd.DataFrame({**columns, **best})
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        from dpexplain.render.plots import plot_ranking
-
-        return plot_ranking(self, ax)
 
 
 def _counts_above(above: Floats, most: int) -> list[Floats]:

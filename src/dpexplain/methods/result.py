@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +28,22 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from dpexplain.methods.marginals.result import Marginals
+
 Floats = NDArray[np.float64]
 
 FORMAT = 1
-UNDETERMINED = "not determined at this price"
+# what a file can raise that no `to_json` wrote
+DAMAGED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+    InternalError,
+)
 
 
 def cut_to(low: Floats, high: Floats, possible: tuple[float, float]) -> tuple[Floats, Floats]:
@@ -39,7 +53,11 @@ def cut_to(low: Floats, high: Floats, possible: tuple[float, float]) -> tuple[Fl
 
 @dataclass(frozen=True)
 class Result(ABC):
-    """Base of all results. `released` is exactly what the ledger holds for `receipt`."""
+    """Base of all results. `released` is exactly what the ledger holds for `receipt`.
+
+    Files, pages, pictures, the command line and `verify` ask a result about itself: what stands below with a default is
+    overridden where a kind of result differs.
+    """
 
     receipt: Receipt
     released: JsonObject = field(repr=False)
@@ -47,6 +65,11 @@ class Result(ABC):
     kind: ClassVar[str]
     spec_type: ClassVar[Any] = None  # what the request's "spec" is read as; without one, it stays JSON
     kinds: ClassVar[dict[str, type[Result]]] = {}
+    # "module:function", imported when it is needed: (result, ax) -> ax, and (result) -> what a terminal shows
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_values"
+    text_view: ClassVar[str] = "dpexplain.render.text:general_view"
+    lines_shown: ClassVar[int] = 16  # lines of `to_frame()` in a terminal
+    has_missing: ClassVar[bool] = False  # whether a missing value is a point or a cell of its own
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -73,10 +96,6 @@ class Result(ABC):
         """A table for people: where, estimate, interval."""
 
     @abstractmethod
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it, with its guarantee in words and its noise band."""
-
-    @abstractmethod
     def view(self) -> JsonObject:
         """The public settings of the post-processing, which `rebuild` takes back."""
 
@@ -84,6 +103,69 @@ class Result(ABC):
     @abstractmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Result:
         """The same result again from its stored parts."""
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        return self.receipt.label
+
+    @property
+    def caveat(self) -> str:
+        """What a reader of the intervals has to know besides."""
+        return ""
+
+    @property
+    def footnote(self) -> str:
+        """What stands under its picture, before the guarantee."""
+        return self.caveat
+
+    @property
+    def lead(self) -> list[str]:
+        """Sentences that a page shows before the numbers."""
+        return []
+
+    @property
+    def findings(self) -> list[str]:
+        """What was found, in sentences, for a terminal."""
+        return self.lead
+
+    @property
+    def feature(self) -> str | None:
+        """The feature that it is about, where there is one."""
+        return None
+
+    @property
+    def file_name(self) -> str:
+        """What its files are called, as far as a file system allows."""
+        return self.kind
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        """Width and height of its picture in inches."""
+        return 6.4, 4.6
+
+    @property
+    def marginals(self) -> Marginals | None:
+        """Released histograms that it holds, for reuse."""
+        return None
+
+    @property
+    def relies_on(self) -> list[Result]:
+        """Other releases that stand in the same file; `verify` checks them too."""
+        return []
+
+    def more_tables(self) -> dict[str, pd.DataFrame]:
+        """Tables besides `to_frame()`, by their names."""
+        return {}
+
+    def more_facts(self) -> dict[str, str]:
+        """What a program should know besides its tables."""
+        return {}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw it, with its guarantee in words and its noise band."""
+        drawn: Axes = resolve_name(self.picture)(self, ax)
+        return drawn
 
     @property
     def possible(self) -> tuple[float, float] | None:
@@ -149,6 +231,39 @@ class Result(ABC):
         return result_html(self)
 
 
+R = TypeVar("R", bound=Result)
+
+
+class Results(Sequence[R]):
+    """Several results of one release: one price, one receipt."""
+
+    def __init__(self, results: Sequence[R]) -> None:
+        self._all = tuple(results)
+
+    @overload
+    def __getitem__(self, key: int) -> R: ...
+    @overload
+    def __getitem__(self, key: slice) -> Self: ...
+    def __getitem__(self, key: int | slice) -> R | Self:
+        return type(self)(self._all[key]) if isinstance(key, slice) else self._all[key]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def receipt(self) -> Receipt:
+        return self._all[0].receipt
+
+    def to_json(self, folder: str | Path) -> list[Path]:
+        """One file for each, which can be published and verified by itself."""
+        from dpexplain.render.files import write_results
+
+        return write_results(self._all, Path(folder), pictures=False)
+
+    def _repr_html_(self) -> str:
+        return "".join(result._repr_html_() for result in self._all)
+
+
 def from_json(source: str | Path) -> Result:
     """A result from JSON text or from the path of a file."""
     text = str(source)
@@ -172,32 +287,17 @@ def from_json(source: str | Path) -> Result:
         guarantees, cleaning = result.receipt.accepted_guarantees, result.receipt.cleaning()
     except (InputError, VerificationError):
         raise
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        MemoryError,
-        RecursionError,
-        InternalError,
-    ):
+    except (*DAMAGED, InternalError):
         raise InputError("this is not a result written by dpexplain, or it is damaged.", spent="") from None
+    wrong = ""
     if document.get("guarantee") not in guarantees:
-        raise VerificationError(
-            "the guarantee written in this file is not the one that follows from its receipt.",
-            hint="it was altered, or written by another version of dpexplain",
-        )
-    if document.get("cleaning", []) != cleaning:
-        raise VerificationError(
-            "what this file says about cleaning does not follow from the domain in its receipt.",
-            hint="it was altered, or written by another version of dpexplain",
-        )
-    if written.shape != derived.shape or not np.allclose(written, derived, rtol=1e-9, atol=1e-12):
-        raise VerificationError(
-            "the values in this file are not those that follow from its released integers.",
-            hint="it was altered, or written by another version of dpexplain",
-        )
+        wrong = "the guarantee written in this file is not the one that follows from its receipt."
+    elif document.get("cleaning", []) != cleaning:
+        wrong = "what this file says about cleaning does not follow from the domain in its receipt."
+    elif written.shape != derived.shape or not np.allclose(written, derived, rtol=1e-9, atol=1e-12):
+        wrong = "the values in this file are not those that follow from its released integers."
+    if wrong:
+        raise VerificationError(wrong, hint="it was altered, or written by another version of dpexplain")
     return result
 
 

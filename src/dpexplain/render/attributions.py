@@ -9,23 +9,23 @@ from __future__ import annotations
 import io
 import textwrap
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize, to_rgb
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Polygon
+from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
-from dpexplain.methods.attributions import Attribution, Push
-from dpexplain.render.picture import name_lines
-from dpexplain.render.plots import INK, LEVEL, NOTE, _label, _note, new_axes, plain
+from dpexplain.render import picture as draw
+from dpexplain.render.picture import FAINT, LEVEL, LOWERS, NOTE, RAISES, name_lines, plain, short_label
 
-RAISES, LOWERS, FAINT = "#c55a11", INK, 0.3
+if TYPE_CHECKING:
+    from dpexplain.methods.attributions import Attribution, Push
+
 DIVERGING = LinearSegmentedColormap.from_list("lowers-raises", ["#123a5e", "#4f8fc4", "#f7f7f7", "#e08a4a", "#8f3a05"])
 INTERVAL = f"{LEVEL:.0%} noise interval of each"
 LEFT_OUT: dict[str, Any] = {"facecolor": "white", "edgecolor": NOTE, "hatch": "////", "linewidth": 0.8}
@@ -34,34 +34,43 @@ FORCE_LABELS = 8
 
 def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
     """From the base, at the top, to the value at the record, a bar for each of the largest contributions."""
-    ax = new_axes(ax)
-    pushes, left_out = attribution.pushes(), attribution.left_out
-    pushes += [left_out] if left_out else []
+    ax = draw.new_axes(ax)
+    pushes, left_out = _all_pushes(attribution), attribution.left_out
     ends = attribution.base + np.cumsum([0.0, *(push.value for push in pushes)])
     for i, (push, start, end) in enumerate(zip(pushes, ends[:-1], ends[1:], strict=True)):
         line = len(pushes) - i
         look = LEFT_OUT if push is left_out else {"color": _colour(push), "alpha": 1 if push.sure else FAINT}
         ax.barh(line, push.value, left=start, height=0.62, **look)
-        for width, colour in [(2.4, "white"), (1.1, "black")] if push.sure else [(1.1, NOTE)]:  # also on dark bars
-            reach = [start + push.low, start + push.high]
-            ax.plot(reach, [line, line], "|-", color=colour, linewidth=width, markersize=5, markeredgewidth=width)
+        draw.bar_interval(ax, line, start + push.low, start + push.high, sure=push.sure)
         ax.plot([end, end], [line + 0.31, line - 1.31 if i + 1 < len(pushes) else 0], color="#9a9a9a", linewidth=0.7)
         _number(ax, push, start, line)
     ax.plot([ends[0]] * 2, [len(pushes) + 1, len(pushes) + 0.31], color="#9a9a9a", linewidth=0.7)
     ax.plot([ends[0], attribution.prediction], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
     for place, value in ((len(pushes) + 1, ends[0]), (0, attribution.prediction)):
-        ax.annotate(_short(value), (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
+        ax.annotate(f"{value:.3g}", (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
     names = [attribution.base_name, *(name_lines(plain(push.name)) for push in pushes), attribution.end_name]
-    ax.set_yticks(np.arange(len(names))[::-1], names, fontsize=8)
+    draw.names_down(ax, names)
     ax.set_ylim(-1.6, len(names) - 0.3)  # room for the legend below the bars and their numbers
     ax.use_sticky_edges = False  # room for the numbers beside bars that end at the edge
     ax.margins(x=0.19)
     ax.set_xlabel("prediction")
     ax.grid(axis="x", alpha=0.25)
     ax.set_axisbelow(True)
-    _legend(ax, attribution, pushes, interval=True)
+    entries = draw.bar_key("raises", "lowers", _faint(attribution, pushes), INTERVAL)
+    ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower center", ncol=len(entries), columnspacing=1.2)
     _headline(ax, attribution, width=84)
     return ax
+
+
+def _all_pushes(attribution: Attribution, *most: int) -> list[Push]:
+    """The largest contributions, all others together, and what a line leaves out."""
+    left_out = attribution.left_out
+    return [*attribution.pushes(*most), *([left_out] if left_out else [])]
+
+
+def _faint(attribution: Attribution, pushes: list[Push]) -> str:
+    """What faint bars are, in words, where there are some."""
+    return "" if all(push.sure for push in pushes) else f"faint: {attribution.unsure_words}"
 
 
 def _number(ax: Axes, push: Push, start: float, line: float) -> None:
@@ -76,9 +85,8 @@ def _number(ax: Axes, push: Push, start: float, line: float) -> None:
 
 def plot_force(attribution: Attribution, ax: Axes | None = None) -> Axes:
     """One line: what raises the prediction pushes from the left, what lowers it from the right; they meet at it."""
-    ax = new_axes(ax)
-    pushes, left_out = attribution.pushes(FORCE_LABELS), attribution.left_out
-    pushes += [left_out] if left_out else []
+    ax = draw.new_axes(ax)
+    pushes, left_out = _all_pushes(attribution, FORCE_LABELS), attribution.left_out
     value, base = attribution.prediction, attribution.base
     span = max(sum(abs(push.value) for push in pushes), 1e-12)
     places: list[tuple[Push, float]] = []
@@ -91,27 +99,20 @@ def plot_force(attribution: Attribution, ax: Axes | None = None) -> Axes:
             end = start
     _force_labels(ax, places)
     ax.plot([value, value], [-0.62, 0.7], color="black", linewidth=1.4)
-    ax.annotate(
-        f"{attribution.end_name}: {_short(value)}",
-        (value, 0.7),
-        (0, 3),
-        textcoords="offset points",
-        ha="center",
-        fontsize=8,
-    )
     ax.plot([base, base], [-0.5, 1.35], color=NOTE, linewidth=1, linestyle=":")
-    ax.annotate(
-        f"{attribution.base_name}: {_short(base)}", (base, 1.35), (0, 3), textcoords="offset points", ha="center",
-        fontsize=8, color=NOTE,
-    )  # fmt: skip
+    ends = ((attribution.end_name, value, 0.7, "black"), (attribution.base_name, base, 1.35, NOTE))
+    for name, at, top, colour in ends:
+        words = f"{name}: {at:.3g}"
+        ax.annotate(words, (at, top), (0, 3), textcoords="offset points", ha="center", fontsize=8, color=colour)
     ax.set_ylim(-4.2, 2.2)
     ax.set_yticks([])
     ax.margins(x=0.06)
     ax.set_xlabel("prediction")
     for side in ("left", "right", "top"):
         ax.spines[side].set_visible(False)
-    _legend(ax, attribution, pushes, corner=True)
-    _headline(ax, attribution, f"Behind ±: half of the {INTERVAL}. ")
+    entries = draw.bar_key("raises", "lowers", _faint(attribution, pushes), "")
+    ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower right")
+    _headline(ax, attribution, f"Behind ±: half of the {INTERVAL}.")
     return ax
 
 
@@ -134,10 +135,10 @@ def _force_labels(ax: Axes, places: list[tuple[Push, float]]) -> None:
     spots = _apart(wanted, gap)
     for (push, x), spot in zip(places, spots, strict=True):
         ax.plot([x, x, spot], [-0.5, -0.75, -1.15], color="#9a9a9a", linewidth=0.7)
-        half = (push.high - push.low) / 2
+        words = f"{short_label(push.name, 26)}\n{push.value:+.2g} ± {(push.high - push.low) / 2:.2g}"
         ax.text(
-            spot, -1.2, f"{_label(push.name, 26)}\n{push.value:+.2g} ± {half:.2g}", rotation=35, ha="right", va="top",
-            rotation_mode="anchor", fontsize=7.5, color="black" if push.sure else NOTE,
+            spot, -1.2, words, rotation=35, ha="right", va="top", rotation_mode="anchor", fontsize=7.5,
+            color="black" if push.sure else NOTE,
         )  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def plot_heatmap(
     ax: Axes | None = None,
 ) -> Axes:
     """Pixels by their contributions, zero in the middle of the colours; over a grey image where there is one."""
-    ax = new_axes(ax)
+    ax = draw.new_axes(ax)
     most = max(float(np.abs(values).max()), 1e-300)
     extent = (0.0, float(values.shape[1]), float(values.shape[0]), 0.0)
     opacity = np.where(sure, 1.0, FAINT)
@@ -178,7 +179,7 @@ def plot_heatmap(
     bar.ax.tick_params(labelsize=7.5)
     low, high = attribution.interval(LEVEL)
     half = f"{INTERVAL} pixel: at most ±{float((high - low).max()) / 2:.3g}. "
-    doubt = f"{int((~sure).sum()):,} of {sure.size:,} pixels are faint: the noise could explain them. "
+    doubt = f"{int((~sure).sum()):,} of {sure.size:,} pixels are faint: the noise could explain them."
     _headline(ax, attribution, half + doubt, width=84)
     return ax
 
@@ -192,29 +193,11 @@ def _headline(ax: Axes, attribution: Attribution, before: str = "", width: int =
         "\n".join(said), (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", va="bottom",
         fontsize=7.5, annotation_clip=False,
     )  # fmt: skip
-    _note(ax, attribution, f"{before}{attribution.notes} ", width)
-
-
-def _legend(
-    ax: Axes, attribution: Attribution, pushes: list[Push], *, interval: bool = False, corner: bool = False
-) -> None:
-    entries: list[Patch | Line2D] = [Patch(color=RAISES, label="raises"), Patch(color=LOWERS, label="lowers")]
-    if not all(push.sure for push in pushes):
-        entries.append(Patch(color=NOTE, alpha=FAINT, label=f"faint: {attribution.unsure_words}"))
-    if interval:
-        entries.append(Line2D([], [], color=NOTE, marker="|", markersize=5, linewidth=1.1, label=INTERVAL))
-    if interval:
-        ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower center", ncol=len(entries), columnspacing=1.2)
-    else:
-        ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower right" if corner else "best")
+    draw.guarantee_note(ax, attribution, before, width)
 
 
 def _colour(push: Push) -> str:
     return RAISES if push.value >= 0 else LOWERS
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}"
 
 
 # Words --------------------------------------------------------------------------------------------------------------

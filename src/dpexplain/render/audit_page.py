@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpexplain.render.audits import ATTACK, LIMIT, _foot, plot_reconstruction
+from dpexplain.render.audits import ATTACK, LIMIT, foot, plot_reconstruction
 from dpexplain.render.html import fill
-from dpexplain.render.plots import BAND, INK, NOTE, _label, new_axes
+from dpexplain.render.picture import BAND, INK, NOTE, finish, names_down, new_axes, short_label
 
 if TYPE_CHECKING:
     from dpexplain.audit.project_report import Explained, Outcome, ProjectAudit
@@ -46,7 +46,7 @@ def plot_guesses(outcomes: Outcomes, title: str, ax: Axes | None = None) -> Axes
         ax.bar(x, top - allowed, 0.8, allowed, color=BAND, alpha=0.3, linewidth=0)
         ax.hlines(allowed, x - 0.4, x + 0.4, color=LIMIT, linewidth=1.8)
         ax.errorbar(x, middle, ends, fmt="o", color=ATTACK, markersize=4.5, linewidth=1)
-        ax.text(float(x.mean()), top, _label(name, 24), ha="center", va="bottom", fontsize=8)
+        ax.text(float(x.mean()), top, short_label(name, 24), ha="center", va="bottom", fontsize=8)
         ticks += x.tolist()
         labels += [f"{outcome.epsilon:g}" for outcome in group]
         place = float(x[-1]) + 2
@@ -57,11 +57,8 @@ def plot_guesses(outcomes: Outcomes, title: str, ax: Axes | None = None) -> Axes
     ax.set_xticks(ticks, labels, fontsize=8)
     ax.set_yticks(np.arange(4, 11) / 10)
     ax.set_ylim(0.4, top)
-    ax.set_xlabel("epsilon")
-    ax.set_ylabel("guesses that are right")
-    ax.legend(fontsize=7, loc="upper left", framealpha=0.9, edgecolor="none")
-    ax.grid(axis="y", alpha=0.25)
-    ax.set_title(title, fontsize=11, loc="left", pad=18)
+    finish(ax, title, x="epsilon", y="guesses that are right", grid="y", legend="upper left")
+    ax.set_title(title, fontsize=11, loc="left", pad=18)  # above the names of explainers
     return ax
 
 
@@ -80,11 +77,8 @@ def plot_explained(explained: Sequence[Explained], ax: Axes | None = None) -> Ax
     ax.axhline(plain.guess, color=NOTE, linestyle=":", label="best guess without the explanation")
     ax.set_xscale("log")
     ax.set_ylim(min(plain.guess, 0.5) - 0.05, 1.02)
-    ax.set_xlabel("epsilon")
-    ax.set_ylabel("features that are guessed rightly")
-    ax.grid(alpha=0.2)
-    ax.legend(fontsize=7, frameon=False, loc="best")
-    ax.set_title("From an explanation to the explained record", fontsize=11, loc="left")
+    title = "From an explanation to the explained record"
+    finish(ax, title, x="epsilon", y="features that are guessed rightly")
     return ax
 
 
@@ -92,7 +86,8 @@ def plot_bounds(lines: Sequence[Mapping[str, Any]], ax: Axes | None = None) -> A
     """What draws prove about each part, as a share of its loss; and the same with noise that is 20 % too small."""
     ax = new_axes(ax)
     drawn = [line for line in lines if "bound" in line]
-    places = np.arange(len(drawn))[::-1]
+    names = [f"{line['release'].replace('_', ' ')}, {line['form']}: {line['part']}" for line in drawn]
+    places = names_down(ax, [short_label(name, 52) for name in names])
     for key, marker, colour, label in (
         ("bound", "o", INK, "lower bound"),
         ("bound with defect", "^", ATTACK, "lower bound with noise 20 % too small, planted"),
@@ -101,14 +96,9 @@ def plot_bounds(lines: Sequence[Mapping[str, Any]], ax: Axes | None = None) -> A
         ax.plot(shares, places, marker, color=colour, markersize=5, linestyle="", label=label)
     ax.axvline(1, color=LIMIT, linewidth=1.4, label="the claim")
     ax.axvspan(1, 1.45, color=BAND, alpha=0.3, linewidth=0)
-    names = [f"{line['release'].replace('_', ' ')}, {line['form']}: {line['part']}" for line in drawn]
-    ax.set_yticks(places, [_label(name, 52) for name in names], fontsize=7.5)
-    ax.set_ylim(-0.7, len(drawn) - 0.3)
     ax.set_xlim(0.5, 1.45)
-    ax.set_xlabel("proven loss as a share of the claimed one")
-    ax.grid(axis="x", alpha=0.25)
-    ax.legend(fontsize=7, frameon=False, loc="lower left")
-    ax.set_title("Lower bounds on made-up worst cases", fontsize=11, loc="left")
+    x = "proven loss as a share of the claimed one"
+    finish(ax, "Lower bounds on made-up worst cases", x=x, grid="x", legend="lower left")
     return ax
 
 
@@ -120,7 +110,7 @@ def pictures(report: ProjectAudit) -> dict[str, Figure]:
         if outcomes:
             figure, ax = _new(width=max(6.4, 0.45 * len(outcomes) + 2.2))
             plot_guesses([(kind, o) for o in outcomes], TITLES[kind], ax)
-            _foot(ax, holds, report.note)
+            foot(ax, holds, report.note)
             found[kind] = figure
     if report.membership:
         figure, ax = _new()
@@ -129,7 +119,7 @@ def pictures(report: ProjectAudit) -> dict[str, Figure]:
     if report.explained:
         figure, ax = _new()
         plot_explained(report.explained, ax)
-        _foot(ax, report.explained[0].report.uncovered, report.note)
+        foot(ax, report.explained[0].report.uncovered, report.note)
         found["explained"] = figure
         exact = report.explained[0].report
         figure, ax = _new(height=2.2 + 0.26 * min(30, len(exact.features)))
@@ -140,7 +130,7 @@ def pictures(report: ProjectAudit) -> dict[str, Figure]:
         drawn = sum("bound" in line for line in report.bounds)
         figure, ax = _new(width=8.4, height=1.8 + 0.24 * drawn)
         plot_bounds(report.bounds, ax)
-        _foot(ax, "Of made-up tables: these bounds are about the releases, not about your rows.", report.note)
+        foot(ax, "Of made-up tables: these bounds are about the releases, not about your rows.", report.note)
         found["bounds"] = figure
     return found
 

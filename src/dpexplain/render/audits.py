@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpexplain.render.plots import BAND, INK, NOTE, _label, new_axes
+from dpexplain.render.picture import BAND, INK, NOTE, finish, names_down, new_axes, note, short_label
 
 if TYPE_CHECKING:
     from dpexplain.audit.membership import Membership
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from dpexplain.audit.table_reconstruction import TableReconstruction
 
 ATTACK, LIMIT = "#c55a11", "black"
+VERDICT = {True: "the claim is refuted", False: "the claim is not refuted"}
 MARKS = ("-", "--")
 MOST_FEATURES = 30
 
@@ -41,14 +41,10 @@ def plot_membership(report: Membership, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     ax.set_xlim(least, 1)
     ax.set_ylim(least, 1.05)
-    ax.set_xlabel("false positives")
-    ax.set_ylabel("true positives")
-    ax.grid(alpha=0.2)
-    ax.legend(fontsize=7, frameon=False, loc="lower right")
-    verdict = "the claim is refuted" if report.violates else "the claim is not refuted"
-    ax.set_title(f"Membership attack: {verdict}", fontsize=11, loc="left")
+    title = f"Membership attack: {VERDICT[report.violates]}"
+    finish(ax, title, x="false positives", y="true positives", legend="lower right")
     low, high = report.best.interval
-    _foot(ax, f"Advantage {report.advantage:.3g} (between {low:.3g} and {high:.3g}); the claim allows "
+    foot(ax, f"Advantage {report.advantage:.3g} (between {low:.3g} and {high:.3g}); the claim allows "
               f"{report.allowed:.3g}. {report.trials} fresh runs on each table; intervals hold together with "
               f"confidence {report.confidence:g}.", report.note)  # fmt: skip
     return ax
@@ -64,13 +60,10 @@ def plot_table_reconstruction(report: TableReconstruction, ax: Axes | None = Non
     ax.axvline(report.success, color=ATTACK, linewidth=1.6, label="all values, with interval")
     ax.axvline(report.chance, color=NOTE, linestyle=":", label="chance")
     ax.axvline(report.allowed, color=LIMIT, linewidth=1.4, label="the most that the claim allows for all values")
-    ax.set_yticks(places, [_label(value, 24) for value in report.values], fontsize=8)
+    ax.set_yticks(places, [short_label(value, 24) for value in report.values], fontsize=8)
     ax.set_xlim(0, 1)
-    ax.set_xlabel("success")
-    ax.legend(fontsize=7, frameon=False, loc="best")
-    verdict = "the claim is refuted" if report.violates else "the claim is not refuted"
-    ax.set_title(f"Reconstruction of a table row: {verdict}", fontsize=11, loc="left")
-    _foot(ax, f"Claim: {report.stated}. {report.trials} fresh runs for each value, confidence "
+    finish(ax, f"Reconstruction of a table row: {VERDICT[report.violates]}", x="success", grid="")
+    foot(ax, f"Claim: {report.stated}. {report.trials} fresh runs for each value, confidence "
               f"{report.confidence:g}.", report.note)  # fmt: skip
     return ax
 
@@ -79,24 +72,19 @@ def plot_reconstruction(report: Reconstruction, ax: Axes | None = None) -> Axes:
     """For each feature the success without the explanation and with it; the features that are given away most first."""
     ax = new_axes(ax)
     features = sorted(report.features, key=lambda f: -f.gain.advantage)[:MOST_FEATURES]
-    places = np.arange(len(features))[::-1]
+    places = names_down(ax, [short_label(f.feature, 32) for f in features])
     plain = [f.gain.guess for f in features]
     told = [f.gain.success for f in features]
     ax.hlines(places, plain, told, color=BAND, linewidth=5)
     ax.plot(plain, places, "|", color=LIMIT, markersize=9, markeredgewidth=1.6, label="best guess without explanation")
     ax.plot(told, places, "o", color=ATTACK, markersize=5, label=f"attack {report.attack}")
-    ax.set_yticks(places, [_label(f.feature, 32) for f in features], fontsize=8)
-    ax.set_ylim(-0.7, len(features) - 0.3)
     ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel("success")
-    ax.grid(axis="x", alpha=0.25)
-    ax.legend(fontsize=7, frameon=False, loc="best")
-    ax.set_title("From an explanation to the explained record", fontsize=11, loc="left")
+    finish(ax, "From an explanation to the explained record", x="success", grid="x")
     low, high = report.interval
     shown = "" if len(features) == len(report.features) else f"{len(features)} of {len(report.features)} features. "
     found = f"{shown}All features: success {report.success:.3g}, without the explanation {report.guess:.3g}, advantage "
     found += f"{report.advantage:.3g} (between {low:.3g} and {high:.3g}). {report.uncovered}"
-    _foot(ax, found, report.note)
+    foot(ax, found, report.note)
     return ax
 
 
@@ -109,20 +97,12 @@ def plot_sizes(report: Reconstruction, ax: Axes | None = None) -> Axes:
     ax.fill_between(sizes, low, high, color=BAND, alpha=0.45, linewidth=0, label=f"{report.confidence:.0%} interval")
     ax.plot(sizes, [gain.success for gain in report.sizes], "o-", color=ATTACK, label=f"attack {report.attack}")
     ax.plot(sizes, guess, ".:", color=LIMIT, label="best guess without explanation")
-    ax.set_xlabel("auxiliary records")
-    ax.set_ylabel("success")
-    ax.grid(alpha=0.2)
-    ax.legend(fontsize=7, frameon=False, loc="best")
-    ax.set_title("What more auxiliary records give the attacker", fontsize=11, loc="left")
-    _foot(ax, report.uncovered, report.note)
+    finish(ax, "What more auxiliary records give the attacker", x="auxiliary records", y="success")
+    foot(ax, report.uncovered, report.note)
     return ax
 
 
-def _foot(ax: Axes, text: str, note: str) -> None:
+def foot(ax: Axes, measured: str, warning: str) -> None:
     """What was measured, under the plot; that it is not private, in the attack's colour."""
-    lines = textwrap.wrap(text.replace("$", r"\$"), 104)
-    for i, line in enumerate([note, *lines]):
-        ax.annotate(
-            line, (0, 0), xycoords="axes fraction", xytext=(0, -40 - 9 * i), textcoords="offset points", va="top",
-            fontsize=6.5, color=NOTE if i else ATTACK, annotation_clip=False,
-        )  # fmt: skip
+    note(ax, warning, colour=ATTACK)
+    note(ax, measured, line=1)

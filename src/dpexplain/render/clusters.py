@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpexplain.methods.clusters.result import ClusterExplanation, Explanation
-from dpexplain.methods.result import Floats
-from dpexplain.render.plots import INK, LEVEL, NOTE, _label, plain
+from dpexplain.render.picture import INK, LEVEL, NOTE, plain, short_label
+
+if TYPE_CHECKING:
+    from dpexplain.methods.clusters.result import ClusterExplanation, Explanation
+    from dpexplain.methods.result import Floats
 
 INSIDE, OUTSIDE = INK, "#e3a35c"
-PANEL = (5.2, 2.9)  # inches
-COLUMNS = 2
 MOST_NAMES = 16  # along an axis
-
-
-def page_size(result: ClusterExplanation) -> tuple[float, float]:
-    """Of a figure with a panel for each explanation, in inches."""
-    columns, lines = _grid(result)
-    return PANEL[0] * columns, PANEL[1] * lines + 0.9
 
 
 def plot_clusters(result: ClusterExplanation, ax: Axes | None = None) -> Axes:
@@ -29,8 +23,8 @@ def plot_clusters(result: ClusterExplanation, ax: Axes | None = None) -> Axes:
     if ax is None:
         import matplotlib.pyplot as plt
 
-        _, ax = plt.subplots(figsize=page_size(result), layout="constrained")
-    columns, lines = _grid(result)
+        _, ax = plt.subplots(figsize=result.picture_size, layout="constrained")
+    columns, lines = result.panels
     ax.set_axis_off()
     place = ax.get_subplotspec()
     assert place is not None, "a plot of clusters needs a subplot"
@@ -48,14 +42,6 @@ def plot_clusters(result: ClusterExplanation, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _grid(result: ClusterExplanation) -> tuple[int, int]:
-    """Columns and lines of panels: a column for each attribute of a cluster, or two clusters side by side."""
-    number = len(result.explanations)
-    uses = number // len(result.labels)
-    columns = min(number, uses if uses > 1 else COLUMNS)
-    return columns, -(-number // columns)
-
-
 def _draw(ax: Axes, result: ClusterExplanation, number: int, e: Explanation) -> None:
     """The shares of each value inside the cluster and outside, side by side, with the interval of each."""
     places = np.arange(len(e.names))
@@ -66,13 +52,13 @@ def _draw(ax: Axes, result: ClusterExplanation, number: int, e: Explanation) -> 
             hatch="////" if rest else None,
         )  # fmt: skip
         cells = range(len(e.names))
-        ends: Floats = np.array([result.share_interval(number, [i], rest=rest, level=LEVEL) for i in cells])
+        ends = np.array([result.share_interval(number, [i], rest=rest, level=LEVEL) for i in cells])
         _whiskers(ax, places + shift, 100 * shares, 100 * ends)
     step = -(-len(e.names) // MOST_NAMES)
     long = max(len(name) for name in e.names) * len(places[::step]) > 50
     ax.set_xticks(
         places[::step],
-        [_label(name, 18) for name in e.names[::step]],
+        [short_label(name, 18) for name in e.names[::step]],
         fontsize=7,
         rotation=30 if long else 0,
         ha="right" if long else "center",
@@ -81,7 +67,7 @@ def _draw(ax: Axes, result: ClusterExplanation, number: int, e: Explanation) -> 
     ax.tick_params(axis="y", labelsize=7)
     ax.set_ylim(bottom=0)
     ax.set_ylabel("% of rows", fontsize=7)
-    ax.set_xlabel(_label(e.attribute), fontsize=8)
+    ax.set_xlabel(short_label(e.attribute), fontsize=8)
     ax.grid(axis="y", alpha=0.2)
     ax.set_axisbelow(True)
     ax.set_title(textwrap.fill(plain(result.sentences[number]), 72), fontsize=8, loc="left")

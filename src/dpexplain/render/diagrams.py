@@ -7,7 +7,7 @@ import textwrap
 from matplotlib.axes import Axes
 
 from dpexplain.design import DataFlow
-from dpexplain.render.plots import BAND, INK, NOTE, new_axes, plain
+from dpexplain.render.picture import BAND, INK, NOTE, new_axes, plain
 
 
 def plot_dataflow(flow: DataFlow, ax: Axes | None = None) -> Axes:
@@ -29,19 +29,9 @@ def plot_dataflow(flow: DataFlow, ax: Axes | None = None) -> Axes:
     for start, end in flow.edges:
         (x0, y0), (x1, y1) = places[start], places[end]
         around = 0.0 if x1 - x0 <= 1 else 0.3 if y0 + y1 < 0 else -0.3  # past the stages between, above or below them
-        ax.annotate(
-            "",
-            (x1, y1),
-            (x0, y0),
-            zorder=0,
-            arrowprops={
-                "arrowstyle": "->",
-                "color": NOTE,
-                "patchA": boxes[start],
-                "patchB": boxes[end],
-                "connectionstyle": f"arc3,rad={around}",
-            },
-        )
+        ends = {"patchA": boxes[start], "patchB": boxes[end]}
+        arrow = {"arrowstyle": "->", "color": NOTE, "connectionstyle": f"arc3,rad={around}", **ends}
+        ax.annotate("", (x1, y1), (x0, y0), zorder=0, arrowprops=arrow)
     rows = max(len(stages) for stages in layers.values())
     ax.set_xlim(-0.6, max(layers) + 0.6)
     ax.set_ylim(-rows / 2 - 0.2, rows / 2 + 0.2)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpexplain.core.canonical import digest
-from dpexplain.methods.curves import Curve
 from dpexplain.methods.result import Result
 from dpexplain.render.plots import save_png
 
@@ -23,10 +22,7 @@ def write_results(results: Sequence[Result], folder: Path, *, pictures: bool = T
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for result in results:
-        name = result.feature.replace(" x ", "-x-") if isinstance(result, Curve) else result.kind
-        if isinstance(result, Curve) and result.kind != "curve":  # partial dependence has the plain names
-            name = f"{result.kind}-{name}"
-        name = re.sub(r"[^\w-]+", "_", name).strip("_") or result.kind
+        name = re.sub(r"[^\w-]+", "_", result.file_name).strip("_") or result.kind
         if len(name.encode()) > 120:
             name = f"{name[:24]}-{digest(name)[:12]}"
         text = result.to_json()

@@ -9,20 +9,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from dpexplain.methods.attributions import Attribution
-from dpexplain.methods.curves import Curve
-from dpexplain.methods.influence.result import Influence, TableInfluence
-from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.rankings import Ranking
-from dpexplain.methods.result import Result
-from dpexplain.methods.transparency.result import TransparencyReport
-from dpexplain.render.plots import LEVEL, svg_of, svg_text
-from dpexplain.render.text import receipt_facts
+from dpexplain.render.picture import LEVEL
+from dpexplain.render.plots import svg_of, svg_text
+from dpexplain.render.text import missing_words, receipt_facts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from dpexplain.methods.result import Result
 
 Lines = list[list[Any]]
 
@@ -46,7 +40,6 @@ def _environment() -> Environment:
     )
     found.globals.update(
         level=f"{LEVEL:.0%}",
-        besides=besides,
         numbers=numbers,
         receipt_facts=receipt_facts,
         # our own vector graphics, the only markup that no template wrote
@@ -69,23 +62,6 @@ def result_html(result: Result) -> str:
 
 def numbers(result: Result) -> list[tuple[list[str], Lines]]:
     """The tables of a result, each with its head."""
-    rates = result.disparity if isinstance(result, TableInfluence) else None
-    frames = [*([] if rates is None else [rates.to_frame()]), result.to_frame()]
-    lines = [[[_cell(v, result) for v in line] for line in frame.to_numpy().tolist()] for frame in frames]
+    frames = [*result.more_tables().values(), result.to_frame()]
+    lines = [[[missing_words(v, result, v) for v in line] for line in frame.to_numpy().tolist()] for frame in frames]
     return [([str(name) for name in frame.columns], cells) for frame, cells in zip(frames, lines, strict=True)]
-
-
-def besides(result: Result) -> tuple[str, str]:
-    """What must be read even by those who do not look at the receipt: the disparity, and doubts about the intervals."""
-    about = result.influence if isinstance(result, TransparencyReport) else result
-    caveat = about.caveat if isinstance(about, Attribution | Curve | Influence | Ranking) else ""
-    rates = about.disparity if isinstance(about, TableInfluence) else None
-    said = " ".join(words.strip() for words in (about.doubt, caveat) if words)
-    return " ".join(rates.sentences) if rates is not None else "", said
-
-
-def _cell(value: Any, result: Result) -> Any:
-    if value is None or value is pd.NA or value != value:
-        own = isinstance(result, Curve | Marginals)  # a point or a cell of its own there
-        return "missing" if own else "not determined" if isinstance(value, float) else ""
-    return value

@@ -1,7 +1,8 @@
-"""A figure in which every text has its place: what would cross an edge is moved, wrapped or given a larger figure.
+"""What all pictures share: colours, names, notes, intervals, and a figure in which every text has its place.
 
 Names of features and categories, titles and guarantees are as long as people make them. Where they end is known only
-when they are laid out, so the figure is laid out, its texts are fitted, and it is laid out again.
+when they are laid out, so the figure is laid out, texts that would cross an edge are moved, wrapped or given a larger
+figure, and it is laid out again.
 """
 
 from __future__ import annotations
@@ -9,14 +10,23 @@ from __future__ import annotations
 import itertools
 import textwrap
 import warnings
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
 
+if TYPE_CHECKING:
+    from dpexplain.methods.result import Result
+
+INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
+RAISES, LOWERS, FAINT = "#c55a11", INK, 0.3
+LEVEL = 0.95
 NAME = 30  # letters of a name along the y axis before it gets a second line
 LONGEST = 110  # letters of a name
 ACROSS = 60  # letters of all names along the x axis before they are turned
@@ -163,7 +173,12 @@ def _title(ax: Axes) -> Text:
 
 def name_lines(name: str) -> str:
     """A name along the y axis: in several lines where it is long, cut where it is much too long."""
-    return _filled(name if len(name) <= LONGEST else name[: LONGEST - 1].rstrip("\\") + "…", NAME)
+    return _filled(cut(name, LONGEST), NAME)
+
+
+def cut(name: str, letters: int) -> str:
+    """A name of at most so many letters, never cut between a backslash and its dollar sign."""
+    return name if len(name) <= letters else name[: letters - 1].rstrip("\\") + "…"
 
 
 def _shorten_names(ax: Axes) -> None:
@@ -173,10 +188,83 @@ def _shorten_names(ax: Axes) -> None:
         ax.set_yticks(ax.get_yticks(), [_filled(name, NAME) for name in names])
     names = [label.get_text() for label in ax.get_xticklabels()]
     if sum(map(len, names)) > ACROSS and ax.get_xticklabels()[0].get_rotation() == 0:
-        short = [name if len(name) <= NAME else name[: NAME - 1].rstrip("\\") + "…" for name in names]
+        short = [cut(name, NAME) for name in names]
         ax.set_xticks(ax.get_xticks(), short, rotation=20, ha="right", rotation_mode="anchor")
 
 
 def _filled(words: str, letters: int) -> str:
     """Wrapped, and never between a backslash and its dollar sign."""
     return "\n".join(textwrap.wrap(words.replace(r"\$", "\0"), letters)).replace("\0", r"\$")
+
+
+# What pictures are made of --------------------------------------------------------------------------------------------
+
+
+def new_axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained", FigureClass=Picture)
+    return ax
+
+
+def plain(text: str) -> str:
+    """Text as it is: matplotlib would take what stands between two dollar signs for a formula."""
+    return text.replace("$", r"\$")
+
+
+def short_label(text: str, most: int = LONGEST) -> str:
+    """A name of a feature or a category, cut where it would leave no room for the plot; `Picture` gives it lines."""
+    return plain(text if len(text) <= most else text[: most - 3] + "...")
+
+
+def finish(ax: Axes, title: str, *, x: str = "", y: str = "", grid: Any = "both", legend: Any = "best") -> None:
+    """The title, the names of the axes, the grid (both, x or y) and the place of the legend; "" for none."""
+    ax.set_title(plain(title), fontsize=11, loc="left")
+    if x:
+        ax.set_xlabel(x)
+    if y:
+        ax.set_ylabel(y)
+    if grid:
+        ax.grid(axis=grid, alpha=0.2 if grid == "both" else 0.25)
+    if legend:
+        ax.legend(fontsize=7, framealpha=0.85, edgecolor="none", loc=legend)
+
+
+def note(ax: Axes, words: str, width: int = 104, *, colour: str = NOTE, line: int = 0) -> None:
+    """Words under the plot."""
+    ax.annotate(
+        textwrap.fill(plain(words), width), (0, 0), xycoords="axes fraction", xytext=(0, -40 - 9 * line),
+        textcoords="offset points", va="top", fontsize=6.5, color=colour, annotation_clip=False,
+    )  # fmt: skip
+
+
+def guarantee_note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
+    """Under the plot: what is not determined, what its reader has to know, and the guarantee."""
+    parts = (result.doubt, before, result.footnote, result.receipt.guarantee)
+    note(ax, " ".join(part.strip() for part in parts if part.strip()), width)
+
+
+def names_down(ax: Axes, names: Sequence[str]) -> Any:
+    """Names along the y axis, the first at the top; the places of their lines."""
+    places = np.arange(len(names))[::-1]
+    ax.set_yticks(places, list(names), fontsize=8)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    return places
+
+
+def bar_interval(ax: Axes, line: float, low: float, high: float, *, sure: bool) -> None:
+    """The interval of a bar that lies: white around black, so that it shows on dark bars too; grey on faint ones."""
+    for width, ink in [(2.4, "white"), (1.1, "black")] if sure else [(1.1, NOTE)]:
+        ax.plot([low, high], [line, line], "|-", color=ink, linewidth=width, markersize=5, markeredgewidth=width)
+
+
+def bar_key(up: str, down: str, faint: str, interval: str) -> list[Any]:
+    """Entries of a legend of bars: the colours of both directions, faint bars, intervals; "" for what is not there."""
+    entries: list[Any] = [Patch(color=c, label=words) for c, words in ((RAISES, up), (LOWERS, down)) if words]
+    if faint:
+        entries.append(Patch(color=NOTE, alpha=FAINT, label=faint))
+    if interval:
+        entries.append(Line2D([], [], color=NOTE, marker="|", markersize=5, linewidth=1.1, label=interval))
+    return entries

@@ -1,44 +1,43 @@
-"""Plots of results with matplotlib. Each carries its guarantee in words and its noise band."""
+"""Pictures of results with matplotlib, each with its guarantee in words and its noise band."""
 
 from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dpexplain.maths.grids import Partition
-from dpexplain.methods.attributions import Attribution
-from dpexplain.methods.clusters.result import ClusterExplanation
-from dpexplain.methods.curves import Curve
-from dpexplain.methods.histogram import Histogram
-from dpexplain.methods.influence.result import Influence, TableInfluence
-from dpexplain.methods.kmeans.result import ClusterCentres
-from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.quantiles.result import Quantiles
-from dpexplain.methods.rankings import Ranking
-from dpexplain.methods.result import Result
-from dpexplain.methods.transparency.result import TransparencyReport
-from dpexplain.render.picture import LONGEST, Picture, name_lines, new_picture
-from dpexplain.render.text import percent
+from dpexplain.render import picture as draw
+from dpexplain.render.picture import BAND, INK, LEVEL, NOTE, RUG, Picture, name_lines, plain, short_label
+from dpexplain.render.text import cell, percent
 
-INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
-LEVEL = 0.95
+if TYPE_CHECKING:
+    from dpexplain.maths.grids import Partition
+    from dpexplain.methods.curves import Curve
+    from dpexplain.methods.histogram import Histogram
+    from dpexplain.methods.kmeans.result import ClusterCentres
+    from dpexplain.methods.local_sketch.result import LocalSketch
+    from dpexplain.methods.marginals.result import Marginals
+    from dpexplain.methods.quantiles.result import Quantiles
+    from dpexplain.methods.rankings import Ranking
+    from dpexplain.methods.result import Result
+
 STRIP = 0.62  # height of the highest bar of a histogram, of one line
 LETTERS = 72  # under a histogram
 SIDES = ("left", "center", "right")
+MARKS = "os^Dv*PX<>"  # of clusters
+MAX_VALUES = 40  # in the general picture; the files have all of them
 
 
 def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     """One feature: a line or bars with the noise band. Two features: a map."""
-    ax = new_axes(ax)
+    ax = draw.new_axes(ax)
     if len(curve.axes) == 2:
         return _plot_surface(curve, ax)
     axis = curve.axes[0]
@@ -53,16 +52,44 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
         if curve.smoothed:
             ax.plot(x, dots, ".", color=INK, markersize=3, alpha=0.5, label="released values")
         ax.set_xlim(x[0], x[-1])
-        ax.set_xlabel(_label(axis.feature))
         if len(x) < len(axis.points):
             _missing_point(ax, curve, x, low[-1], high[-1])
-        _frame_y(ax, low, high, curve)
+        bottom, top = float(np.min(low)), float(np.max(high))
+        span = max(top - bottom, 0.02 * curve.span)
+        ax.set_ylim(bottom - 0.22 * span, top + 0.08 * span)  # room for the band, and below it for the rug
+        draw.finish(ax, curve.title, x=short_label(axis.feature), y=curve.quantity)
         if curve.rug:
             _draw_rug(ax, curve.rug[0])
     else:
-        _dots(ax, curve, low, high)
-    ax.set_title(plain(curve.title), fontsize=11, loc="left")
-    _note(ax, curve)
+        names = [plain(str(point)) for point in axis.points]
+        if curve.rug:
+            names = [f"{name}  ({share})" for name, share in zip(names, _shares(curve.rug[0]), strict=True)]
+        kind = "smoothed" if curve.smoothed else "released"
+        places = _dots(ax, curve, list(map(name_lines, names)), f"{LEVEL:.0%} noise interval of each point", kind)
+        if curve.smoothed:
+            ax.plot(curve.raw, places, ".", color=INK, markersize=3, alpha=0.5, label="released values")
+        below = "  (share of rows ± noise of its count)" if curve.rug else ""
+        draw.finish(ax, curve.title, x=curve.quantity, y=short_label(axis.feature) + below, grid="x")
+    draw.guarantee_note(ax, curve)
+    return ax
+
+
+def _dots(ax: Axes, result: Result, names: Sequence[str], interval: str, kind: str = "released") -> Any:
+    """Names from top to bottom, a dot and its interval each; the places of the lines."""
+    places, (low, high) = draw.names_down(ax, names), result.interval(LEVEL)
+    ax.hlines(places, low[: len(names)], high[: len(names)], color=BAND, linewidth=6, alpha=0.6, label=interval)
+    ax.plot(result.values[: len(names)], places, "o", color=INK, markersize=5, label=kind)
+    return places
+
+
+def plot_values(result: Result, ax: Axes | None = None) -> Axes:
+    """The picture of a result that brings none of its own: a dot and an interval for each line of its table."""
+    ax, frame = draw.new_axes(ax), result.to_frame()
+    words = [[cell(value, result) for value in line] for line in frame.iloc[:MAX_VALUES, :1].to_numpy().tolist()]
+    _dots(ax, result, [name_lines(plain(name)) for (name,) in words], f"{LEVEL:.0%} interval of each")
+    draw.finish(ax, result.title, grid="x")
+    left_out = len(frame) - len(words)
+    draw.guarantee_note(ax, result, f"{left_out} more values are not shown." if left_out else "")
     return ax
 
 
@@ -79,24 +106,6 @@ def _missing_point(ax: Axes, curve: Curve, x: Any, low: float, high: float) -> N
     if curve.rug and curve.rug[0].partition.missing:
         share = f"{curve.rug[0].shares[-1]:.0%}\nof rows"
         ax.text(place, 0.02, share, transform=ax.get_xaxis_transform(), ha="center", fontsize=7, color=NOTE)
-
-
-def _dots(ax: Axes, curve: Curve, low: Any, high: Any) -> None:
-    """Categories top to bottom, a dot and its interval each; the share of rows behind the name."""
-    names = [plain(str(point)) for point in curve.axes[0].points]
-    if curve.rug:
-        names = [f"{name}  ({share})" for name, share in zip(names, _shares(curve.rug[0]), strict=True)]
-    places = np.arange(len(names))[::-1]
-    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} noise interval of each point")
-    ax.plot(curve.values, places, "o", color=INK, markersize=5, label="smoothed" if curve.smoothed else "released")
-    if curve.smoothed:
-        ax.plot(curve.raw, places, ".", color=INK, markersize=3, alpha=0.5, label="released values")
-    ax.set_yticks(places, list(map(name_lines, names)), fontsize=8)
-    ax.set_ylim(-0.7, len(names) - 0.3)
-    ax.set_ylabel(_label(curve.axes[0].feature) + ("  (share of rows ± noise of its count)" if curve.rug else ""))
-    ax.set_xlabel(curve.quantity)
-    ax.grid(axis="x", alpha=0.25)
-    ax.legend(fontsize=7, framealpha=0.85, edgecolor="none", loc="best")
 
 
 def _shares(rug: Histogram) -> list[str]:
@@ -120,12 +129,11 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
             places = np.append(places[places < len(axis.points) - 2], len(axis.points) - 1)
         names = [_tick(axis.points[i], axis.ordered) for i in places]
         set_ticks(places, names, fontsize=8)
-    ax.set_xlabel(_label(first.feature))
-    ax.set_ylabel(_label(second.feature))
     ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({'smoothed' if curve.smoothed else 'released'})")
     low, high = curve.interval(LEVEL)
-    ax.set_title(plain(curve.title), fontsize=11, loc="left")
-    _note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{(high - low).max() / 2:.3g}. ", width=84)
+    draw.finish(ax, curve.title, x=short_label(first.feature), y=short_label(second.feature), grid="", legend="")
+    half = (high - low).max() / 2
+    draw.guarantee_note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{half:.3g}.", width=84)
     return ax
 
 
@@ -135,7 +143,7 @@ def _tick(point: Any, ordered: bool) -> str:
 
 def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     """The share of rows in each cell, a strip of bars for each feature, with its values below it."""
-    ax = new_axes(ax)
+    ax = draw.new_axes(ax)
     for line, feature in enumerate(reversed(marginals.features)):
         rug = marginals.histogram(feature)
         x = (np.arange(rug.partition.size) + 0.5) / rug.partition.size
@@ -151,9 +159,10 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     ax.spines[["top", "right", "bottom"]].set_visible(False)
     ax.set_xlim(-0.01, 1.2)
     ax.set_ylim(-0.35, len(names) - 0.2)
-    ax.set_title("Released histograms: share of rows, each scaled to its highest bar", fontsize=11, loc="left")
+    title = "Released histograms: share of rows, each scaled to its highest bar"
+    draw.finish(ax, title, grid="", legend="")
     half = marginals.part("counts")[1].halfwidth(LEVEL)
-    _note(ax, marginals, f"{LEVEL:.0%} noise interval of each count: ±{half:.3g} rows. ")
+    draw.guarantee_note(ax, marginals, f"{LEVEL:.0%} noise interval of each count: ±{half:.3g} rows.")
     return ax
 
 
@@ -166,14 +175,14 @@ def _values_below(partition: Partition) -> list[tuple[float, str, str]]:
         numbers = zip((0.0, 0.5, 1.0), (low, (low + high) / 2, high), SIDES, strict=True)
         return [(place, f"{x:,.0f}" if float(x).is_integer() else f"{x:,.4g}", side) for place, x, side in numbers]
     room = max(4, LETTERS // partition.size)
-    names = [name if len(name) <= room else name[: room - 1] + "…" for name in map(str, partition.labels)]
+    names = [draw.cut(str(label), room) for label in partition.labels]
     step = max(1, -(-partition.size // (LETTERS // 4)))
     return [((i + 0.5) / len(names), name, "center") for i, name in enumerate(names) if i % step == 0]
 
 
 def plot_quantiles(quantiles: Quantiles, ax: Axes | None = None) -> Axes:
     """Released quantiles against their probabilities, like an empirical distribution, with the interval of each."""
-    ax = new_axes(ax)
+    ax = draw.new_axes(ax)
     low, high = quantiles.interval(LEVEL)
     label = f"{LEVEL:.0%} noise interval, all at once"
     ax.fill_betweenx(quantiles.probs, low, high, color=BAND, alpha=0.45, linewidth=0, label=label)
@@ -181,58 +190,69 @@ def plot_quantiles(quantiles: Quantiles, ax: Axes | None = None) -> Axes:
         ax.hlines(quantiles.probs, low, high, color=BAND, linewidth=6, alpha=0.45)
     ax.plot(quantiles.values, quantiles.probs, "o-", color=INK, linewidth=1.2, markersize=3.5, label="released")
     ax.set_ylim(0, 1)
-    ax.set_xlabel(_label(quantiles.feature))
-    ax.set_ylabel("share of rows up to this value")
-    ax.grid(alpha=0.2)
-    ax.legend(fontsize=7, frameon=False, loc="best")
-    ax.set_title(plain(f"Quantiles of {quantiles.feature}"), fontsize=11, loc="left")
+    x, y = short_label(quantiles.feature), "share of rows up to this value"
+    draw.finish(ax, f"Quantiles of {quantiles.feature}", x=x, y=y)
     error = quantiles.rank_error(LEVEL).max()
-    _note(ax, quantiles, f"{LEVEL:.0%} of such releases have all ranks right to ±{error:.2g} of the rows. ")
+    draw.guarantee_note(
+        ax, quantiles, f"{LEVEL:.0%} of such releases have all ranks right to ±{error:.2g} of the rows."
+    )
     return ax
 
 
 def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     """Items top to bottom, the best first, a dot and its interval each; behind a name, how sure its place is."""
-    ax = new_axes(ax)
-    low, high = ranking.interval(LEVEL)
+    ax = draw.new_axes(ax)
     sure = [f"  (among the best {ranking.top}: {percent(p)})" for p in ranking.top_probability()]
-    names = [name_lines(plain(item)) + note for item, note in zip(ranking.items, sure, strict=True)]
-    places = np.arange(len(names))[::-1]
-    ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=f"{LEVEL:.0%} interval of each")
-    ax.plot(ranking.values, places, "o", color=INK, markersize=5, label="released")
-    ax.set_yticks(places, names, fontsize=8)
-    ax.set_ylim(-0.7, len(names) - 0.3)
-    ax.set_xlabel(ranking.quantity)
-    ax.grid(axis="x", alpha=0.25)
-    ax.legend(fontsize=7, framealpha=0.85, edgecolor="none", loc="lower right")
-    ax.set_title(plain(ranking.title), fontsize=11, loc="left")
-    _note(ax, ranking, f"{ranking.caveat} " if ranking.caveat else "", width=84)
+    names = [name_lines(plain(item)) + words for item, words in zip(ranking.items, sure, strict=True)]
+    _dots(ax, ranking, names, f"{LEVEL:.0%} interval of each")
+    draw.finish(ax, ranking.title, x=ranking.quantity, grid="x", legend="lower right")
+    draw.guarantee_note(ax, ranking, width=84)
     return ax
 
 
-def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Picture:
-    """A figure of its own, free of pyplot's global state."""
-    lines = len(result.axes[0].points) if isinstance(result, Curve) and len(result.axes) == 1 else 0
-    if isinstance(result, Curve) and not result.axes[0].ordered and lines > 12:
-        size = (size[0], 1.6 + 0.26 * lines)
-    if isinstance(result, Ranking):
-        size = (1.15 * size[0], 1.8 + 0.26 * len(result.items))
-    if isinstance(result, Marginals):
-        size = (1.15 * size[0], 1.4 + 0.62 * len(result.features))
-    if isinstance(result, Attribution):
-        size = (1.15 * size[0], 2.6 + 0.24 * (len(result.pushes()) + (result.left_out is not None)))
-    if isinstance(result, Influence | TransparencyReport):
-        bars = result.items if isinstance(result, Influence) else result.features
-        size = (1.15 * size[0], 2.0 + 0.26 * min(25, len(bars)))
-    if isinstance(result, TableInfluence) and result.disparity is not None:
-        size = (size[0], size[1] + 1.5)
-    if isinstance(result, ClusterCentres):
-        size = (1.25 * size[0], 1.8 + 0.3 * min(30, result.space.size))
-    if isinstance(result, ClusterExplanation):
-        from dpexplain.render.clusters import page_size
+def plot_centres(result: ClusterCentres, ax: Axes | None = None) -> Axes:
+    """A line for each coordinate, a mark for each cluster: where its centre is between the declared bounds.
 
-        size = page_size(result)
-    figure = new_picture(size)
+    Of many coordinates those in which the centres differ most.
+    """
+    ax = draw.new_axes(ax)
+    apart = np.ptp(result.scaled[0], axis=0)
+    shown = np.sort(np.argsort(-apart, kind="stable")[: result.coordinates_shown])
+    places = draw.names_down(ax, [name_lines(plain(result.space.names[i])) for i in shown])
+    for cluster, (label, rows) in enumerate(zip(result.labels, result.rows, strict=True)):
+        centre, low, high = (line[cluster, shown] for line in result.scaled)
+        at, colour = places + 0.6 * (0.5 - (cluster + 0.5) / len(result.labels)), f"C{cluster % 10}"
+        ax.hlines(at, low, high, color=colour, linewidth=4, alpha=0.3)
+        mark, name = MARKS[cluster % len(MARKS)], short_label(f"{label}: about {rows:,.0f} rows", 30)
+        ax.plot(centre, at, mark, color=colour, markersize=5, label=name)
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_xticks([0, 1], ["lowest value\n(or no row)", "highest value\n(or all rows)"], fontsize=8)
+    draw.finish(ax, result.title, grid="y", legend="")
+    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    draw.guarantee_note(ax, result, f"Bars: {LEVEL:.0%} noise interval of each.", width=84)
+    return ax
+
+
+def plot_sketch(sketch: LocalSketch, ax: Axes | None = None) -> Axes:
+    """The cells by their mean prediction, each as wide as the rows it has, with its noise interval."""
+    ax = draw.new_axes(ax)
+    order = np.argsort(sketch.values)
+    order = order[sketch.cells.kept[order]]
+    (low, high), rows = (end[order] for end in sketch.interval(LEVEL)), sketch.counts[order]
+    ends = np.cumsum(rows)
+    label = f"{LEVEL:.0%} noise interval of each"
+    ax.bar(ends, high - low, -rows, low, align="edge", color=BAND, alpha=0.6, label=label)
+    ax.hlines(sketch.values[order], ends - rows, ends, color=INK, linewidth=2, label="released")
+    less = "" if sketch.cells.before else "; rows far from the middle of their cell count less"
+    x = f"rows, cell after cell ({len(order)} of {len(sketch.values)} cells stand out of the noise{less})"
+    draw.finish(ax, "Local sketch: what the model says in each cell", x=x, y="mean prediction of these rows")
+    draw.guarantee_note(ax, sketch)
+    return ax
+
+
+def figure_of(result: Result) -> Picture:
+    """A figure of its own, free of pyplot's global state."""
+    figure = draw.new_picture(result.picture_size)
     result.plot(figure.add_subplot())
     figure.fit()
     return figure
@@ -241,7 +261,7 @@ def figure_of(result: Result, size: tuple[float, float] = (6.4, 4.6)) -> Picture
 def figure_of_all(curves: Sequence[Curve]) -> Picture:
     """Several curves side by side, two in a line."""
     lines = -(-len(curves) // 2)
-    figure = new_picture((12, 4.4 * lines))
+    figure = draw.new_picture((12, 4.4 * lines))
     for place, curve in enumerate(curves, 1):
         curve.plot(figure.add_subplot(lines, 2, place))
     figure.fit()
@@ -259,10 +279,9 @@ def svg_of(result: Result) -> str:
 
 def described(result: Result) -> str:
     """The picture in words, for those who cannot see it."""
-    title = getattr(result, "title", None) or result.receipt.label
     values = result.values[np.isfinite(result.values)]
     ends = f", from {values.min():.3g} to {values.max():.3g}" if len(values) else ""
-    return f"{title}: a picture of {len(result.values)} released values{ends}, with their {LEVEL:.0%} intervals."
+    return f"{result.title}: a picture of {len(result.values)} released values{ends}, with their {LEVEL:.0%} intervals."
 
 
 def svg_text(figure: Figure, words: str = "") -> str:
@@ -278,35 +297,6 @@ def svg_text(figure: Figure, words: str = "") -> str:
     return text[text.index("<svg") :].replace("<svg", f"<svg {label}", 1)
 
 
-def plain(text: str) -> str:
-    """Text as it is: matplotlib would take what stands between two dollar signs for a formula."""
-    return text.replace("$", r"\$")
-
-
-def _label(text: str, most: int = LONGEST) -> str:
-    """A name of a feature or a category, cut where it would leave no room for the plot; `Picture` gives it lines."""
-    return plain(text if len(text) <= most else text[: most - 3] + "...")
-
-
-def new_axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    _, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained", FigureClass=Picture)
-    return ax
-
-
-def _frame_y(ax: Axes, low: Any, high: Any, curve: Curve) -> None:
-    """Room for the band, and a seventh of the height below it for the rug."""
-    bottom, top = float(np.min(low)), float(np.max(high))
-    span = max(top - bottom, 0.02 * curve.span)
-    ax.set_ylim(bottom - 0.22 * span, top + 0.08 * span)
-    ax.set_ylabel(curve.quantity)
-    ax.grid(alpha=0.2)
-    ax.legend(fontsize=7, frameon=False, loc="best")
-
-
 def _draw_rug(ax: Axes, rug: Histogram) -> None:
     """The histogram of the rows along the bottom of the plot."""
     if rug.partition.edges is None or rug.counts[: len(rug.partition.edges) - 1].max() <= 0:
@@ -317,21 +307,4 @@ def _draw_rug(ax: Axes, rug: Histogram) -> None:
     ax.bar(
         edges[:-1], heights, width=np.diff(edges), align="edge", color=RUG, linewidth=0.3, edgecolor="white",
         transform=ax.get_xaxis_transform(), zorder=0,
-    )  # fmt: skip
-
-
-def _note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
-    """The guarantee under the plot, in words."""
-    if result.doubt:
-        before = f"{result.doubt} {before}"
-    if isinstance(result, Curve):
-        parts = [before, result.caveat, *result.receipt.cleaning([axis.feature for axis in result.axes])]
-        before = "".join(f"{part.strip()} " for part in parts if part.strip())
-    if isinstance(result, Curve) and result.marginals is not None:
-        paid = result.marginals.receipt
-        before += f"Rug: an earlier release with {paid.budget.describe(paid.cost)}. "
-    text = textwrap.fill(plain(before + result.receipt.guarantee), width)
-    ax.annotate(
-        text, (0, 0), xycoords="axes fraction", xytext=(0, -40), textcoords="offset points", va="top", fontsize=6.5,
-        color=NOTE, annotation_clip=False,
     )  # fmt: skip

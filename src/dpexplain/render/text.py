@@ -1,13 +1,15 @@
-"""Statements, forecasts and curves as text for a terminal. The only place that words them; it sees no data."""
+"""Statements, forecasts and results as text for a terminal. It sees no data."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -15,22 +17,19 @@ from rich.table import Table
 from dpexplain.core.budget import Budget, Cost, digits
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
-from dpexplain.methods.attributions import Attribution
-from dpexplain.methods.clusters.result import ClusterExplanation
-from dpexplain.methods.curves import Curve
-from dpexplain.methods.influence.result import Influence, TableInfluence
-from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.rankings import Ranking
-from dpexplain.methods.result import UNDETERMINED, Result
-from dpexplain.methods.transparency.result import TransparencyReport
 from dpexplain.receipts import Receipt, in_brief
 
 if TYPE_CHECKING:
     from dpexplain.ledger import Statement
+    from dpexplain.methods.attributions import Attribution
+    from dpexplain.methods.curves import Curve
     from dpexplain.methods.planning import Forecast, Option
+    from dpexplain.methods.rankings import Ranking
+    from dpexplain.methods.result import Result
 
 LINES = 12  # of a long curve; the files have all of them
 WIDTH = 110
+UNDETERMINED = "not determined at this price"
 NOISE = {
     Law.CUBE.value: "cube",
     Law.LAPLACE.value: "Laplace",
@@ -64,24 +63,25 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
     rug = any(option.rug_error is not None for forecast in forecasts for option in forecast.options)
     wider = any(option.interval != option.error for forecast in forecasts for option in forecast.options)
     head = ["rows", "account", "epsilon", "rho", "noise", "points", *(["error", "± interval"] if wider else ["± each"])]
-    table = _table(*head, "± all at once", *(["± rug"] if rug else []))
-    for forecast in forecasts:
-        for option in forecast.options:
-            table.add_row(
-                f"{forecast.rows:,}",
-                "pure" if option.delta is None else f"zCDP, delta {option.delta:g}",
-                _number(option.epsilon),
-                "" if option.rho is None else _number(option.rho),
-                NOISE.get(option.law, option.law),
-                str(option.points),
-                _number(option.error),
-                *([_number(option.interval)] if wider else []),
-                _number(option.band),
-                *([] if not rug else [""] if option.rug_error is None else [f"{option.rug_error:,.0f} rows"]),
-            )
+    lines = [
+        [
+            f"{forecast.rows:,}",
+            "pure" if option.delta is None else f"zCDP, delta {option.delta:g}",
+            _number(option.epsilon),
+            "" if option.rho is None else _number(option.rho),
+            NOISE.get(option.law, option.law),
+            str(option.points),
+            _number(option.error),
+            *([_number(option.interval)] if wider else []),
+            _number(option.band),
+            *([] if not rug else [""] if option.rug_error is None else [f"{option.rug_error:,.0f} rows"]),
+        ]
+        for forecast in forecasts
+        for option in forecast.options
+    ]
     return Group(
         f"Forecast: {escape(first.label)}; protects {escape(first.neighbours.describe())}.",
-        table,
+        _table([*head, "± all at once", *(["± rug"] if rug else [])], lines),
         *_forecast_words(first.options[-1], wider),
         *dict.fromkeys(escape(option.note) for f in forecasts for option in f.options if option.note),
         *(["A pure account cannot pay for this: its noise is Gaussian, which needs a delta."] * first.needs_delta),
@@ -116,24 +116,11 @@ def left_text(budget: Budget, left: Cost) -> str:
     return f"rho = {digits(left.amount, up=False)}, enough for one release of epsilon = {epsilon}"
 
 
-def statement_text(statement: Statement) -> str:
-    return plain(statement_view(statement))
-
-
 def statement_view(statement: Statement) -> RenderableType:
     """Spent, left and every entry of an account."""
-    facts = Table.grid(padding=(0, 2))
-    for name, value in statement_facts(statement):
-        facts.add_row(escape(name), escape(value))
-    facts.add_row("", _bar(spent_share(statement)))
-    parts: list[RenderableType] = [facts, ""]
+    facts = _facts([*statement_facts(statement), ("", _bar(spent_share(statement)))])
     head, lines = statement_entries(statement)
-    if lines:
-        table = _table(*head)
-        for line in lines:
-            table.add_row(*map(escape, line))
-        parts.append(table)
-    return Group(*parts)
+    return Group(facts, "", *([_table(head, lines)] if lines else []))
 
 
 def statement_facts(statement: Statement) -> list[tuple[str, str]]:
@@ -176,14 +163,13 @@ def closing(statement: Statement) -> str:
 
 def line_view(line: Sequence[Statement]) -> RenderableType:
     """The accounts that followed each other, and what they add up to for somebody who is in all of them."""
-    table, budget = _table("line of accounts", "opened for", "opened", "closed", "budget", "spent"), line[-1].budget
+    budget, (total, spent) = line[-1].budget, _in_all(line)
+    lines = []
     for one in line:
         dates = one.dates[0], "no" if one.closing is None else one.dates[-1]
-        row = one.name, one.opening.people, *dates, _amount(budget, one.total), _spent(budget, one.spent)
-        table.add_row(*map(escape, row))
-    total, spent = _in_all(line)
-    table.add_row("a person who is in all", "", "", "", _amount(budget, total), _spent(budget, spent))
-    return table
+        lines.append([one.name, one.opening.people, *dates, _amount(budget, one.total), _spent(budget, one.spent)])
+    lines.append(["a person who is in all", "", "", "", _amount(budget, total), _spent(budget, spent)])
+    return _table(["line of accounts", "opened for", "opened", "closed", "budget", "spent"], lines)
 
 
 def line_json(line: Sequence[Statement]) -> JsonObject:
@@ -293,6 +279,21 @@ def _bar(share: float, width: int = 40) -> str:
 # Results ------------------------------------------------------------------------------------------------------------
 
 
+def result_view(result: Result) -> RenderableType:
+    """A result in a few lines, by the view that it names."""
+    view: RenderableType = resolve_name(result.text_view)(result)
+    return view
+
+
+def general_view(result: Result) -> RenderableType:
+    """What was found in sentences, what its reader has to know, and the first lines of its table."""
+    frame, most = result.to_frame(), result.lines_shown
+    lines = [[cell(value, result) for value in line] for line in frame.head(most).to_numpy().tolist()]
+    said = dict.fromkeys([*result.findings, *_besides(result)])  # sentences may say the caveat themselves
+    more = [f"and {len(frame) - most} more lines"] if 0 < most < len(frame) else []
+    return _view(result.title, said, [str(name) for name in frame.columns], lines, more)
+
+
 def curve_view(curve: Curve) -> RenderableType:
     """Some lines of a curve, from end to end; of a surface, its lowest and highest cells."""
     frame = curve.to_frame()
@@ -304,98 +305,49 @@ def curve_view(curve: Curve) -> RenderableType:
         whole = not curve.axes[0].ordered or len(frame) <= LINES
         chosen = list(range(len(frame))) if whole else sorted({round(i) for i in np.linspace(0, len(frame) - 1, LINES)})
         title = curve.feature if whole else f"{curve.feature}: {len(chosen)} of {len(frame)} points"
-    table = _table(*(axis.feature for axis in curve.axes), curve.quantity, "95 % noise interval")
-    intervals = _intervals(curve)
-    for i in chosen[: 4 * LINES]:
-        line = frame.iloc[i]
-        where = [_point(line[axis.feature]) for axis in curve.axes]
-        table.add_row(*map(escape, where), _number(line["value"]), intervals[i])
-    return Group(f"[bold]{escape(title)}[/bold]", table, *_besides(curve))
+    head, intervals = [*(axis.feature for axis in curve.axes), curve.quantity, "95 % noise interval"], _intervals(curve)
+    lines = [
+        [*(_point(frame[axis.feature].iloc[i]) for axis in curve.axes), _number(curve.values[i]), intervals[i]]
+        for i in chosen[: 4 * LINES]
+    ]
+    return _view(title, [], head, lines, _besides(curve))
 
 
 def ranking_view(ranking: Ranking) -> RenderableType:
     """The items, the best first, and how sure each place is."""
     top = "the best" if ranking.top == 1 else f"among the best {ranking.top}"
-    table = _table("", "", ranking.quantity, "95 % interval", "above the next", top)
+    head = ["", "", ranking.quantity, "95 % interval", "above the next", top]
+    places, values = map(str, range(1, len(ranking.items) + 1)), map(_number, ranking.values)
     sure, best = [*map(percent, ranking.order_probability), ""], map(percent, ranking.top_probability())
-    lines = zip(ranking.items, ranking.values, _intervals(ranking), sure, best, strict=True)
-    for place, (item, value, interval, p, q) in enumerate(list(lines)[: 4 * LINES], 1):
-        table.add_row(str(place), escape(item), _number(value), interval, p, q)
-    return Group(f"[bold]{escape(ranking.title)}[/bold]", table, *_besides(ranking))
-
-
-def percent(probability: float) -> str:
-    """A probability in whole per cent; never 0 or 100, because none is certain."""
-    return "over 99 %" if probability > 0.995 else "below 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
-
-
-def _intervals(result: Result) -> list[str]:
-    """The 95 % interval of each value, or that nothing was learned."""
-    ends = zip(*result.interval(), result.determined(), strict=True)
-    return [f"{_number(a)} to {_number(b)}" if known else UNDETERMINED for a, b, known in ends]
-
-
-def _besides(result: Curve | Ranking) -> list[str]:
-    """What a reader of the intervals has to know."""
-    return [escape(words.strip()) for words in (result.doubt, result.caveat) if words]
+    lines = zip(places, ranking.items, values, _intervals(ranking), sure, best, strict=True)
+    return _view(ranking.title, [], head, list(lines)[: 4 * LINES], _besides(ranking))
 
 
 def attribution_view(attribution: Attribution) -> RenderableType:
     """The largest contributions, from the average person to the record, and which of them noise could explain."""
-    table = _table("", attribution.quantity, "95 % noise interval", "")
-    table.add_row(attribution.base_name, _number(attribution.base), "", "")
     left_out = attribution.left_out
-    for push in [*attribution.pushes(LINES), *([left_out] if left_out else [])]:
-        interval = f"{_signed(push.low)} to {_signed(push.high)}"
-        doubt = "" if push.sure else attribution.unsure_words
-        table.add_row(escape(push.name), _signed(push.value), interval, doubt)
-    table.add_row(attribution.end_name, _number(attribution.prediction), "", "")
-    first = [escape(text) for text in (attribution.missed, attribution.compared) if text]
-    return Group(f"[bold]{escape(attribution.title)}[/bold]", *first, table, escape(attribution.notes))
-
-
-def result_view(result: Result) -> RenderableType:
-    """A result in a few lines."""
-    if isinstance(result, Curve):
-        return curve_view(result)
-    if isinstance(result, Attribution):
-        return attribution_view(result)
-    if isinstance(result, Ranking):
-        return ranking_view(result)
-    if isinstance(result, ClusterExplanation):
-        return Group(escape(result.title), *map(escape, result.sentences), escape(result.utility))
-    if isinstance(result, TransparencyReport):
-        return Group(escape(result.text()))
-    if isinstance(result, Influence):
-        caveat = [escape(result.caveat)] if result.caveat else []
-        rates = result.disparity if isinstance(result, TableInfluence) else None
-        said = [*(rates.sentences if rates is not None else []), *result.sentences()]
-        return Group(escape(result.title), *map(escape, said), *caveat, frame_view(result))
-    return frame_view(result)
-
-
-def frame_view(result: Result, most: int = 16) -> RenderableType:
-    """The first lines of a result's own table."""
-    frame = result.to_frame()
-    lines = _table(*map(str, frame.columns))
-    for _, line in frame.head(most).iterrows():
-        lines.add_row(*(escape(_cell(v, result)) for v in line))
-    more = [f"and {len(frame) - most} more lines"] if len(frame) > most else []
-    return Group(escape(result.receipt.label), lines, *more)
-
-
-def _cell(value: Any, result: Result) -> str:
-    if isinstance(result, Marginals) and (value is None or value != value):
-        return "missing"
-    return _number(value) if isinstance(value, float | np.floating) else str(value)
+    lines = [
+        [attribution.base_name, _number(attribution.base), "", ""],
+        *(
+            [
+                push.name,
+                f"{push.value:+.4g}",
+                f"{push.low:+.4g} to {push.high:+.4g}",
+                "" if push.sure else attribution.unsure_words,
+            ]
+            for push in [*attribution.pushes(LINES), *([left_out] if left_out else [])]
+        ),
+        [attribution.end_name, _number(attribution.prediction), "", ""],
+    ]
+    said = [words for words in (attribution.missed, attribution.compared) if words]
+    return _view(
+        attribution.title, said, ["", attribution.quantity, "95 % noise interval", ""], lines, [attribution.notes]
+    )
 
 
 def receipt_view(receipt: Receipt) -> RenderableType:
     """What was paid for and where it stands."""
-    facts = Table.grid(padding=(0, 2))
-    for name, value in receipt_facts(receipt):
-        facts.add_row(escape(name), escape(value))
-    return facts
+    return _facts(receipt_facts(receipt))
 
 
 def receipt_facts(receipt: Receipt) -> list[tuple[str, str]]:
@@ -411,21 +363,65 @@ def receipt_facts(receipt: Receipt) -> list[tuple[str, str]]:
     ]
 
 
-def _table(*head: str) -> Table:
+# Words and tables ---------------------------------------------------------------------------------------------------
+
+
+def percent(probability: float) -> str:
+    """A probability in whole per cent; never 0 or 100, because none is certain."""
+    return "over 99 %" if probability > 0.995 else "below 1 %" if probability < 0.005 else f"{100 * probability:.0f} %"
+
+
+def cell(value: Any, result: Result) -> str:
+    """A value of a result's table."""
+    return str(missing_words(value, result, _number(value) if isinstance(value, float) else str(value)))
+
+
+def missing_words(value: Any, result: Result, otherwise: Any) -> Any:
+    """What stands in a table where there is no value: a missing one has a line of its own, or none was determined."""
+    if value is None or value is pd.NA or value != value:
+        return "missing" if result.has_missing else "not determined" if isinstance(value, float) else ""
+    return otherwise
+
+
+def _intervals(result: Result) -> list[str]:
+    """The 95 % interval of each value, or that nothing was learned."""
+    ends = zip(*result.interval(), result.determined(), strict=True)
+    return [f"{_number(a)} to {_number(b)}" if known else UNDETERMINED for a, b, known in ends]
+
+
+def _besides(result: Result) -> list[str]:
+    """What a reader of the intervals has to know."""
+    return [words.strip() for words in (result.doubt, result.caveat) if words]
+
+
+def _view(
+    title: str, said: Iterable[str], head: Sequence[str], lines: Sequence[Sequence[str]], after: Iterable[str]
+) -> RenderableType:
+    """A title, sentences, a table if it has lines, and sentences."""
+    table = [_table(head, lines)] if lines else []
+    return Group(f"[bold]{escape(title)}[/bold]", *map(escape, said), *table, *map(escape, after))
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for name in head:
         table.add_column(escape(name), overflow="fold")
+    for line in lines:
+        table.add_row(*map(escape, line))
     return table
+
+
+def _facts(pairs: Iterable[tuple[str, str]]) -> Table:
+    facts = Table.grid(padding=(0, 2))
+    for name, words in pairs:
+        facts.add_row(escape(name), escape(words))
+    return facts
 
 
 def _point(value: Any) -> str:
     if value is None or value != value:
         return "missing"
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4g}"
 
 
 def _number(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Transparency reports as a page, a card, a letter and a picture. Short sentences first, the fine print behind them."""
+"""Transparency reports as a page, a card and a letter. Short sentences first, the fine print behind them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import textwrap
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
+from rich.markup import escape
 
 from dpexplain.methods.influence.person import PersonInfluence, span
 from dpexplain.methods.transparency.result import MEASURES, Association, Estimate, TransparencyReport
 from dpexplain.render.html import fill
-from dpexplain.render.influence import BARS, plot_influence
-from dpexplain.render.picture import name_lines
-from dpexplain.render.plots import LEVEL, plain
+from dpexplain.render.picture import LEVEL
 
 WIDTH = 100
 FINDINGS = 4  # of each kind; the table has all associations
@@ -121,6 +119,11 @@ def promise_words(report: TransparencyReport) -> list[tuple[str, str]]:
     return facts
 
 
+def report_view(report: TransparencyReport) -> str:
+    """The report for a terminal."""
+    return escape(report_text(report))
+
+
 def report_text(report: TransparencyReport) -> str:
     """The whole report as plain text."""
 
@@ -144,15 +147,3 @@ def report_text(report: TransparencyReport) -> str:
 def _fares_words(report: TransparencyReport, a: Association) -> str:
     what = "positive for " if report.is_class else "a mean score of "
     return f"{a.condition}: {what}{_often(report, a.with_it)}, among all others {_often(report, a.without)}"
-
-
-# Pictures -------------------------------------------------------------------------------------------------------------
-
-
-def plot_person(influence: PersonInfluence, ax: Axes | None = None) -> Axes:
-    """The bars of influences, with the person's own values beside the names of features."""
-    ax = plot_influence(influence, ax)
-    names = [name_lines(plain(influence.names[i])) for i in reversed(influence.order[:BARS])]
-    ax.set_yticks(ax.get_yticks(), names, fontsize=8)
-    ax.set_xlabel(f"{ax.get_xlabel()}, compared with an average person")
-    return ax

@@ -29,20 +29,20 @@ MODEL = dpx.Model(lambda rows: rows["age"] / 60, output=(0, 1), name="m", versio
 
 
 def test_a_statement_from_untouched_to_closed(table):
-    text = words.statement_text(table.ledger.statement(table.name))
+    text = words.plain(words.statement_view(table.ledger.statement(table.name)))
     assert "people [1]" in text
     assert "spent     nothing" in text
     assert "enough for one release of epsilon = 2" in text
     dpx.marginals(table, ["sex"], epsilon=0.5)
     statement = table.ledger.statement(table.name)
-    text = words.statement_text(statement)
+    text = words.plain(words.statement_view(statement))
     assert "marginals of sex" in text
     assert "[red]bob" in text
     assert "no limit of their own" in text
     assert words.statement_json(statement)["entries"][0]["label"] == "marginals of sex"
     table.ledger.record_non_private(table.name, "the raw table was mailed")
     closed = table.ledger.statement(table.name)
-    text = words.statement_text(closed)
+    text = words.plain(words.statement_view(closed))
     assert "infinitely much" in text
     assert re.search(r"left\s+nothing", text)
     assert "the raw table was mailed" in text

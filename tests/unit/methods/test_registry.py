@@ -12,7 +12,7 @@ from fractions import Fraction
 from importlib import import_module
 from inspect import Parameter, isfunction, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,9 @@ from dpexplain.methods import registry
 from dpexplain.methods.registry import Method, method_of, methods, register, request_from_json
 from dpexplain.methods.request import Names, Request
 from dpexplain.methods.result import Result
+from dpexplain.render.files import write_results
 from dpexplain.render.html import results_page
+from dpexplain.render.plots import figure_of
 
 pytestmark = pytest.mark.usefixtures("sketched_pictures")
 
@@ -63,6 +65,15 @@ def project(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "cli_test_model", raising=False)
     return tmp_path
+
+
+def draw_own(_result, ax):
+    ax.set_title("of my own")
+    return ax
+
+
+def say_own(_result):
+    return "in my own words"
 
 
 class TestOneRegistration:
@@ -99,6 +110,40 @@ class TestOneRegistration:
         assert "rows above 24" in results_page("t", "l", [card])
         assert run(["above", "--epsilon", "0.5"]) == 0
         assert "rows above 25" in capsys.readouterr().out
+
+    def test_its_result_is_shown_everywhere(self, toy, make_table, frame, tmp_path):
+        table = make_table(frame)
+        result = toy.explain(table, None, toy.RowsAbove(features=["age", "income"]), cost=table.cost(epsilon=1))
+        dpx.verify(result, table.ledger)
+        said = " ".join(str(result).split())
+        page, card = (" ".join(html.split()) for html in (results_page("t", "l", [result]), result._repr_html_()))
+        picture = figure_of(result).axes[0]
+        drawn = " ".join(" ".join(text.get_text() for text in picture.texts).split())
+        for shown in (said, page, card, drawn):
+            assert result.caveat in shown
+            assert result.receipt.neighbours.describe() in shown
+        assert f"{result.findings[0]} {result.findings[1]} {result.caveat} feature above low high" in said
+        assert [name.get_text() for name in picture.get_yticklabels()] == ["age", "income"]
+        assert (picture.get_lines()[0].get_xdata() == result.values).all()
+        assert [path.name for path in write_results([result], tmp_path)] == ["above-counts.json"]
+        assert (tmp_path / "above-counts.png").exists()
+
+    def test_a_result_says_how_it_is_drawn_and_what_else_to_verify(self, toy, make_table, frame):
+        table, other = make_table(frame), make_table(frame, name="other", version="2")
+        result, foreign = (toy.explain(t, None, toy.RowsAbove(), cost=t.cost(epsilon=1)) for t in (table, other))
+
+        class Own(toy.AboveCounts):
+            picture, text_view = f"{__name__}:draw_own", f"{__name__}:say_own"
+            has_missing, lines_shown, picture_size = True, 0, (3.0, 2.0)
+            relies_on: ClassVar = [result]
+
+        own = Own(result.receipt, result.released)
+        assert figure_of(own).axes[0].get_title() == "of my own"
+        assert str(own).startswith("in my own words")
+        dpx.verify(own, table.ledger)
+        Own.relies_on = [foreign]
+        with pytest.raises(dpx.VerificationError, match="above-counts in this result are of another table"):
+            dpx.verify(own, table.ledger)
 
     def test_what_is_typed_wrong(self, toy, project, capsys):
         error = refusal(capsys, 2, "above", "--times", "10", "--epsilon", "1")

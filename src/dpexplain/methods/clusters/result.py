@@ -26,7 +26,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 LEVEL = 0.95
 MOST_NAMED = 3  # values of a category that a sentence names
@@ -63,6 +62,8 @@ class ClusterExplanation(Result):
 
     kind: ClassVar[str] = "clusters"
     spec_type: ClassVar[type[Spec]] = Spec
+    picture: ClassVar[str] = "dpexplain.render.clusters:plot_clusters"
+    lines_shown: ClassVar[int] = 0
 
     @property
     def labels(self) -> list[str]:
@@ -267,9 +268,13 @@ class ClusterExplanation(Result):
             f"{first:,.4g} rows below the attribute that it should not have beaten."
         )
 
+    @property
+    def findings(self) -> list[str]:
+        return [*self.sentences, self.utility]
+
     def describe(self) -> str:
         """The explanation in words."""
-        return "\n".join([*self.sentences, self.utility])
+        return "\n".join(self.findings)
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -284,10 +289,18 @@ class ClusterExplanation(Result):
         frame = pd.DataFrame(lines, columns=["cluster", "attribute", "value", "group", "share"])
         return frame.assign(rows=self.values, low=low, high=high)
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        from dpexplain.render.clusters import plot_clusters
+    @property
+    def panels(self) -> tuple[int, int]:
+        """Columns and lines of panels: a column for each attribute of a cluster, or two clusters side by side."""
+        number = len(self.explanations)
+        uses = number // len(self.labels)
+        columns = min(number, uses if uses > 1 else 2)
+        return columns, -(-number // columns)
 
-        return plot_clusters(self, ax)
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        columns, lines = self.panels
+        return 5.2 * columns, 2.9 * lines + 0.9
 
     def view(self) -> JsonObject:
         return {}

@@ -30,7 +30,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 ABOUT = (
     "Explains one person; that person's record is not protected by the guarantee, and is told to whoever reads this."
@@ -281,13 +280,14 @@ class PersonInfluence(Influence):
 
     @property
     def names(self) -> list[str]:
-        """The items with the person's values: `age = 39`."""
+        """With the person's values: `age = 39`."""
         values = {name: f"{name} = {shown_value(value)}" for name, value in self.record.items()}
         return [" + ".join(values[name] for name in item) for item in self.asked.items]
 
     @property
     def unit_words(self) -> str:
-        return "change of the outcome" if self.quantity == "actual" else f"change of {self.words.goal}"
+        what = "the outcome" if self.quantity == "actual" else self.words.goal
+        return f"change of {what}, compared with an average person"
 
     def sentences(self, top: int = 5) -> list[str]:
         """What counted, the strongest first, and how much the rest does."""
@@ -381,11 +381,6 @@ class PersonInfluence(Influence):
         frame = super().to_frame().drop(columns="determined")
         frame.insert(1, "value", shown)
         return frame
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        from dpexplain.render.transparency import plot_person
-
-        return plot_person(self, ax)
 
     # Files ------------------------------------------------------------------------------------------------------------
 

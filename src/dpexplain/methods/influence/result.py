@@ -32,7 +32,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 AGGREGATES = {"unary": "", "shapley": " (Shapley values)", "banzhaf": " (Banzhaf values)"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
@@ -49,6 +48,9 @@ UNSEEN = 2.0  # standard deviations by which a share may be larger than what was
 @dataclass(frozen=True)
 class Influence(Result):
     """Influences of features, or of sets of them, in units of the outcome; of a class 0.2 means 20 of 100."""
+
+    picture: ClassVar[str] = "dpexplain.render.influence:plot_influence"
+    bars_shown: ClassVar[int] = 25  # in its picture; the files have all of them
 
     @property
     @abstractmethod
@@ -87,9 +89,9 @@ class Influence(Result):
         return 0.0 if self.asked.plain and self.asked.absolute else -most, most
 
     @property
-    @abstractmethod
-    def title(self) -> str:
-        """What is drawn, in words."""
+    def names(self) -> list[str]:
+        """What the items are called in a picture."""
+        return self.items
 
     @property
     @abstractmethod
@@ -101,9 +103,17 @@ class Influence(Result):
         """The largest influences in plain words, the largest first."""
 
     @property
-    def caveat(self) -> str:
-        """What a reader has to know besides."""
-        return ""
+    def disparity(self) -> Disparity | None:
+        """How outcomes differ between a group and all others, where that was asked."""
+        return None
+
+    @property
+    def findings(self) -> list[str]:
+        return [*self.lead, *self.sentences()]
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        return 7.36, 2.0 + 0.26 * min(self.bars_shown, len(self.items)) + (1.5 if self.lead else 0)
 
     @cached_property
     def order(self) -> list[int]:
@@ -123,12 +133,6 @@ class Influence(Result):
         low, high = self.interval()
         columns = {"item": self.items, "influence": self.values, "low": low, "high": high}
         return pd.DataFrame({**columns, "determined": self.determined()})
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Bars from zero with their intervals, the largest at the top. Faint: chance could explain it."""
-        from dpexplain.render.influence import plot_influence
-
-        return plot_influence(self, ax)
 
 
 @dataclass(frozen=True)
@@ -251,6 +255,16 @@ class TableInfluence(Influence):
         """All sums, in whole steps: one line for everybody or the group, another one for all others."""
         values, _ = self._released
         return values[: self.spec.blocks * self.spec.lines].reshape(self.spec.blocks, self.spec.lines)
+
+    @property
+    def lead(self) -> list[str]:
+        return [] if self.disparity is None else self.disparity.sentences
+
+    def more_tables(self) -> dict[str, pd.DataFrame]:
+        return {} if self.disparity is None else {"disparity": self.disparity.to_frame()}
+
+    def more_facts(self) -> dict[str, str]:
+        return {} if self.disparity is None else {"positive": self.disparity.meaning}
 
     @cached_property
     def disparity(self) -> Disparity | None:

@@ -21,11 +21,8 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from dpexplain.models.clustering import Clustering
-
-MOST_LINES, MARKS = 30, "os^Dv*PX<>"  # of a plot
 
 
 @dataclass(frozen=True)
@@ -40,6 +37,8 @@ class ClusterCentres(Result):
 
     kind: ClassVar[str] = "dp-kmeans"
     spec_type: ClassVar[type[Spec]] = Spec
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_centres"
+    coordinates_shown: ClassVar[int] = 30  # in its picture
 
     @property
     def lloyd(self) -> Lloyd:
@@ -135,35 +134,23 @@ class ClusterCentres(Result):
             }
         )
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """A line for each coordinate, a mark for each cluster: where its centre is between the declared bounds.
+    @property
+    def title(self) -> str:
+        return f"Centres of {self.lloyd.k} clusters"
 
-        Of many coordinates those in which the centres differ most.
+    @cached_property
+    def scaled(self) -> tuple[Floats, Floats, Floats]:
+        """Centres and both ends of their intervals, [cluster, coordinate]: 0 at the lowest value that is possible, 1 at
+        the highest.
         """
-        from dpexplain.render.picture import name_lines
-        from dpexplain.render.plots import LEVEL, _label, _note, new_axes, plain
-
-        ax, (base, width), k = new_axes(ax), self._units, self.lloyd.k
+        (base, width), k = self._units, self.lloyd.k
         whole = width * self._top / GRID
-        scaled = [(shown.reshape(k, -1) - base) / whole for shown in (self.values, *self.interval(LEVEL))]
-        apart = np.ptp(scaled[0], axis=0)
-        shown = np.sort(np.argsort(-apart, kind="stable")[:MOST_LINES])
-        for cluster, (label, rows) in enumerate(zip(self.labels, self.rows, strict=True)):
-            centre, low, high = (line[cluster, shown] for line in scaled)
-            at = np.arange(len(shown))[::-1] + 0.6 * (0.5 - (cluster + 0.5) / k)
-            name, mark = _label(f"{label}: about {rows:,.0f} rows", 30), MARKS[cluster % len(MARKS)]
-            ax.hlines(at, low, high, color=f"C{cluster % 10}", linewidth=4, alpha=0.3)
-            ax.plot(centre, at, mark, color=f"C{cluster % 10}", markersize=5, label=name)
-        names = [name_lines(plain(self.space.names[i])) for i in shown]
-        ax.set_yticks(np.arange(len(shown))[::-1], names, fontsize=8)
-        ax.set_ylim(-0.7, len(shown) - 0.3)
-        ax.set_xlim(-0.02, 1.02)
-        ax.set_xticks([0, 1], ["lowest value\n(or no row)", "highest value\n(or all rows)"], fontsize=8)
-        ax.grid(axis="y", alpha=0.2)
-        ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-        ax.set_title(f"Centres of {k} clusters", fontsize=11, loc="left")
-        _note(ax, self, f"Bars: {LEVEL:.0%} noise interval of each. ", width=84)
-        return ax
+        centre, low, high = ((shown.reshape(k, -1) - base) / whole for shown in (self.values, *self.interval()))
+        return centre, low, high
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        return 8.0, 1.8 + 0.3 * min(self.coordinates_shown, self.space.size)
 
     def view(self) -> JsonObject:
         return {"labels": list(self.labels)}

@@ -30,7 +30,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class LocalSketch(Result):
 
     kind: ClassVar[str] = "local-sketch"
     spec_type: ClassVar[type[Spec]] = Spec
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_sketch"
 
     @property
     def space(self) -> Space:
@@ -145,29 +145,6 @@ class LocalSketch(Result):
                 "high": high,
             }
         )
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The cells by their mean prediction, each as wide as the rows it has, with its noise interval."""
-        from dpexplain.render.plots import BAND, INK, NOTE, new_axes, plain
-
-        ax = new_axes(ax)
-        order = np.argsort(self.values)
-        order = order[self.cells.kept[order]]
-        (low, high), rows = (end[order] for end in self.interval()), self.counts[order]
-        ends = np.cumsum(rows)
-        ax.bar(ends, high - low, -rows, low, align="edge", color=BAND, alpha=0.6, label="95 % noise interval of each")
-        ax.hlines(self.values[order], ends - rows, ends, color=INK, linewidth=2, label="released")
-        less = "" if self.cells.before else "; rows far from the middle of their cell count less"
-        ax.set_xlabel(f"rows, cell after cell ({len(order)} of {len(self.values)} cells stand out of the noise{less})")
-        ax.set_ylabel("mean prediction of these rows")
-        ax.grid(alpha=0.2)
-        ax.legend(fontsize=7, frameon=False, loc="best")
-        ax.set_title("Local sketch: what the model says in each cell", fontsize=11, loc="left")
-        ax.annotate(
-            plain(self.receipt.short_guarantee), (0, 0), xycoords="axes fraction", xytext=(0, -40),
-            textcoords="offset points", va="top", fontsize=6.5, color=NOTE, annotation_clip=False,
-        )  # fmt: skip
-        return ax
 
     def save(self, path: str | Path) -> None:
         """Write the sketch to a file: released numbers and public settings, nothing else."""

@@ -20,7 +20,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,16 @@ class Marginals(Result):
 
     kind: ClassVar[str] = "marginals"
     spec_type: ClassVar[type[Spec]] = Spec
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_marginals"
+    has_missing: ClassVar[bool] = True
+
+    @property
+    def marginals(self) -> Marginals:
+        return self
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        return 7.36, 1.4 + 0.62 * len(self.partitions)
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -81,11 +90,6 @@ class Marginals(Result):
         cells = [(p.feature, label) for p in self.partitions for label in p.labels]
         features, labels = zip(*cells, strict=True)
         return pd.DataFrame({"feature": features, "cell": labels, "count": self.values, "low": low, "high": high})
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        from dpexplain.render.plots import plot_marginals
-
-        return plot_marginals(self, ax)
 
     def view(self) -> JsonObject:
         return {}

@@ -18,7 +18,6 @@ from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,7 @@ class Quantiles(Result):
 
     kind: ClassVar[str] = "quantiles"
     spec_type: ClassVar[type[Spec]] = Spec
+    picture: ClassVar[str] = "dpexplain.render.plots:plot_quantiles"
 
     @property
     def ladder(self) -> Ladder:
@@ -98,11 +98,6 @@ class Quantiles(Result):
 
         low, high = self.interval()
         return pd.DataFrame({"prob": self.probs, "value": self.values, "low": low, "high": high})
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        from dpexplain.render.plots import plot_quantiles
-
-        return plot_quantiles(self, ax)
 
     def view(self) -> JsonObject:
         return {}

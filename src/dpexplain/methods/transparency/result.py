@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.methods.influence.person import Amounts, Answer, PersonInfluence, shown_value
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats
+from dpexplain.methods.result import Floats, Results
 from dpexplain.methods.transparency.spec import Spec
 from dpexplain.receipts import Receipt
 
@@ -91,6 +91,19 @@ class TransparencyReport(PersonInfluence):
 
     kind: ClassVar[str] = "transparency-report"
     spec_type: ClassVar[type[Spec]] = Spec  # read only where outcomes were paid for
+    text_view: ClassVar[str] = "dpexplain.render.transparency:report_view"
+
+    @property
+    def caveat(self) -> str:
+        return self.influence.caveat
+
+    @property
+    def picture_size(self) -> tuple[float, float]:
+        return self.influence.picture_size
+
+    @property
+    def relies_on(self) -> list[Result]:
+        return [] if self.earlier is None else [self.earlier]
 
     @cached_property
     def marginals(self) -> Marginals:
@@ -325,40 +338,17 @@ class TransparencyReport(PersonInfluence):
         return report
 
 
-class TransparencyReports(Sequence[TransparencyReport]):
+class TransparencyReports(Results[TransparencyReport]):
     """Reports on several persons: one release, one price, one receipt."""
-
-    def __init__(self, reports: Sequence[TransparencyReport]) -> None:
-        self._reports = tuple(reports)
-
-    @overload
-    def __getitem__(self, key: int) -> TransparencyReport: ...
-    @overload
-    def __getitem__(self, key: slice) -> TransparencyReports: ...
-    def __getitem__(self, key: int | slice) -> TransparencyReport | TransparencyReports:
-        return TransparencyReports(self._reports[key]) if isinstance(key, slice) else self._reports[key]
-
-    def __len__(self) -> int:
-        return len(self._reports)
-
-    @property
-    def receipt(self) -> Receipt:
-        return self._reports[0].receipt
 
     def to_frame(self) -> pd.DataFrame:
         """One table: the number of the person, counted from zero, and the lines of each report."""
         import pandas as pd
 
-        frames = [report.to_frame() for report in self._reports]
+        frames = [report.to_frame() for report in self]
         for person, frame in enumerate(frames):
             frame.insert(0, "person", person)
         return pd.concat(frames, ignore_index=True)
-
-    def to_json(self, folder: str | Path) -> list[Path]:
-        """One file for each person, which can be handed over and verified by itself."""
-        from dpexplain.render.files import write_results
-
-        return write_results(list(self._reports), Path(folder), pictures=False)
 
     def to_html(self, folder: str | Path) -> list[Path]:
         """One page for each person, with nobody else on it, to hand over. An earlier page of the same report is written
@@ -369,14 +359,11 @@ class TransparencyReports(Sequence[TransparencyReport]):
         Path(folder).mkdir(parents=True, exist_ok=True)
         return [
             write_page(report.to_html(), [report], Path(folder), f"transparency-person-{number}")
-            for number, report in enumerate(self._reports, 1)
+            for number, report in enumerate(self, 1)
         ]
 
     def __repr__(self) -> str:
         return f"TransparencyReports({len(self)} persons)"
-
-    def _repr_html_(self) -> str:
-        return "".join(report._repr_html_() for report in self._reports)
 
 
 # Measures of a table of two by two: rate with the value, rate without it, share of those who have it ------------------

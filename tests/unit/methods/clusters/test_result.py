@@ -22,7 +22,6 @@ from dpexplain.methods.clusters.release import explain_clusters
 from dpexplain.methods.clusters.result import Explanation, reach_of_sum
 from dpexplain.methods.clusters.spec import Cells, nth_combination
 from dpexplain.methods.result import from_json
-from dpexplain.render.clusters import page_size
 
 pytestmark = pytest.mark.usefixtures("sketched_pictures")
 
@@ -283,7 +282,7 @@ def test_cells_of_a_combination():
 def test_a_page_has_a_panel_for_each_explanation_and_its_words(make_table, options):
     table = make_table(people(), domain=DOMAIN)
     result = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=0.5, **options)
-    figure = Figure(figsize=page_size(result), layout="constrained")
+    figure = Figure(figsize=result.picture_size, layout="constrained")
     FigureCanvasAgg(figure)
     result.plot(figure.add_subplot())
     figure.canvas.draw()

@@ -188,7 +188,7 @@ def test_a_card_a_letter_and_a_picture(report):
     for words in ("What counted", "Associated, but not a cause", "Not protected", "Outside"):
         assert words in text
     ax = report.plot()
-    assert ax.get_yticklabels()[-1].get_text() == "gain = 5000"
+    assert ax.get_yticklabels()[0].get_text() == "gain = 5000"
     plt.close("all")
 
 
