@@ -25,7 +25,7 @@ from dpexplain.maths.surrogate.answer import Asked, Released
 from dpexplain.maths.surrogate.average import REST, Average, average_of
 from dpexplain.maths.surrogate.fit import counted_from
 from dpexplain.maths.surrogate.sketch import Blocks, Cells, Histogram, Layout, cell_size, drawn, middles, raw_sums
-from dpexplain.methods import averages
+from dpexplain.methods import averages, histogram
 from dpexplain.models import Predictor
 
 Integers = NDArray[np.int64]
@@ -106,7 +106,7 @@ class Spec(Coded):
 
 def histogram_statistic(rows: Rows, spec: Spec) -> Integers:
     """The number of rows in each public cell of each feature."""
-    return np.concatenate([p.counts(rows[p.feature]) for p in spec.partitions])
+    return histogram.statistic(rows, spec.partitions)
 
 
 def statistic(rows: Rows, predictor: Predictor, spec: Spec, layout: Layout, average: Average) -> Integers:
@@ -128,6 +128,5 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     parts = {"moments": best(sensitivity(spec, neighbours), spec.size, second, GAUSSIAN)}
     parts |= averages.forecast(averages.average_for(spec.space, spec.output, neighbours), neighbours, cost)
     if spec.partitions:
-        bound = Sensitivity.of_counts(neighbours, len(spec.partitions))
-        parts["marginals"] = best(bound, spec.histogram_size, first, GAUSSIAN)
+        parts["marginals"] = histogram.forecast(spec.partitions, neighbours, first, GAUSSIAN)
     return parts

@@ -16,6 +16,7 @@ from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Partition
+from dpexplain.methods import histogram
 from dpexplain.models.outcomes import Asker, Outcome
 
 
@@ -49,7 +50,7 @@ def statistic(rows: Rows, asker: Asker, spec: Spec) -> NDArray[np.int64]:
 
 
 def counts_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    return Sensitivity.of_counts(neighbours, len(spec.partitions))
+    return histogram.sensitivity(spec.partitions, neighbours)
 
 
 def outcomes_sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
