@@ -23,6 +23,7 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Door
 from dpexplain.data.donors import by_feature
 from dpexplain.data.rows import Rows
+from dpexplain.maths.laws import below
 from dpexplain.methods.permutation_importance import release as pfi
 from dpexplain.methods.permutation_importance.outlook import outlook
 from dpexplain.methods.permutation_importance.release import PermutationImportance, permutation_importance
@@ -286,7 +287,7 @@ def test_the_interval_of_a_difference_allows_for_both_noises():
     for law in Law:
         noise = Noise(law, 5, 1000)
         for level in (0.5, 0.95, 0.999):
-            assert (1 + level) / 2 <= noise.below(gap_halfwidth(noise, level)) <= (1 + level) / 2 + 0.002
+            assert (1 + level) / 2 <= below(noise, gap_halfwidth(noise, level)) <= (1 + level) / 2 + 0.002
 
 
 def test_a_result_goes_to_a_file_and_back(make_table, people, tmp_path):

@@ -234,7 +234,7 @@ def test_all_ranks_are_within_their_bounds_at_once(shape, cost):
     missed = missed_small = 0
     for _ in range(trials):
         parts = release(door, cost, lambda gate: select_quantiles(gate, counts, ladder, cost)).payload["parts"]
-        positions = ladder.walk({name: part["values"] for name, part in parts.items()}, "level")
+        positions = ladder.stored(parts, "level")
         scales = [Fraction(part["scale"]) for part in parts.values()]
         off = abs(ranks(counts, ladder, positions) - wanted)
         errors = rank_errors(ladder, positions, scales, n, 0.5)

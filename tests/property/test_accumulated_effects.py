@@ -16,6 +16,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects import release as ale
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.setting import Setting
@@ -36,7 +37,8 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     kernel = partial(ale.statistic, predictor=predictor, spec=spec, bins=bins)
     size = sum(b.size for b in bins)
     found = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
-    counts = table.map_sum(gate, partial(ale.counts, spec=spec), list("abc"), size=spec.cells, label="")
+    kernel = partial(histogram.statistic, partitions=spec.partitions)
+    counts = table.map_sum(gate, kernel, list("abc"), size=spec.cells, label="")
     table.ledger.close()
     return counts, found, spec, table.neighbours
 

@@ -20,6 +20,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.maths.lloyd import GRID, HALF, OWN
+from dpexplain.methods import histogram
 from dpexplain.methods.kmeans import spec as kmeans
 from dpexplain.methods.kmeans.release import resolve
 from dpexplain.requests import KMeans
@@ -36,7 +37,7 @@ def answers(rows, protection, spec, centres):
     gate, columns, lloyd = Gate(table.door, pure(1)), spec.lloyd.space.features, spec.lloyd
     kernel = partial(kmeans.statistic, lloyd=lloyd, centres=centres)
     sums = table.map_sum(gate, kernel, columns, size=lloyd.size(len(centres)), label="", parallel=False)
-    kernel = partial(kmeans.histogram_statistic, lloyd=lloyd)
+    kernel = partial(histogram.statistic, partitions=lloyd.partitions)
     counts = table.map_sum(gate, kernel, columns, size=lloyd.histogram_size, label="", parallel=False)
     table.ledger.close()
     return sums, counts, table.neighbours

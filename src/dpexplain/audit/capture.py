@@ -32,11 +32,12 @@ from dpexplain.core.budget import Budget, Cost, Definition
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.combinations import draw
 from dpexplain.core.mechanisms import Selection
-from dpexplain.core.noise import Law, Noise
+from dpexplain.core.noise import Noise
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.sensitivity import Neighbours, ScoreRange, Sensitivity
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InternalError
+from dpexplain.maths.laws import log_ratio, shape_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -227,13 +228,10 @@ class Part:
         """What the stated law loses on this pair, in units of the price."""
         if self.silent:
             return 0.0
-        call = self.left[0]
-        pure = self.cost.definition is Definition.PURE
-        if not isinstance(call, Sum):
-            return self.largest_ratio if pure else renyi(laws(self.left), laws(self.right))
-        if call.noise.law is Law.GAUSSIAN:
-            return _norm(self.change, 2) ** 2 / (2 * float(call.noise.scale) ** 2)
-        return self.largest_ratio if pure else self.largest_ratio**2 / 2
+        if self.cost.definition is Definition.PURE:
+            return self.largest_ratio
+        noisy = isinstance(self.left[0], Sum)
+        return self.largest_ratio**2 / 2 if noisy else renyi(laws(self.left), laws(self.right))
 
     @property
     def attained(self) -> float:
@@ -243,7 +241,7 @@ class Part:
     @property
     def gaussian(self) -> bool:
         call = self.left[0]
-        return isinstance(call, Sum) and call.noise.law is Law.GAUSSIAN
+        return isinstance(call, Sum) and not shape_of(call.noise).pure
 
     @property
     def claim(self) -> Cost:
@@ -260,10 +258,10 @@ class Part:
 
     @property
     def largest_ratio(self) -> float:
-        """The largest log likelihood ratio of an outcome."""
+        """The largest log likelihood ratio of an outcome. Gaussian noise has none: then the distance over the scale."""
         call = self.left[0]
         if isinstance(call, Sum):
-            return _norm(self.change, 1 if call.noise.law is Law.LAPLACE else math.inf) / float(call.noise.scale)
+            return _norm(self.change, shape_of(call.noise).norm) / float(call.noise.scale)
         both = zip(laws(self.left), laws(self.right), strict=True)
         return sum(max(abs(one[key] - two[key]) for key in one) for one, two in both)
 
@@ -288,7 +286,7 @@ class Part:
         if isinstance(call, Choice):
             laws = [[_steps(c) for c in side] for side in (self.left, self.right)]
             return self.law, call.law.k, digest(laws)
-        size = call.noise.size if call.noise.law is Law.CUBE else 0
+        size = 0 if shape_of(call.noise).independent else call.noise.size
         if call.noise.scale < CONTINUOUS:
             return call.noise.law, call.noise.scale, size, tuple(sorted(abs(int(c)) for c in self.change if c))
         steps = sorted(round(abs(int(c)) / float(call.noise.scale), 6) for c in self.change if c)
@@ -340,12 +338,13 @@ def draws(part: Part, trials: int, *, defect: float = 0.0) -> Floats:
 
 
 def _noisy(part: Part, side: int, trials: int, factor: Fraction) -> Floats:
-    call, law = part.sums[0], part.sums[0].noise.law
-    keep = np.ones(len(call.values), dtype=np.bool_) if law is Law.CUBE else part.change != 0
+    call = part.sums[0]
+    independent, law = shape_of(call.noise).independent, call.noise.law
+    keep = part.change != 0 if independent else np.ones(len(call.values), dtype=np.bool_)
     change, width = part.change[keep], int(keep.sum())
     left, exact = (np.array(one.values, dtype=np.int64)[keep] for one in (call, part.sums[side]))
     each = max(1, BLOCK // width)  # releases of independent noise in one long vector
-    sizes = [1] * trials if law is Law.CUBE else [each] * (trials // each) + [trials % each]
+    sizes = [each] * (trials // each) + [trials % each] if independent else [1] * trials
     cost, scores = _price(part.cost, factor), []
 
     def send(gate: Gate, name: str, values: Integers) -> list[int]:
@@ -353,21 +352,8 @@ def _noisy(part: Part, side: int, trials: int, factor: Fraction) -> Floats:
 
     for released in _through_the_door(part, cost, send, [np.tile(exact, size) for size in sizes if size]):
         away = np.array(released, dtype=np.int64).reshape(-1, width) - left
-        scores.append(_ratio(away, change, call.noise))
+        scores.append(log_ratio(call.noise, away, change))
     return np.concatenate(scores)
-
-
-def _ratio(away: Integers, change: Integers, noise: Noise) -> Floats:
-    """The log likelihood ratio of left to right for each line, given as its distance from the left values."""
-    near, far = away.astype(np.float64), (away - change).astype(np.float64)
-    gap: Floats
-    if noise.law is Law.GAUSSIAN:
-        gap = (far**2 - near**2).sum(axis=1) / (2 * float(noise.scale))
-    elif noise.law is Law.CUBE:
-        gap = np.abs(far).max(axis=1) - np.abs(near).max(axis=1)
-    else:
-        gap = np.abs(far).sum(axis=1) - np.abs(near).sum(axis=1)
-    return gap / float(noise.scale)
 
 
 def _chosen(part: Part, side: int, trials: int, factor: Fraction, ratios: Sequence[Mapping[Any, float]]) -> Floats:

@@ -49,7 +49,6 @@ from dpexplain.audit.subject import (
 )
 from dpexplain.audit.table_reconstruction import table_reconstruction
 from dpexplain.core.budget import Budget, Cost, Definition, exact
-from dpexplain.core.noise import Law
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import Method
@@ -223,7 +222,7 @@ class Captured:
 def _scale(part: Part) -> float:
     """The scale of Gaussian noise; 0 for any other law."""
     call = part.left[0]
-    return float(call.noise.scale) if isinstance(call, Sum) and call.noise.law is Law.GAUSSIAN else 0.0
+    return float(call.noise.scale) if isinstance(call, Sum) and part.gaussian else 0.0
 
 
 def narrowed(part: Part) -> Part:

@@ -1,13 +1,4 @@
-"""From a sensitivity and a price to the noise law with the smallest forecast error. No data, no randomness.
-
-Privacy, for an integer statistic s with bounds l1, l2, linf between neighbours:
-
-    cube               scale = linf / epsilon   is epsilon-DP: ||s+z|_inf - |s'+z|_inf| <= linf
-    discrete-laplace   scale >= l1 / epsilon    is epsilon-DP
-    discrete-gaussian  scale^2 >= l2^2 / (2 rho) is rho-zCDP (Canonne, Kamath, Steinke 2020, Theorem 14)
-
-In a zCDP account an epsilon-DP law costs epsilon^2 / 2. A pure account has no use for a Gaussian.
-"""
+"""From a sensitivity and a price to the noise law with the smallest forecast error. No data, no randomness."""
 
 from __future__ import annotations
 
@@ -15,35 +6,21 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpexplain.core.accounting import epsilon_of_zcdp_pure
 from dpexplain.core.budget import Cost, Definition
-from dpexplain.core.noise import Law, Noise
+from dpexplain.core.noise import LARGEST_SCALE, SHAPES, Noise, float_at_least, pure_epsilon, root_at_least
 from dpexplain.core.sensitivity import ScoreRange, Sensitivity
 from dpexplain.errors import InputError
-
-LARGEST_SCALE = 2**46  # noisy values must fit into 64 bits
-
-
-def pure_epsilon(cost: Cost) -> Fraction:
-    """The epsilon that an epsilon-DP mechanism may have at this price."""
-    return cost.amount if cost.definition is Definition.PURE else epsilon_of_zcdp_pure(cost.amount)
 
 
 def selection_epsilon(cost: Cost) -> Fraction:
     """The loss that one exponential mechanism may have at this price: epsilon, or sqrt(8 rho), rounded down."""
-    return cost.amount if cost.definition is Definition.PURE else 2 * epsilon_of_zcdp_pure(cost.amount)
+    return pure_epsilon(cost) * (1 if cost.definition is Definition.PURE else 2)
 
 
 def candidates(sensitivity: Sensitivity, size: int, cost: Cost) -> list[Noise]:
     """Every law that the account's definition allows, at exactly this price."""
-    laws, epsilon = [], pure_epsilon(cost)
-    if epsilon > 0:
-        laws.append(Noise(Law.LAPLACE, size, float_at_least(Fraction(sensitivity.l1) / epsilon)))
-    if sensitivity.linf >= size * epsilon > 0:  # below that the exact sampler would reject nearly everything
-        laws.append(Noise(Law.CUBE, size, Fraction(sensitivity.linf) / epsilon))
-    if cost.definition is Definition.ZCDP:
-        laws.append(Noise(Law.GAUSSIAN, size, root_at_least(Fraction(sensitivity.l2_squared) / (2 * cost.amount))))
-    return laws
+    scales = {law: shape.least_scale(sensitivity, size, cost) for law, shape in SHAPES.items()}
+    return [Noise(law, size, scale) for law, scale in scales.items() if scale is not None]
 
 
 def best(sensitivity: Sensitivity, size: int, cost: Cost, mechanism: str | None = None) -> Noise:
@@ -88,17 +65,3 @@ def selection(change: ScoreRange, size: int, cost: Cost, k: int) -> Selection:
     if scale > LARGEST_SCALE:
         raise InputError(f"at {cost} the selection would be a draw by lot.", hint="use a larger epsilon")
     return Selection(scale, k, size)
-
-
-def float_at_least(value: Fraction) -> Fraction:
-    """`value` rounded up to a float with a few bits to spare, because OpenDP takes scales as floats."""
-    if value > LARGEST_SCALE:
-        return value  # `best` refuses it
-    return Fraction(float(value) * (1 + 2**-48))
-
-
-def root_at_least(value: Fraction) -> Fraction:
-    """The square root of `value`, rounded up like `float_at_least`."""
-    if value > LARGEST_SCALE**2:
-        return value
-    return float_at_least(Fraction(math.sqrt(value)))

@@ -14,17 +14,7 @@ below = secrets.randbelow  # an exact uniform integer in {0, ..., n - 1}
 secret_bytes = secrets.token_bytes
 
 
-def bernoulli_exp(x: Fraction) -> bool:
-    """True with probability exp(-x), exactly, for x >= 0."""
-    numerator, denominator = x.numerator, x.denominator
-    while numerator > denominator:  # exp(-x) = exp(-1) exp(-(x - 1))
-        if not _bernoulli_exp_unit(1, 1):
-            return False
-        numerator -= denominator
-    return _bernoulli_exp_unit(numerator, denominator)
-
-
-def _bernoulli_exp_unit(numerator: int, denominator: int) -> bool:
+def bernoulli_exp(numerator: int, denominator: int) -> bool:
     """True with probability exp(-numerator / denominator), for a fraction in [0, 1].
 
     The first k at which a Bernoulli(x / k) fails is odd with probability 1 - x + x^2/2! - ... = exp(-x).
@@ -40,9 +30,9 @@ def geometric(rate: Fraction) -> int:
     s, t = rate.numerator, rate.denominator
     while True:  # the remainder modulo t, by rejection
         remainder = below(t)
-        if _bernoulli_exp_unit(remainder, t):
+        if bernoulli_exp(remainder, t):
             break
     quotient = 0
-    while _bernoulli_exp_unit(1, 1):
+    while bernoulli_exp(1, 1):
         quotient += 1
     return (remainder + t * quotient) // s

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.combinations import Integers, draw
-from dpexplain.core.mechanisms import Selection, pure_epsilon
-from dpexplain.core.noise import Law, Noise
+from dpexplain.core.mechanisms import Selection
+from dpexplain.core.noise import Law, Noise, pure_epsilon
 from dpexplain.core.rng import below, geometric
 from dpexplain.core.sensitivity import ScoreRange, Sensitivity
 from dpexplain.errors import InternalError

@@ -59,6 +59,11 @@ class Neighbours:
         return 1 if self.unit is None else self.unit.max_rows
 
     @property
+    def changed_rows(self) -> int:
+        """How many rows appear, vanish, leave or come between neighbours at most."""
+        return self.rows * (1 if self.relation is Relation.ADD_REMOVE else 2)
+
+    @property
     def rows_public(self) -> bool:
         """Whether the number of rows is public."""
         return self.relation is Relation.REPLACE_ONE and self.unit is None
@@ -141,8 +146,7 @@ class Sensitivity:
         L1 and in squared L2, and share the maximum.
         """
         k, p = neighbours.rows, whole(partitions)
-        factor = 1 if neighbours.relation is Relation.ADD_REMOVE else 2
-        return cls(neighbours, p * factor * k, p * factor * k * k, k)
+        return cls(neighbours, p * neighbours.changed_rows, p * neighbours.changed_rows * k, k)
 
     @classmethod
     def of_norms(cls, neighbours: Neighbours, *, l1: int, l2_squared: int, linf: int) -> Sensitivity:
@@ -152,7 +156,7 @@ class Sensitivity:
         s = k or 2k vectors in all. By the triangle inequality the norms of their signed sum are at most s times those
         of one; squared, s^2 times.
         """
-        s = neighbours.rows * (1 if neighbours.relation is Relation.ADD_REMOVE else 2)
+        s = neighbours.changed_rows
         return cls(neighbours, s * whole(l1), s * s * whole(l2_squared), s * whole(linf))
 
     @classmethod

@@ -13,7 +13,7 @@ motion with variance t over the whole range. The cells are public and the counts
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -78,21 +78,21 @@ class Steps(Coded):
         """Which of some clean values are there."""
         return ~np.isnan(values) if self.missing else np.ones(len(values), dtype=bool)
 
-    def counts(self, values: NDArray[Any]) -> Integers:
-        """How many clean values lie in each cell; missing ones lie in none."""
-        return self.cells.counts(values[self.present(values)])
-
     def to_json(self) -> JsonObject:
         return {name: value for name, value in super().to_json().items() if name != "missing" or value}
 
 
-def steps_of(feature: str, column: Column) -> Steps:
-    """The steps of a declared column: between its categories, its whole numbers, or the ends of equal cells."""
+def steps_of(feature: str, column: Column, known: Partition | None = None) -> Steps:
+    """The steps of a declared column: between its categories, its whole numbers, or the ends of cells: equal ones, or
+    those of a histogram that is known.
+    """
     if not isinstance(column, Numeric):
         return Steps(partition_of(feature, column, CELLS), column.categories, ordered=False)
     few = column.integer and column.values <= WHOLE_NUMBERS
     numbers = Numeric(column.low, column.high, column.integer)  # no cell for missing values
     cells = partition_of(feature, numbers, WHOLE_NUMBERS if few else CELLS)
+    if known is not None:
+        cells = replace(known, labels=known.labels[:-1]) if known.missing else known
     uppers = np.asarray(cells.edges)[1:]
     if column.integer:
         uppers = np.floor(uppers)  # the largest whole number of each cell

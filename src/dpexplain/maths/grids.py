@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Column, Domain, Numeric
 from dpexplain.errors import InputError
+from dpexplain.maths.coded import Coded
 
 WHOLE_NUMBERS = 101  # an integer column with at most this many values can have a point (or a cell) for each of them
 CELLS = 24  # of a column with many values, where nothing else is said
@@ -21,7 +22,7 @@ FEW_NUMBERS = 32  # and with at most this many it always has: a grid that misses
 
 
 @dataclass(frozen=True)
-class Axis:
+class Axis(Coded):
     """The public points of one feature at which something is evaluated."""
 
     feature: str
@@ -39,13 +40,6 @@ class Axis:
         if not self.ordered:
             return list(range(len(self.points)))
         return [math.nan if point is None else point for point in self.points]
-
-    def to_json(self) -> JsonObject:
-        return {"feature": self.feature, "points": list(self.points), "ordered": self.ordered}
-
-    @classmethod
-    def from_json(cls, value: JsonObject) -> Axis:
-        return cls(value["feature"], tuple(value["points"]), value["ordered"])
 
 
 def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, resolution: int) -> Axis:
@@ -97,7 +91,7 @@ def is_complete(axis: Axis, column: Column) -> bool:
 
 
 @dataclass(frozen=True)
-class Partition:
+class Partition(Coded):
     """Public cells of one feature: its categories, its whole numbers, or equal intervals between `edges`; and a last
     cell for missing values where the column keeps them.
     """
@@ -123,15 +117,10 @@ class Partition:
         return np.where(np.isnan(values), self.size - 1, cells) if self.missing else cells
 
     def counts(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """How many clean values lie in each cell."""
+        """How many clean values lie in each cell; missing ones lie in none where there is no cell for them."""
+        if self.edges is not None and not self.missing:
+            values = values[~np.isnan(values)]
         return np.bincount(self.place(values), minlength=self.size).astype(np.int64)
-
-    def to_json(self) -> JsonObject:
-        return {
-            "feature": self.feature,
-            "labels": list(self.labels),
-            "edges": None if self.edges is None else list(self.edges),
-        }
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Partition:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -52,6 +52,10 @@ class Level:
     nodes: tuple[Node, ...]
 
 
+# the choice of each node of a level, from its number and the positions so far, by place
+Ask = Callable[[int, Level, Mapping[int, int]], Sequence[Sequence[int]]]
+
+
 @dataclass(frozen=True)
 class Ladder(Coded):
     """Everything public about a release of quantiles: the cells, their parts, the probabilities and their order."""
@@ -90,15 +94,19 @@ class Ladder(Coded):
             spans = [span for a, m, b in places for span in ((a, m), (m, b)) if span[1] - span[0] > 1]
         return tuple(levels)
 
-    def walk(self, choices: Mapping[str, Sequence[Sequence[int]]], prefix: str) -> list[int]:
-        """The position of every place from the choices of all levels, which count from the left end of each range."""
+    def walk(self, ask: Ask) -> list[int]:
+        """The position of every place. `ask` chooses level by level, counting from the left end of each range."""
         known = {0: 0, len(self.ends) - 1: self.size}
         for number, level in enumerate(self.levels, 1):
-            for node, (choice,) in zip(level.nodes, choices[f"{prefix}-{number}"], strict=True):
+            for node, (choice,) in zip(level.nodes, ask(number, level, known), strict=True):
                 known[node.place] = known[node.left] + choice
                 if not known[node.left] <= known[node.place] <= known[node.right]:
                     raise ValueError("a position lies outside the range it was chosen from")
         return [known[place] for place in range(len(self.ends))]
+
+    def stored(self, parts: JsonObject, prefix: str) -> list[int]:
+        """The position of every place from released parts."""
+        return self.walk(lambda number, _level, _known: parts[f"{prefix}-{number}"]["values"])
 
     def values(self, positions: Sequence[int]) -> Floats:
         """The value at each position: inside its cell in proportion; of an integer column, the whole number there."""

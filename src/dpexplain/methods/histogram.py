@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dpexplain.data.rows import Rows
     from dpexplain.data.table import PrivateTable
     from dpexplain.methods.marginals.result import Marginals
+    from dpexplain.methods.result import Result
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -192,6 +193,15 @@ def fine_cells(names: Sequence[str], domain: Domain, noise: Noise, rows: int) ->
 # Those of an earlier release ------------------------------------------------------------------------------------------
 
 
+def released_by(table: PrivateTable, result: Result) -> bool:
+    """Whether the account of this table has released exactly these values, for this request, relation and price."""
+    receipt = result.receipt
+    stored = table.door.account.find(digest(receipt.request))
+    said = (result.released, receipt.entry, receipt.cost)
+    true = stored is not None and (stored.payload, stored.entry, stored.entry.charged) == said
+    return true and (receipt.budget, receipt.neighbours) == (table.budget, table.neighbours)
+
+
 def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) -> Marginals:
     """Marginals that were released before, if this table's account has released exactly these, with cells for `names`.
 
@@ -206,10 +216,7 @@ def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) 
         raise InputError("this release has no marginals.", hint="dpx.marginals(table, epsilon=...) releases some")
     if receipt.request["table"] != table.identity:
         raise InputError("these marginals were released from another table, or from another version of it.")
-    stored = table.door.account.find(digest(receipt.request))
-    said = (found.released, receipt.entry, receipt.cost)
-    true = stored is not None and (stored.payload, stored.entry, stored.entry.charged) == said
-    if not true or (receipt.budget, receipt.neighbours) != (table.budget, table.neighbours):
+    if not released_by(table, found):
         raise InputError(
             "the account of this table has not released these marginals.",
             hint="release them from it: dpx.marginals(table, epsilon=...)",

@@ -31,31 +31,15 @@ if TYPE_CHECKING:
 USUAL_DELTA = 1e-6
 
 
-@dataclass(frozen=True)
-class Option:
-    """One way to pay: the price in one definition and the error it buys.
-
-    error     to expect: 95 % of released values lie within this of the exact ones, in the result's units, before
-              smoothing
-    interval  half-width of the 95 % interval that will be printed; wider than the error where `wider` says why
-    band      half-width of intervals that hold all values at once
-    rug_error half-width of the 95 % interval of a rug count, in rows; None without a rug
-    note      what a reader of the forecast has to know besides; empty as a rule
-    """
+@dataclass(frozen=True, kw_only=True)
+class Option(Outlook):
+    """One way to pay: the price in one definition, and what it buys. `interval` is always a number here."""
 
     definition: str
     epsilon: float
     delta: float | None
     rho: float | None
-    law: str
-    points: int
-    std: float
-    error: float
-    band: float
-    rug_error: float | None
     interval: float
-    note: str = ""
-    wider: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Noise
 from dpexplain.errors import InputError
+from dpexplain.maths.laws import below
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
 
@@ -132,7 +133,7 @@ class Ranking(Result):
         for the luck of the best among many.
         """
         noise, unit = self.gap_noise
-        alone = np.array([noise.below(gap / unit) for gap in -np.diff(self.values)])
+        alone = np.array([below(noise, gap / unit) for gap in -np.diff(self.values)])
         _, weights, means, deviations = self._posterior
         n = len(self.values)
         apart = np.hypot(deviations[:, : n - 1], deviations[:, 1:n])

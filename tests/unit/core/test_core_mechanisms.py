@@ -10,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpexplain.core.budget import Cost, Definition, pure, zcdp
-from dpexplain.core.mechanisms import (
-    LARGEST_SCALE,
-    best,
-    candidates,
-    float_at_least,
-    pure_epsilon,
-    root_at_least,
-    selection,
-)
-from dpexplain.core.noise import Law
+from dpexplain.core.mechanisms import best, candidates, selection
+from dpexplain.core.noise import LARGEST_SCALE, Law, float_at_least, pure_epsilon, root_at_least
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import ScoreRange, Sensitivity
 from dpexplain.errors import InputError

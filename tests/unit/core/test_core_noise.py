@@ -12,6 +12,7 @@ import pytest
 
 from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.errors import InputError
+from dpexplain.maths.laws import below
 
 LEVELS = [0.5, 0.9, 0.95, 0.99, 0.999999]
 
@@ -109,14 +110,14 @@ def test_two_coordinates_stand_in_the_right_order_this_often(law: Law, gap: floa
     signed: dict[int, float] = {}
     for x, p in coordinate_law(noise).items():
         signed[x] = signed[-x] = p / (2 if x else 1)
-    below, total = {}, 0.0
+    under, total = {}, 0.0
     for x in sorted(signed):
         total += signed[x]
-        below[x] = total
+        under[x] = total
     step = gap * 40
-    exact = math.fsum(p * below.get(min(x + math.floor(step), max(below)), 0.0) for x, p in signed.items())
-    assert noise.below(step) == pytest.approx(exact, abs=0.01)
-    assert noise.below(step) + noise.below(-step) == pytest.approx(1)
+    exact = math.fsum(p * under.get(min(x + math.floor(step), max(under)), 0.0) for x, p in signed.items())
+    assert below(noise, step) == pytest.approx(exact, abs=0.01)
+    assert below(noise, step) + below(noise, -step) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("size", [2, 5, pytest.param(20, marks=pytest.mark.long)])
@@ -129,11 +130,11 @@ def test_two_coordinates_of_a_cube_share_their_radius(size: int) -> None:
         # given t the difference of two uniform numbers in {-t..t} is triangular
         inside = [max(0.0, 1 - abs(gap) / (2 * t + 1)) ** 2 / 2 for t in range(reach)]
         tail = math.fsum(w * p for w, p in zip(weights, inside, strict=True)) / math.fsum(weights)
-        assert noise.below(gap) == pytest.approx(1 - tail if gap >= 0 else tail, abs=0.01)
+        assert below(noise, gap) == pytest.approx(1 - tail if gap >= 0 else tail, abs=0.01)
 
 
 def test_a_single_coordinate_has_nobody_to_stand_above() -> None:
-    assert Noise(Law.CUBE, 1, Fraction(5)).below(3) == 0.5
+    assert below(Noise(Law.CUBE, 1, Fraction(5)), 3) == 0.5
 
 
 def test_the_enumeration_itself() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.core.noise import Law, Noise
+from dpexplain.maths.laws import below
 from dpexplain.methods.rank_aggregation.result import Votes
 from dpexplain.render.text import percent, plain, ranking_view
 
@@ -92,7 +93,7 @@ def test_what_is_said_to_be_sure_is_true():
         above = -np.diff(means[found.order]) > 0
         said["next"] += zip(found.order_probability, above, strict=True)
         law_alone, unit = found.gap_noise
-        gaps = [law_alone.below(gap / unit) for gap in -np.diff(found.values)]
+        gaps = [below(law_alone, gap / unit) for gap in -np.diff(found.values)]
         said["alone"] += zip(gaps, above, strict=True)
     honest = {}
     for kind, pairs in said.items():

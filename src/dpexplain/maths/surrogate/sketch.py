@@ -178,7 +178,7 @@ class Blocks:
         """How far one unit can move the cut sums of all cells. Proof: docs/methods/local-sketch.md."""
         squares = [w * w for w in self.weights]
         moved = _root_above(squares, neighbours.relation)
-        changed = min(cells, neighbours.rows * (1 if neighbours.relation is Relation.ADD_REMOVE else 2))
+        changed = min(cells, neighbours.changed_rows)
         unit = LEVELS**2 // 2**CUT
         l2 = neighbours.rows * unit * moved + _isqrt_above(changed * cell_size(coordinates))
         return Sensitivity.of_distance(neighbours, cells * cell_size(coordinates), l2)

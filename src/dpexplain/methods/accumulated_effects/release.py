@@ -9,8 +9,9 @@ Statistic    counts of public cells; then, with bins made of the released counts
 Sensitivity  counts: `Sensitivity.of_counts`. Sums: a row adds to one bin of a feature (to two for categories), so its
              vector has norms L1 t K/2, squared L2 t K^2/4, L-inf K/2 with t = 1 or 2, added up over features in L1 and
              squared L2; `Sensitivity.of_norms`. docs/methods/accumulated-effects.md has the proof.
-Release      counts first: they give the rug, the bins and the denominators. Then the sums. Accumulating, centring by
-             the released density, shrinking and intervals are post-processing.
+Release      counts first (or those of marginals that the account released before): they give the histogram, the bins
+             and the denominators. Then the sums. Accumulating, centring by the released density, shrinking and
+             intervals are post-processing.
 References   Apley and Zhu 2020; "Differentially Private Global Explanations" (method="paper").
 """
 
@@ -26,19 +27,21 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Numeric
+from dpexplain.core.domain import Domain, Numeric
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
-from dpexplain.core.sensitivity import Neighbours, Sensitivity
+from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.accumulation import TWO_SIDED, Accumulation
 from dpexplain.maths.binning import Steps, steps_of
+from dpexplain.maths.grids import WHOLE_NUMBERS
+from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.accumulated_effects.result import AccumulatedCurve
-from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Floats, Spec, counts, sensitivity, statistic
+from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Floats, Spec, sensitivity, statistic
 from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.quantiles import spec as quantiles
@@ -58,10 +61,14 @@ USUAL_EFFECT, USUAL_STEPS = 1 / 3, 0.1  # of the output range: along a number, u
 def resolve(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
     domain, output, paper = setting.domain, setting.output, request.method == "paper"
-    steps = tuple(steps_of(feature, domain.column(feature)) for feature in request.features)
+    known, for_counts = setting.marginals, COUNT_SHARE if setting.marginals is None else Fraction(0)
+    if known is not None and paper:
+        raise InputError('method="paper" has no use for marginals.', hint="leave them out")
+    steps = tuple(_steps(feature, domain, known) for feature in request.features)
     draft = Spec(
         steps, (None,) * len(steps), output, output.width, request.bins, 0.0, 0.0,
-        (COUNT_SHARE, Fraction(0), 1 - COUNT_SHARE), request.mechanism, cut=True,
+        (for_counts, Fraction(0), 1 - for_counts), request.mechanism, cut=True,
+        marginals=None if known is None else known.receipt.entry.payload_hash,
     )  # fmt: skip
     if paper:
         number = PAPER_BINS if request.bins is None else request.bins
@@ -73,7 +80,7 @@ def resolve(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Spec:
         shares = PAPER_SHARES if any(ladders) else PAPER_SHARES_WITHOUT_QUANTILES
         mechanism, bins = request.mechanism or Law.LAPLACE.value, None if probs else 1
         draft = replace(draft, ladders=ladders, bins=bins, shares=shares, mechanism=mechanism)
-    laws = forecast(draft, setting.neighbours, cost)
+    laws = forecast(draft, setting.neighbours, cost, known)
     noise = laws["effects"].std * 2 / draft.levels  # at the whole range, in units of it
     share = 1.0 if request.clip is None else min(request.clip / output.width, 1.0)
     if share < LEAST_CLIP:
@@ -86,14 +93,29 @@ def resolve(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Spec:
     return found
 
 
-def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of counts and of effects at this price. Costs nothing, touches no data."""
+def _steps(feature: str, domain: Domain, known: Marginals | None) -> Steps:
+    """The steps of one feature: those of the histogram that is known, if there is one."""
+    column = domain.column(feature)
+    if known is None:
+        return steps_of(feature, column)
+    cells = known.histogram(feature).partition
+    if isinstance(column, Numeric) and cells.size - cells.missing > WHOLE_NUMBERS:
+        raise InputError(
+            f"these marginals have more than {WHOLE_NUMBERS} cells of {feature!r}, too many for accumulated effects.",
+            hint="release some with fewer: dpx.marginals(table, cells=64, epsilon=...)",
+        )
+    return steps_of(feature, column, cells)
+
+
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost, marginals: Marginals | None = None) -> dict[str, Noise]:
+    """The noise of counts (or that of earlier ones) and of effects at this price. Costs nothing, touches no data."""
     for_counts, for_quantiles, for_effects = spec.costs(cost)
     for ladder in spec.by_quantile.values():
         quantiles.check(ladder, neighbours, for_quantiles)
     size = sum(USUAL_BINS if steps.ordered else steps.size for steps in spec.steps)
+    known = None if marginals is None else marginals.part("counts")[1]
     return {
-        "counts": best(Sensitivity.of_counts(neighbours, len(spec.steps)), spec.cells, for_counts),
+        "counts": known or histogram.forecast(spec.partitions, neighbours, for_counts),
         "effects": best(sensitivity(spec, neighbours), size, for_effects, spec.mechanism),
     }
 
@@ -101,8 +123,8 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 def expected(spec: Spec, setting: Setting, noise: dict[str, Noise]) -> list[Accumulation]:
     """The curves of a usual table, with exact counts: how far noise would move them.
 
-    How many rows a cell has decides most of the error. It is known from marginals that were released before; without
-    them numbers are taken as bell-shaped and categories as unequally frequent (the r-th has a share like r^-1.25, in an
+    How many rows a cell has decides most of the error. It is known from marginals that are handed over; without them
+    numbers are taken as bell-shaped and categories as unequally frequent (the r-th has a share like r^-1.25, in an
     order that mixes rare and frequent ones). The effect is a third of the output range along a number, and a tenth of
     it up and down between categories. Chosen on the tables of `python -m bench honesty`.
     """
@@ -119,14 +141,9 @@ def expected(spec: Spec, setting: Setting, noise: dict[str, Noise]) -> list[Accu
 def _usual_shares(steps: Steps, marginals: Marginals | None) -> Floats:
     """The share of the rows in each cell: as marginals have it, else that of a usual table."""
     cells = steps.cells
-    if marginals is not None and steps.feature in marginals.features:
-        known = marginals.histogram(steps.feature).partition
-        every = marginals.shares(steps.feature)
-        there = every[:-1] / max(float(every[:-1].sum()), 1e-9) if known.missing else every
-        below = np.concatenate([[0.0], np.cumsum(there)])
-        if known.edges is None or cells.edges is None:
-            return np.diff(below)
-        return np.diff(np.interp(cells.edges, known.edges, below))
+    if marginals is not None:
+        there = marginals.shares(steps.feature)[: cells.size]  # a last one is that of missing values
+        return there / max(float(there.sum()), 1e-9)
     if steps.ordered:
         x = (np.arange(cells.size) + 0.5) / cells.size
         shares = np.exp(-0.5 * ((x - 0.45) / 0.2) ** 2)
@@ -139,11 +156,11 @@ def _usual_shares(steps: Steps, marginals: Marginals | None) -> Floats:
 def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move a usual point of the curves of a usual table; all at once: the worst point."""
     spec = resolve(request, setting, cost)
-    noise = forecast(spec, setting.neighbours, cost)
+    noise = forecast(spec, setting.neighbours, cost, setting.marginals)
     each = np.concatenate([curve.std for curve in expected(spec, setting, noise)])
     std = float(np.sqrt(np.mean(each**2)))
     table = "a table with the frequencies of these marginals" if setting.marginals is not None else "a usual table"
-    better = "" if setting.marginals is not None else "; marginals that were released before make it closer"
+    better = "" if setting.marginals is not None else "; marginals that are handed over make it closer"
     return Outlook(
         law=noise["effects"].law.value,
         points=len(each),
@@ -172,23 +189,37 @@ def diagram() -> DataFlow:
     return DataFlow(stages, edges, name="Accumulated effects", noised=["counts", "effects"])
 
 
-def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, cost: Cost) -> Curves:
-    """Release the curves of `request` for `cost`, rugs included. Two passes: counts, then differences."""
-    spec = resolve(request, Setting.of(table, model), cost)
+def explain(
+    table: PrivateTable, model: Model, request: AccumulatedEffects, *, cost: Cost, marginals: Marginals | None = None
+) -> Curves:
+    """Release the curves of `request` for `cost`, histograms included. Two passes: counts, then differences.
+
+    With marginals the first pass was made before: their counts give the bins, and the whole price is for differences.
+    """
+    if marginals is not None:
+        histogram.known_marginals(table, marginals, request.features)
+    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     predictor, label = table.predictor(model), request.label
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
 
-    def body(gate: Gate) -> None:
-        for_counts, for_quantiles, for_effects = spec.costs(cost)
-        size = spec.cells + sum(ladder.partition.size for ladder in spec.by_quantile.values())
-        exact = table.map_sum(gate, partial(counts, spec=spec), request.features, size=size, label=label + ": counts")
+    def count(gate: Gate) -> tuple[list[int], dict[int, list[int]]]:
+        """The first pass: released counts, and by its place the released quantiles of a feature."""
+        for_counts, for_quantiles, _ = spec.costs(cost)
+        cells = [*spec.partitions, *(ladder.partition for ladder in spec.by_quantile.values())]
+        kernel, size = partial(histogram.statistic, partitions=cells), histogram.size_of(cells)
+        exact = table.map_sum(gate, kernel, request.features, size=size, label=label + ": counts")
         noisy = gate.noisy_counts("counts", exact[: spec.cells], for_counts, partitions=len(spec.steps))
         positions, start = dict[int, list[int]](), spec.cells
         for place, ladder in spec.by_quantile.items():
             mine, start = exact[start : start + ladder.partition.size], start + ladder.partition.size
-            inner = quantiles.select_quantiles(gate, mine, ladder, for_quantiles, LEVEL_PARTS.format(place))
-            positions[place] = [0, *inner, ladder.size]
-        bins = spec.bins_of(noisy, table.size, positions)
+            prefix = LEVEL_PARTS.format(place)
+            positions[place] = quantiles.select_quantiles(gate, mine, ladder, for_quantiles, prefix)
+        return noisy, positions
+
+    def body(gate: Gate) -> None:
+        for_effects = spec.costs(cost)[2]
+        counts, positions = (spec.known_counts(marginals).tolist(), None) if marginals else count(gate)
+        bins = spec.bins_of(counts, table.size, positions)
         kernel = partial(statistic, predictor=predictor, spec=spec, bins=bins)
         size = sum(one.size for one in bins)
         sums = table.map_sum(gate, kernel, columns, size=size, label=label, parallel=model.thread_safe)
@@ -196,10 +227,13 @@ def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, c
 
     public = ["the cells", "the clip", "the output range", "the model"]
     receipt, payload = table.release(
-        "accumulated-effects", label, spec.to_json(), cost, body, public=public, model=model.identity
+        *("accumulated-effects", label, spec.to_json(), cost, body),
+        public=public,
+        model=model.identity,
+        **histogram.builds_on(marginals),
     )
     smooth = request.smooth and request.method != "paper"
-    return Curves([AccumulatedCurve(receipt, payload, i, smooth) for i in range(len(spec.steps))])
+    return Curves([AccumulatedCurve(receipt, payload, i, smooth, marginals) for i in range(len(spec.steps))])
 
 
 @of_wrapped
@@ -210,6 +244,7 @@ def accumulated_effects(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
+    marginals: Marginals | None = None,
     bins: int | None = None,
     clip: float | None = None,
     method: Literal["default", "paper"] = "default",
@@ -218,11 +253,12 @@ def accumulated_effects(
 ) -> Curve | Curves:
     """Differentially private accumulated local effects: a `Curve` for a name, `Curves` for a list of names.
 
-    `epsilon` (or `rho`) is the whole price, rugs and all features included. `requests.AccumulatedEffects` describes the
-    options.
+    `epsilon` (or `rho`) is the whole price, histograms and all features included. `marginals` that this table's account
+    has released before take the place of the histograms: the effects then get the whole price.
+    `requests.AccumulatedEffects` describes the options.
     """
     request = AccumulatedEffects(
         feature=feature, bins=bins, clip=clip, method=method, smooth=smooth, mechanism=mechanism
     )
-    curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
+    curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)
     return curves[0] if request.single else curves

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpexplain.core.noise import checked_level
+from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.accumulation import Accumulation
 from dpexplain.maths.binning import Bins
 from dpexplain.maths.grids import Axis
 from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Spec
 from dpexplain.methods.curves import Curve
-from dpexplain.methods.histogram import Histogram
+from dpexplain.methods.histogram import Histogram, Integers, read
 from dpexplain.methods.result import Floats
 
 
@@ -63,11 +63,19 @@ class AccumulatedCurve(Curve):
 
     @cached_property
     def _all_bins(self) -> list[Bins]:
-        choices = {name: part["values"] for name, part in self.released["parts"].items()}
-        ladders = self.spec.by_quantile.items()
-        positions = {place: ladder.walk(choices, LEVEL_PARTS.format(place)) for place, ladder in ladders}
-        bins: list[Bins] = self.spec.bins_of(self.part("counts")[0].tolist(), self._rows, positions)
+        ladders, parts = self.spec.by_quantile.items(), self.released["parts"]
+        positions = {place: ladder.stored(parts, LEVEL_PARTS.format(place)) for place, ladder in ladders}
+        bins: list[Bins] = self.spec.bins_of(self._counts[0].tolist(), self._rows, positions)
         return bins
+
+    @cached_property
+    def _counts(self) -> tuple[Integers, Noise]:
+        """The released counts of all cells and their noise: of this release, or of the marginals it builds on."""
+        if self.spec.marginals is None:
+            return self.part("counts")
+        if self.marginals is None:
+            raise ValueError("the marginals of this curve are missing")
+        return self.spec.known_counts(self.marginals), self.marginals.part("counts")[1]
 
     @property
     def bins(self) -> Bins:
@@ -85,9 +93,7 @@ class AccumulatedCurve(Curve):
         if len(sums) != ends[-1]:
             raise ValueError("the bins do not fit the released values")
         mine, public = np.split(sums * self.spec.unit, ends[:-1])[self.index], self._rows is not None
-        curve: Accumulation = self.spec.curve(
-            self.index, self.bins, mine, noise, self.part("counts")[1], rows_public=public
-        )
+        curve: Accumulation = self.spec.curve(self.index, self.bins, mine, noise, self._counts[1], rows_public=public)
         return curve
 
     @property
@@ -111,7 +117,5 @@ class AccumulatedCurve(Curve):
 
     @cached_property
     def rug(self) -> tuple[Histogram, ...]:
-        counts, noise = self.part("counts")
-        cells = [steps.cells for steps in self.spec.steps]
-        mine = np.split(counts, np.cumsum([partition.size for partition in cells])[:-1])[self.index]
-        return (Histogram(cells[self.index], np.maximum(mine, 0).astype(np.float64), noise.std),)
+        counts, noise = self._counts
+        return (read(counts, noise.std, self.spec.partitions)[self.feature],)

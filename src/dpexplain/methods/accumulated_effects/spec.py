@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.canonical import JsonObject
+from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise
 from dpexplain.core.sensitivity import Neighbours, Sensitivity
@@ -19,8 +19,11 @@ from dpexplain.data.rows import Rows
 from dpexplain.maths.accumulation import Accumulation
 from dpexplain.maths.binning import Bins, Steps
 from dpexplain.maths.coded import Coded
+from dpexplain.maths.grids import Partition
 from dpexplain.maths.ladder import Ladder
 from dpexplain.methods.accumulated_effects.request import MOST_BINS
+from dpexplain.methods.histogram import size_of
+from dpexplain.methods.marginals.result import Marginals
 from dpexplain.models import Predictor
 
 Floats = NDArray[np.float64]
@@ -42,13 +45,15 @@ class Spec(Coded):
     shares: tuple[Fraction, Fraction, Fraction]  # of the price: counts, quantiles, effects
     mechanism: str | None
     cut: bool = False  # whether the curve ends at the width of the output range; those of earlier versions did not
+    marginals: str | None = None  # the hash of the released values that the counts are taken from
 
     def __post_init__(self) -> None:
         if self.bins is not None and not 1 <= self.bins <= MOST_BINS:
             raise ValueError("no number of bins of ours")
 
     def to_json(self) -> JsonObject:
-        return super().to_json() | {"span": self.span, "levels": self.levels}
+        said = super().to_json() | {"span": self.span, "levels": self.levels}
+        return {name: value for name, value in said.items() if name != "marginals" or value is not None}
 
     @property
     def span(self) -> float:
@@ -70,8 +75,19 @@ class Spec(Coded):
         return 2 * self.clip / self.levels
 
     @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """The cells of the histograms, feature after feature."""
+        return tuple(steps.cells for steps in self.steps)
+
+    @property
     def cells(self) -> int:
-        return sum(steps.cells.size for steps in self.steps)
+        return size_of(self.partitions)
+
+    def known_counts(self, marginals: Marginals) -> Integers:
+        """The counts of the cells in marginals that were released before: without those of missing values, the last."""
+        if digest(marginals.released) != self.marginals:
+            raise ValueError("the marginals are not those that the curve was made with")
+        return np.concatenate([marginals.noisy_counts(p.feature)[: p.size] for p in self.partitions])
 
     @property
     def by_quantile(self) -> dict[int, Ladder]:
@@ -148,12 +164,6 @@ def statistic(rows: Rows, predictor: Predictor, spec: Spec, bins: Sequence[Bins]
                 np.add.at(total, (values + step)[inside], (limits.quantize(away * (other - own)) - zero)[inside])
         sums.append(total)
     return np.concatenate(sums)
-
-
-def counts(rows: Rows, spec: Spec) -> Integers:
-    """The exact counts of the cells of one batch, and of the cells of quantiles."""
-    ladders = [ladder.partition.counts(rows[ladder.feature]) for ladder in spec.by_quantile.values()]
-    return np.concatenate([*(steps.counts(rows[steps.feature]) for steps in spec.steps), *ladders])
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:

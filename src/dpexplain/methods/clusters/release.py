@@ -26,7 +26,6 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from dpexplain.core.budget import Cost, Definition
-from dpexplain.core.canonical import digest
 from dpexplain.core.combinations import steps
 from dpexplain.core.domain import Categorical, Domain
 from dpexplain.core.noise import Law
@@ -67,6 +66,7 @@ from dpexplain.methods.clusters.spec import (
     tables_of,
     together,
 )
+from dpexplain.methods.histogram import released_by
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.clustering import Clustering
@@ -259,17 +259,8 @@ def clustering_fact(clustering: Clustering, table: PrivateTable, cost: Cost) -> 
 
 
 def released_here(clustering: Clustering, table: PrivateTable) -> bool:
-    """Whether the account of this table has released exactly these centres, under the same relation, at this price."""
-    result = clustering.result
-    if result is None:
-        return False
-    stored = table.door.account.find(digest(result.receipt.request))
-    return (
-        stored is not None
-        and stored.payload == result.released
-        and stored.entry.charged == result.receipt.charged
-        and result.receipt.neighbours == table.neighbours
-    )
+    """Whether the account of this table has released exactly these centres."""
+    return clustering.result is not None and released_by(table, clustering.result)
 
 
 @of_wrapped

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.sensitivity import Neighbours, Relation, ScoreRange
+from dpexplain.core.sensitivity import Neighbours, ScoreRange
 from dpexplain.errors import InputError
 
 Integers = NDArray[np.int64]
@@ -111,29 +111,34 @@ class Scoring:
         """In which the score of a combination can change, all combinations together: the smaller of two bounds on the
         largest change less the smallest one.
         """
-        once = neighbours.relation is Relation.ADD_REMOVE
-        published = (2 if once else 4) * self.unit  # every score moves by at most one row, either way
+        times = _times(neighbours)
+        published = 2 * times * self.unit  # every score moves by at most one row, either way
         if bounds == "paper":
             return _range(neighbours, published)
         interest, suf, pen = self.factors
         clusters, others, steps = self.clusters, self.clusters - 1, self.steps
         lost = max(suf * clusters + pen, 2 * suf + pen * others) * steps
         moves = lost + pen * others * steps + suf * others
-        ours = interest * ((4 if once else 6) * steps + 2 * clusters) + (1 if once else 2) * moves
+        ours = interest * ((2 + 2 * times) * steps + 2 * clusters) + times * moves
         return _range(neighbours, min(published, self.uses * ours))
 
     def joint_range(self, neighbours: Neighbours) -> ScoreRange:
         """The sum over clusters of the ranges in which the scores of their attributes can change."""
-        once, w = neighbours.relation is Relation.ADD_REMOVE, self.weights
-        interest = w.interest * ((4 if once else 6) * self.steps + 2 * self.clusters)
-        return _range(neighbours, interest + w.sufficiency * (1 if once else 2) * self.steps * self.clusters)
+        times, w = _times(neighbours), self.weights
+        interest = w.interest * ((2 + 2 * times) * self.steps + 2 * self.clusters)
+        return _range(neighbours, interest + w.sufficiency * times * self.steps * self.clusters)
 
     def cluster_range(self, neighbours: Neighbours, bounds: str) -> ScoreRange:
         """In which the scores of the attributes of one cluster can change."""
-        once, w = neighbours.relation is Relation.ADD_REMOVE, self.weights
+        times, w = _times(neighbours), self.weights
         if bounds == "paper":
-            return _range(neighbours, (2 if once else 4) * self.cluster_unit)
-        return _range(neighbours, (2 * w.interest + (1 if once else 2) * w.sufficiency) * self.steps)
+            return _range(neighbours, 2 * times * self.cluster_unit)
+        return _range(neighbours, (2 * w.interest + times * w.sufficiency) * self.steps)
+
+
+def _times(neighbours: Neighbours) -> int:
+    """1 where a row comes or goes; 2 where one leaves and another comes."""
+    return neighbours.changed_rows // neighbours.rows
 
 
 def _range(neighbours: Neighbours, length: int) -> ScoreRange:

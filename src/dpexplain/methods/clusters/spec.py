@@ -20,7 +20,7 @@ from dpexplain.core.combinations import UNIT, rate_for
 from dpexplain.core.mechanisms import Selection, best, selection, selection_epsilon
 from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.core.release import split
-from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Partition
@@ -216,9 +216,8 @@ def sensitivity(neighbours: Neighbours, own: int, uses: int, distinct: int) -> S
     |v|_inf <= own, because own >= 1. Up to k rows appear or vanish: k, k^2, k times as much. Replaced: a leaves and b
     comes, both non-negative: |b - a|_1 <= |a|_1 + |b|_1, |b - a|_2^2 <= |a|^2 + |b|^2 as ab >= 0, |b - a|_inf <= max.
     """
-    k, factor = neighbours.rows, 1 if neighbours.relation is Relation.ADD_REMOVE else 2
-    rest = distinct - uses
-    return Sensitivity(neighbours, factor * k * (uses * own + rest), factor * k * k * (uses * own**2 + rest), k * own)
+    k, changed, rest = neighbours.rows, neighbours.changed_rows, distinct - uses
+    return Sensitivity(neighbours, changed * (uses * own + rest), changed * k * (uses * own**2 + rest), k * own)
 
 
 def selection_laws(spec: Spec, neighbours: Neighbours, cost: Cost) -> JsonObject:

@@ -38,9 +38,10 @@ from dpexplain.maths.grids import Partition, partition_of
 from dpexplain.maths.lloyd import HALF, Integers, Lloyd
 from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.sketch import GRID
+from dpexplain.methods import histogram
 from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.methods.kmeans.result import ClusterCentres
-from dpexplain.methods.kmeans.spec import Spec, answer_noise, forecast, histogram_statistic, sensitivity, statistic
+from dpexplain.methods.kmeans.spec import Spec, answer_noise, forecast, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.clustering import Clustering, declared
@@ -150,7 +151,8 @@ def explain(table: PrivateTable, _model: object, request: KMeans, *, cost: Cost)
 
         def ask(part: str, centres: Integers) -> tuple[Integers, Noise]:
             if part == "marginals":
-                counts = map_sum(gate, partial(histogram_statistic, lloyd=lloyd), size=lloyd.histogram_size)
+                kernel = partial(histogram.statistic, partitions=lloyd.partitions)
+                counts = map_sum(gate, kernel, size=lloyd.histogram_size)
                 answer = gate.noisy_counts(part, counts, first, partitions=len(lloyd.partitions))
             else:
                 kernel = partial(statistic, lloyd=lloyd, centres=centres)

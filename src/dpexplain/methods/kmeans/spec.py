@@ -18,6 +18,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.lloyd import HALF, OWN, Integers, Lloyd, nearest, places_of
 from dpexplain.maths.surrogate import Space
+from dpexplain.methods import histogram
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,6 @@ class Spec(Coded):
         return {**super().to_json(), "share": fraction_text(self.share)}
 
 
-def histogram_statistic(rows: Rows, lloyd: Lloyd) -> Integers:
-    """The number of rows in each public cell of each feature."""
-    return np.concatenate([p.counts(rows[p.feature]) for p in lloyd.partitions])
-
-
 def statistic(rows: Rows, lloyd: Lloyd, centres: Integers) -> Integers:
     """Exact integers of one batch, centre after centre: weighted count, sums of coordinates.
 
@@ -53,18 +49,7 @@ def statistic(rows: Rows, lloyd: Lloyd, centres: Integers) -> Integers:
 
 
 def sensitivity(space: Space, weight: int, neighbours: Neighbours) -> Sensitivity:
-    """How far counts and sums around any fixed centres can move.
-
-    Proof. With a numeric and b categorical features, a row adds to the block of its centre, and to no other, the
-    vector u = (W, a numbers in [-H, H], b times V in one of a feature's coordinates): |u|_1 <= l1 = W + a H + b V,
-    |u|_2^2 <= l2 = W^2 + a H^2 + b V^2, |u|_inf <= max(W, H, V).
-    add-remove: k rows of a unit come or go, at most k u in every norm.
-    replace-one, a row becomes another: in another block, u and u' share no coordinate: 2 l1, 2 l2, max(W, H, V). In the
-    same block the count stays, a numeric sum moves by at most 2 H, of a category's coordinates one loses V and one
-    gains it: 2 (a H + b V), 4 a H^2 + 2 b V^2, max(2 H, V). The bound is the larger of both in each norm. In a unit
-    each of k places holds a row or nothing, before and after; nothing to a row moves no further than a row to a row.
-    So the change is the sum of k such moves.
-    """
+    """How far counts and sums around any fixed centres can move. Proof: docs/methods/dp-kmeans.md, "Sensitivity"."""
     numbers = sum(isinstance(space.domain[name], Numeric) for name in space.features)
     kinds, k = len(space.features) - numbers, neighbours.rows
     l1 = weight + numbers * HALF + kinds * OWN
@@ -91,6 +76,5 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     if lloyd.start is None:
         parts["survey"] = answer_noise(spec, neighbours, cost, lloyd.cells)
     if lloyd.marginals:
-        bound = Sensitivity.of_counts(neighbours, len(lloyd.partitions))
-        parts["marginals"] = best(bound, lloyd.histogram_size, spec.costs(cost)[0])
+        parts["marginals"] = histogram.forecast(lloyd.partitions, neighbours, spec.costs(cost)[0])
     return parts

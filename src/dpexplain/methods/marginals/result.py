@@ -13,7 +13,7 @@ from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.reference import Reference
-from dpexplain.methods.histogram import Histogram, read, size_of, total_of
+from dpexplain.methods.histogram import Histogram, Integers, read, size_of, total_of
 from dpexplain.methods.marginals.spec import Spec
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -62,6 +62,11 @@ class Marginals(Result):
     @cached_property
     def values(self) -> Floats:
         return np.concatenate([histogram.counts for histogram in self.histograms.values()])
+
+    def noisy_counts(self, feature: str) -> Integers:
+        """The counts of one feature as they were released, with cells as in `histogram`."""
+        ends = np.cumsum([partition.size for partition in self.partitions])[:-1]
+        return np.split(self.part("counts")[0], ends)[self.features.index(feature)]
 
     def histogram(self, feature: str) -> Histogram:
         """The histogram of one feature."""

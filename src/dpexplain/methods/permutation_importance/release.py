@@ -34,7 +34,7 @@ import numpy as np
 from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate
-from dpexplain.core.sensitivity import Assignment, Neighbours, Relation
+from dpexplain.core.sensitivity import Assignment, Neighbours
 from dpexplain.data.assignment import assignment_for
 from dpexplain.data.donors import by_feature, by_group, by_permutation, gather
 from dpexplain.data.rows import Rows
@@ -67,6 +67,7 @@ from dpexplain.methods.permutation_importance.spec import (
     statistic,
 )
 from dpexplain.methods.setting import Setting
+from dpexplain.methods.sums import RowSums
 from dpexplain.methods.targets import target_of
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
@@ -99,7 +100,7 @@ def resolve(request: PermutationImportance, setting: Setting, cost: Cost) -> Spe
         )
     if marginals is not None and request.method in ("paper", "groups"):
         raise InputError(f'method="{request.method}" has no use for marginals.', hint="leave them out")
-    pure, K = paper or cost.definition is Definition.PURE, loss.range.levels
+    pure = paper or cost.definition is Definition.PURE
     law = Law(request.mechanism or (Law.LAPLACE if pure else Law.GAUSSIAN))
     spec = Spec(
         features=features,
@@ -116,7 +117,7 @@ def resolve(request: PermutationImportance, setting: Setting, cost: Cost) -> Spe
         norm=None if paper else NORMS[law],
         aim=request.limit,
         # one row counts as much as its largest move of the base, so the count fits under the same bound
-        count_weight=0 if neighbours.rows_public else K // 2 if neighbours.relation is Relation.ADD_REMOVE else K,
+        count_weight=RowSums.of(loss.range, neighbours).weight,
     )
     if paper:
         return spec

@@ -30,6 +30,7 @@ import numpy as np
 
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
+from dpexplain.maths.laws import below
 from dpexplain.maths.means import Means
 from dpexplain.maths.tails import Term, combined_halfwidth
 from dpexplain.methods.marginals.result import Marginals
@@ -333,7 +334,7 @@ def gap_halfwidth(noise: Noise, level: float) -> float:
     from scipy.optimize import brentq
 
     def missing(gap: float) -> float:
-        return noise.below(gap) - (1 + level) / 2
+        return below(noise, gap) - (1 + level) / 2
 
     wide = 4.0 * noise.halfwidth((1 + level) / 2) + 4  # more than enough: two such halfwidths cover it
     return float(np.ceil(brentq(missing, 0.0, wide))) + 1

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.mechanisms import Selection, best, selection
-from dpexplain.core.noise import Law, Noise
+from dpexplain.core.noise import Noise
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, ScoreRange, Sensitivity
 from dpexplain.data.donors import Replaced
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
+from dpexplain.maths.laws import shape_of
 from dpexplain.maths.losses import Loss
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.targets import Target
@@ -64,19 +65,8 @@ class Histograms(Coded):
 
 
 def sum_halfwidth(noise: Noise, size: int, level: float) -> float:
-    """h with P(|z_1| + ... + |z_size| <= h) >= level for so many coordinates of one noise vector, rounded outwards.
-
-    Laplace: a sum of exponential numbers. Gaussian: at most sqrt(size) times the Euclidean norm. Cube: each is at most
-    the radius.
-    """
-    from scipy.special import gammainccinv
-
-    tail, b = 1 - level, float(noise.scale)
-    if noise.law is Law.LAPLACE:
-        return b * float(gammainccinv(size, tail)) + size
-    if noise.law is Law.GAUSSIAN:
-        return b * float(np.sqrt(size * 2 * gammainccinv(size / 2, tail))) + size
-    return size * noise.band(level)
+    """h with P(|z_1| + ... + |z_size| <= h) >= level for so many coordinates of one noise vector, rounded outwards."""
+    return shape_of(noise).l1_halfwidth(size, 1 - level)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ class Quantiles(Result):
     @cached_property
     def positions(self) -> list[int]:
         """The released positions in parts of cells, with both ends of the range."""
-        return self.ladder.walk({name: part["values"] for name, part in self.released["parts"].items()}, "level")
+        return self.ladder.stored(self.released["parts"], "level")
 
     @cached_property
     def values(self) -> Floats:

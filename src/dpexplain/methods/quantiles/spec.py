@@ -7,7 +7,7 @@ that is too small before anything is reserved, `histogram.statistic` counts the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -59,7 +59,7 @@ def spread(counts: NDArray[np.int64], ladder: Ladder) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(np.repeat(counts, ladder.parts))]).astype(np.int64)
 
 
-def scores(below: NDArray[np.int64], level: Level, positions: dict[int, int]) -> list[NDArray[np.int64]]:
+def scores(below: NDArray[np.int64], level: Level, positions: Mapping[int, int]) -> list[NDArray[np.int64]]:
     """For each node of a level, the score of every position of its range, ends included."""
     result = []
     for node in level.nodes:
@@ -72,13 +72,8 @@ def scores(below: NDArray[np.int64], level: Level, positions: dict[int, int]) ->
 def sensitivity(ladder: Ladder, level: Level, neighbours: Neighbours) -> ScoreRange:
     """The sum over a level's nodes of the lengths of the ranges in which their scores can change.
 
-    Proof, in rows times D. A row puts a share w of itself into a node (the shares add up to at most 1), and a share
-    between 0 and w below each position. So D below - r total moves by an amount between -w r and w (D - r), and its
-    absolute value by at most w m with m = max(r, D - r), up or down: a range of length 2 w m.
-    add-remove: the sum of 2 w m is at most the largest 2 m. replace-one: w leaves and v comes, and the length is at
-    most 2 max((D - r) v + r w, (D - r) w + r v). This is a convex function of the shares, so the sum over the nodes is
-    largest when each of the two rows lies in one node: 2 D if it is the same one; 2 m + 2 m', which is no less, if
-    there is another. A unit of k rows makes k such steps, and the ranges of steps add up.
+    For one row, with m = max(rank, D - rank): the largest 2 m (add-remove); 2 D for one node, the two largest 2 m for
+    several (replace-one). Proof: docs/methods/quantiles.md, "Sensitivity".
     """
     lengths = sorted((2 * max(node.rank, level.den - node.rank) for node in level.nodes), reverse=True)
     if neighbours.relation is Relation.ADD_REMOVE:
@@ -92,18 +87,17 @@ def sensitivity(ladder: Ladder, level: Level, neighbours: Neighbours) -> ScoreRa
 def select_quantiles(
     gate: Gate, counts: NDArray[np.int64], ladder: Ladder, cost: Cost, prefix: str = "level"
 ) -> list[int]:
-    """Release the position of every probability for `cost`, from the exact counts of the ladder's cells.
+    """Release the position of every place for `cost`, from the exact counts of the ladder's cells.
 
     Levels are released as the parts `prefix`-1, `prefix`-2, ... The ranges of a level come from released positions.
     """
     below, share = spread(counts, ladder), cost * Fraction(1, len(ladder.levels))
-    positions = {0: 0, len(ladder.ends) - 1: ladder.size}
-    for number, level in enumerate(ladder.levels, 1):
+
+    def ask(number: int, level: Level, known: Mapping[int, int]) -> list[list[int]]:
         change = sensitivity(ladder, level, gate.neighbours)
-        chosen = gate.select_each(f"{prefix}-{number}", scores(below, level, positions), change, share)
-        for node, (choice,) in zip(level.nodes, chosen, strict=True):
-            positions[node.place] = positions[node.left] + choice
-    return [positions[place] for place in range(1, len(ladder.ends) - 1)]
+        return gate.select_each(f"{prefix}-{number}", scores(below, level, known), change, share)
+
+    return ladder.walk(ask)
 
 
 def check(ladder: Ladder, neighbours: Neighbours, cost: Cost) -> dict[str, Selection]:

@@ -24,7 +24,7 @@ from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.methods.influence.person import Amounts, Answer, PersonInfluence, shown_value
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Results
+from dpexplain.methods.result import Floats, Result, Results
 from dpexplain.methods.transparency.spec import Spec
 from dpexplain.receipts import Receipt
 

@@ -54,6 +54,68 @@ def test_a_model_that_fails_on_synthetic_rows_costs_nothing(make_table, frame):
     assert spent(table) == 0
 
 
+class TestMarginalsReleasedBefore:
+    """Their counts take the place of a first pass; the whole price is for the effects."""
+
+    FEATURES = ("age", "sex", "income")
+
+    @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+    def test_they_give_the_counts(self, make_table, frame, model, relation):
+        table = make_table(frame, relation=relation)
+        known = dpx.marginals(table, epsilon=1)
+        curves = dpx.accumulated_effects(table, model, [*self.FEATURES], epsilon=0.5, marginals=known)
+        assert set(curves[0].released["parts"]) == {"effects"}
+        assert curves.receipt.request["builds_on"][0]["payload"] == known.receipt.entry.payload_hash
+        assert float(spent(table)) == 1.5
+        for curve in curves:
+            again = dpx.from_json(curve.to_json())
+            np.testing.assert_array_equal(again.interval(0.9)[1], curve.interval(0.9)[1])
+            dpx.verify(again, table.ledger)
+            cells = known.histogram(curve.feature).partition
+            assert curve.rug[0].partition.labels == cells.labels[: cells.size - cells.missing]
+            curve.plot()
+        assert dpx.accumulated_effects(table, model, [*self.FEATURES], epsilon=0.5, marginals=known).receipt.replayed
+
+    def test_without_noise_the_curve_is_that_of_these_cells(self, make_table, frame, model):
+        """The exact statistic: with the cells of the default, the same curve as without marginals."""
+        table = make_table(frame, exact=True)
+        for feature in ("sex", "age"):
+            known = dpx.marginals(table, [feature], epsilon=1, cells=100)
+            own, given = (
+                dpx.accumulated_effects(table, model, feature, epsilon=1, bins=8, marginals=some)
+                for some in (None, known)
+            )
+            np.testing.assert_allclose(given.raw, own.raw, atol=1e-9)
+
+    def test_those_of_another_release_are_refused(self, make_table, frame, model):
+        table = make_table(frame)
+        known, other = (dpx.marginals(table, ["age"], epsilon=e) for e in (1, 0.5))
+        curve = dpx.accumulated_effects(table, model, "age", epsilon=0.5, marginals=known)
+        text = json.loads(curve.to_json())
+        for marginals in (json.loads(other.to_json()), None):
+            text["view"]["marginals"] = marginals
+            with pytest.raises((dpx.InputError, dpx.VerificationError)):
+                dpx.from_json(json.dumps(text))
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"feature": "sex"}, "do not have 'sex'"),
+            ({"method": "paper"}, "no use for marginals"),
+            ({"feature": "income"}, "more than 101 cells of 'income'"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_before_anything_is_paid(self, make_table, frame, model, options, message):
+        table = make_table(frame)
+        known = dpx.marginals(table, ["age", "income"], epsilon=1, cells=300)
+        before = spent(table)
+        with pytest.raises(dpx.InputError, match=message):
+            dpx.accumulated_effects(table, model, **{"feature": "age", "epsilon": 1, "marginals": known, **options})
+        with pytest.raises(dpx.InputError, match="another table"):
+            dpx.accumulated_effects(make_table(frame, name="other"), model, "age", epsilon=1, marginals=known)
+        assert spent(table) == before
+
+
 @pytest.mark.parametrize("method", ["default", "paper"])
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_a_curve_survives_its_file_and_the_ledger(make_table, frame, model, tmp_path, method, relation):
