@@ -33,8 +33,7 @@ def audit(
         option(
             "--explainer",
             "NAME",
-            "pdp, ale, importance, interactions, influence, clusters, marginals, local or sketch. May be repeated. "
-            "Default: pdp, ale, importance, influence, sketch, and clusters if there are any.",
+            "A command whose releases are attacked. May be repeated. Default: some, with clusters if there are any.",
         ),
     ] = None,
     kmeans: Annotated[

@@ -1,42 +1,34 @@
 """A command for every registered method, made from its request: name, type, default and description of each option.
 
-What a person types in another way than Python declares it, the registration says (`Method.typed`): a function whose
-keywords are options of the command, and which gives options of the request. Those of our own methods stand here.
+What a person types in another way than Python declares it, the registration says: functions whose keywords are options
+of the command. Those of our own methods stand in `typed.py`.
 """
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 from inspect import Parameter, cleandoc, signature
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import typer
 from pydantic_core import PydanticUndefined
 
-from dpexplain.cli.marginals import marginals_of
-from dpexplain.cli.options import (
-    All,
-    Call,
-    Features,
-    Guess,
-    MarginalsFile,
-    Pairs,
-    Price,
-    once,
-    option,
-    spread,
-)
-from dpexplain.cli.release import release
-from dpexplain.errors import InputError, InternalError
-from dpexplain.methods.registry import Method
+from dpexplain.cli.options import Call, Guess, MarginalsFile, Price, once, option, spread
+from dpexplain.cli.release import release, show_free
+from dpexplain.cli.typed import Place, marginals_of, pair_of
+from dpexplain.errors import InputError
+from dpexplain.methods.registry import Method, Named
 from dpexplain.methods.request import Flag, Request
 from dpexplain.project.file import Project
-from dpexplain.project.run import Task
+from dpexplain.project.run import Task, model_of
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
-    from dpexplain.models import Model
 
 MIXED = "a number or a word"
 METAVARS: dict[Any, str | None] = {
@@ -52,17 +44,11 @@ ABOUT = """\
 Shows the price, the expected error and what is left; then releases, and writes a page, pictures and receipts. The price
 is taken from the budget for ever. The same request again (same versions of table and model) is free.
 
-The model is loaded from the project's [model] path, a pickle or joblib file, or imported. Loading either runs the code
+What is explained is loaded from the project's path, a pickle or joblib file, or imported. Loading either runs the code
 inside: use only a model you trust."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """What a request is typed for."""
-
-    domain: Domain
-    target: str | None  # the column that the model predicts, where the project says so
-    model: Model | None = None  # not there in a plan, which loads none
+# Options from fields --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -85,7 +71,7 @@ class Option:
     def parameter(self) -> Parameter:
         """As typer reads it."""
         default = None if self.default is PydanticUndefined or self.kind in (list, tuple) else self.default
-        default = False if self.negative else default
+        default = False if self.negative else float(default) if isinstance(default, Fraction) else default
         kind = list[str] if self.kind in (list, tuple) else str if self.kind == MIXED else self.kind
         typed: Any = Annotated[kind | None if default is None else kind, option(self.flag, self.metavar, self.text)]
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=typed)
@@ -103,19 +89,19 @@ class Option:
 
 def options_of(request: type[Request]) -> list[Option]:
     """The options that follow from the fields of a request; a field that cannot be typed has none."""
-    found = []
+    options = []
     for name, field in request.model_fields.items():
         own = next((fact for fact in field.metadata if isinstance(fact, Flag)), Flag())
         kind = _kind(field.annotation)
-        if kind is None:
+        if kind is None or own.name == "":
             continue
         several = kind in (list, tuple)
         bare = (name.removesuffix("s") if several else name).replace("_", "-")
         positive = f"--{bare}/--no-{bare}" if field.default is None else f"--{bare}"
         usual = f"--no-{bare}" if field.default is True else positive if kind is bool else f"--{bare}"
-        text = own.text or (field.description or "") + (" May be repeated." if several else "")
-        found.append(Option(name, kind, field.default, own.name or usual, own.metavar or METAVARS[kind], text))
-    return found
+        text = own.text or _described(field.description or "", field.annotation) + " May be repeated." * several
+        options.append(Option(name, kind, field.default, own.name or usual, own.metavar or METAVARS[kind], text))
+    return options
 
 
 def _kind(annotation: Any) -> Any:
@@ -130,6 +116,12 @@ def _kind(annotation: Any) -> Any:
     if str in simple and simple & {int, float}:
         return MIXED
     return next((kind for kind in (str, float, int, bool) if kind in simple), None)
+
+
+def _described(text: str, annotation: Any) -> str:
+    """The description, with the words that may be typed, where they can be listed and it does not name them all."""
+    words = [word for part in _members(annotation) if get_origin(part) is Literal for word in get_args(part)]
+    return text if all(re.search(rf"\b{word}\b", text) for word in words) else f"{text} One of: {', '.join(words)}."
 
 
 def _members(annotation: Any) -> Iterator[Any]:
@@ -153,41 +145,38 @@ def _number_or_word(typed: str) -> Any:
     return typed
 
 
-def pair_of(names: str, flag: str) -> tuple[str, str]:
-    """Two names with a comma between them."""
-    two = [name.strip() for name in names.split(",")]
-    if len(two) != 2:
-        raise InputError(f"{flag} takes two names; got {names!r}.", hint=f"{flag} age,sex")
-    return two[0], two[1]
+# Options from functions -----------------------------------------------------------------------------------------------
 
 
-def hook_of(method: Method) -> Callable[..., dict[str, Any]] | None:
-    """The function by which some options of a method are typed in another way."""
-    return None if method.typed is None else method.load(method.typed)
+def keywords_of(method: Method, named: Named | None) -> dict[str, Parameter]:
+    """The options that a function of the registration takes: its keywords, with their types."""
+    if named is None:
+        return {}
+    function = method.load(named)
+    hints = get_type_hints(function, include_extras=True)
+    given = signature(function).parameters.values()
+    return {p.name: p.replace(annotation=hints[p.name]) for p in given if p.kind is Parameter.KEYWORD_ONLY}
 
 
-def parameters_of(method: Method) -> list[Parameter]:
-    """All that is typed for the request of a method: the options of its hook, then those of its fields."""
-    hook = hook_of(method)
-    own = [] if hook is None else list(signature(hook).parameters.values())[1:]
-    hints = {} if hook is None else get_type_hints(hook, include_extras=True)
-    parameters = [p.replace(annotation=hints[p.name], kind=Parameter.KEYWORD_ONLY) for p in own]
-    named = {p.name for p in parameters}
-    return parameters + [o.parameter for o in options_of(method.request) if o.name not in named]
+def called(method: Method, named: Named, typed: Mapping[str, Any]) -> Callable[..., Any]:
+    """A function of the registration with the options that were typed for it."""
+    names = keywords_of(method, named)
+    return partial(method.load(named), **{name: typed[name] for name in names if name in typed})
+
+
+def parameters_of(method: Method, *, planned: bool = False) -> list[Parameter]:
+    """All that is typed for a method: the options of its functions, then those of its fields."""
+    functions = [method.subject, method.typed, *([] if planned else [method.free])]
+    options = {name: one for named in functions for name, one in keywords_of(method, named).items()}
+    return list(options.values()) + [o.parameter for o in options_of(method.request) if o.name not in options]
 
 
 def request_of(method: Method, typed: Mapping[str, Any], place: Place) -> Request:
     """The request that a person typed. What was not typed keeps the default that is declared."""
-    hook, left = hook_of(method), dict(typed)
-    options: dict[str, Any] = {}
-    if hook is not None:
-        names = list(signature(hook).parameters)[1:]
-        options = hook(place, **{name: left.pop(name) for name in names if name in left})
+    options: dict[str, Any] = {} if method.typed is None else called(method, method.typed, typed)(place)
     for one in options_of(method.request):
-        if one.name in left and (value := one.read(left.pop(one.name))) is not None:
-            options.setdefault(one.name, value)
-    if left:
-        raise InternalError(f"options of nobody: {', '.join(left)}")
+        if one.name not in options and (value := one.read(typed.get(one.name))) is not None:
+            options[one.name] = value
     target = method.request.model_fields.get("target")
     if target is not None and target.is_required() and options.get("target") is None:
         options["target"] = needed_target(place.target)
@@ -204,66 +193,59 @@ def needed_target(target: str | None) -> str:
     return target
 
 
+def parsed(method: Method, arguments: Sequence[str]) -> dict[str, Any]:
+    """What these arguments say for a plan of a method; an option that its command does not have is refused."""
+    typed: dict[str, Any] = {}
+
+    def command(*, marginals: MarginalsFile = None, **given: Any) -> None:
+        typed.update(given, marginals=marginals)
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command()(_with_options(method, command, planned=True))
+    typer.main.get_command(app)(args=list(arguments), prog_name=str(method.command), standalone_mode=False)
+    return typed
+
+
+# Commands -------------------------------------------------------------------------------------------------------------
+
+
 def command_of(method: Method) -> Callable[..., None]:
     """The command of a method, as typer reads it."""
-    own = parameters_of(method)
 
     def command(*, marginals: MarginalsFile = None, price: Price, n: Guess = None, call: Call, **typed: Any) -> None:
+        if method.free is not None:
+            answers = called(method, method.free, typed)(price.given)
+            if answers is not None:
+                show_free(call, answers)
+                return
         known = marginals_of(marginals)
-        target = Project.load(call.project).target
+        free = known is not None and not price.given
 
-        def ask(domain: Domain, model: Model) -> Task:
-            return Task.of(request_of(method, typed, Place(domain, target, model)), known)
+        def ask(domain: Domain, subject: Any) -> Task:
+            target = Project.load(call.project).target
+            request = request_of(method, typed, Place(domain, target, subject))
+            if free and not request.free_with_marginals:
+                price.require()
+            return Task(request, known)
 
-        release(call, price, ask, n=n)
+        find = model_of if method.subject is None else called(method, method.subject, typed)
+        release(call, None if free else price.cost, ask, find=find, n=n, then=method.then)
 
     command.__name__, command.__doc__ = str(method.command).replace("-", "_"), help_of(method)
-    made = spread(command, own, without=() if method.takes_marginals else ("marginals",))
-    names = list(signature(made).parameters)
-    if len(set(names)) < len(names):
-        raise InternalError(f"an option of {method.name} has the name of one that every command has")
-    return made
+    return _with_options(method, command)
+
+
+def _with_options(method: Method, command: Callable[..., None], *, planned: bool = False) -> Callable[..., None]:
+    """A function of many keywords as one with the options of a method."""
+    own = parameters_of(method, planned=planned)
+    return spread(command, own, without=() if method.takes_marginals else ("marginals",))
 
 
 def summary_of(method: Method) -> str:
-    return method.summary or f"Release {method.title[:1].lower()}{method.title[1:]}."
+    return method.summary or f"Release {method.title[:1].lower()}{method.title[1:]}: {method.lead}."
 
 
 def help_of(method: Method) -> str:
-    """What is said about a command: what it shows, what its request says of itself, and an example."""
-    parts = [f"{summary_of(method).rstrip('.')}: {method.lead}.", cleandoc(method.request.__doc__ or ""), ABOUT]
-    return "\n\n".join([*parts, f"    dpexplain {method.command} {method.example}"])
-
-
-# What is typed in another way than it is declared ---------------------------------------------------------------------
-
-
-def curves(place: Place, *, feature: Features = None, pair: Pairs = None, everything: All = False) -> dict[str, Any]:
-    """Columns by name, all of them, or in pairs: for curves and surfaces."""
-    views: list[Any] = _columns(place, feature, everything)
-    views += [pair_of(names, "--pair") for names in pair or []]
-    if not views:
-        raise InputError("name what to explain.", hint="--feature age, or --pair age,sex")
-    for view in views:
-        for name in view if isinstance(view, tuple) else (view,):
-            place.domain.column(name)
-    return {"feature": views}
-
-
-def columns(place: Place, *, feature: Features = None, everything: All = False) -> dict[str, Any]:
-    """Columns by name, or all of them."""
-    names = _columns(place, feature, everything)
-    if not names:
-        raise InputError("name what to explain.", hint="--feature age, or --all")
-    for name in names:
-        place.domain.column(name)
-    return {"feature": names}
-
-
-def _columns(place: Place, feature: Sequence[str] | None, everything: bool) -> list[str]:
-    """The columns asked for, each once; with --all, all that the model uses, without what it predicts."""
-    if everything and feature:
-        raise InputError("give --feature or --all, not both.")
-    if not everything or place.model is None:
-        return once(feature)
-    return [name for name in place.model.features(place.domain) if name != place.target]
+    """What is said about a command: what it shows, what there is to know, and examples."""
+    examples = [f"    dpexplain {method.command} {line}" for line in method.example.splitlines()]
+    return "\n\n".join([summary_of(method), method.about or cleandoc(method.request.__doc__ or ""), ABOUT, *examples])

@@ -44,24 +44,11 @@ DEFAULT_OUT = Path("explanations")
 Features = Annotated[list[str] | None, option("--feature", "NAME", "A column to explain. May be repeated.")]
 Pairs = Annotated[list[str] | None, option("--pair", "NAME,NAME", "Two columns for a surface. May be repeated.")]
 All = Annotated[bool, option("--all", None, "Every column that the model uses but its target, for one price.")]
-Target = Annotated[
-    str | None, option("--target", "NAME", "The declared column that the model predicts. Default: the project's.")
-]
 Row = Annotated[list[str] | None, option("--row", "NAME=VALUE", "One value of the record; for each column.")]
+Rows = Annotated[Path | None, option("--rows", "FILE", "Several records: a CSV or Parquet file.")]
 MarginalsFile = Annotated[
     Path | None, option("--marginals", "FILE", "A file with released marginals, to be used again.")
 ]
-
-# How it is computed
-Grid = Annotated[int | None, option("--grid", "POINTS", "Grid points of numeric columns. Default: by forecast.")]
-Method = Annotated[str, option("--method", "NAME", "default, or paper for the published design.")]
-Mechanism = Annotated[
-    str | None, option("--mechanism", "NAME", "cube, discrete-laplace or discrete-gaussian. Default: least error.")
-]
-NoSmooth = Annotated[bool, option("--no-smooth", None, "Show the released values as they are.")]
-NoRug = Annotated[bool, option("--no-rug", None, "Do not release where the rows are; the curve gets it all.")]
-Outcome = Annotated[str | None, option("--outcome", "NAME", "class or score. Default: a class for a classifier.")]
-Threshold = Annotated[float | None, option("--threshold", "X", "A class: the least score of a positive outcome.")]
 
 
 @dataclass(frozen=True)
@@ -75,9 +62,12 @@ class Price:
     def given(self) -> bool:
         return self.epsilon is not None or self.rho is not None
 
-    def cost(self, budget: Budget) -> Cost:
+    def require(self) -> None:
         if (self.epsilon is None) == (self.rho is None):
             raise InputError("give exactly one of --epsilon and --rho.", hint="--epsilon 0.5 works in every account")
+
+    def cost(self, budget: Budget) -> Cost:
+        self.require()
         return budget.cost(epsilon=number(self.epsilon, "epsilon"), rho=number(self.rho, "rho"))
 
 

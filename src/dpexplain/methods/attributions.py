@@ -110,6 +110,10 @@ class Attribution(Result):
         return spec
 
     @property
+    def details(self) -> JsonObject:
+        return {"base": self.base, "prediction": self.prediction}
+
+    @property
     def space(self) -> Space:
         return self.spec.space
 

@@ -30,7 +30,8 @@ class Must(str):
 class Flag:
     """How an option is typed on the command line, where its name, type and description do not say it well.
 
-    name     "--feature"; by default the field's, a list's without its last s, and --no-... for what is true by default
+    name     "--feature"; by default the field's, a list's without its last s, and --no-... for what is true by default.
+             An empty name: it cannot be typed
     metavar  stands for the value in the help
     text     the help, instead of the description
     """
@@ -53,7 +54,6 @@ Names = Annotated[Sequence[str] | None, AfterValidator(_names), Must("a list of 
 Mechanism = Annotated[
     Literal["cube", "discrete-laplace", "discrete-gaussian"] | None,
     Field(description="The noise, instead of the one with the smallest forecast error."),
-    Flag(text="cube, discrete-laplace or discrete-gaussian. Default: least error."),
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -87,6 +87,16 @@ class Request(BaseModel):
     def label(self) -> str:
         """What the ledger calls the release."""
         raise InternalError(f"{type(self).__name__} has no label")
+
+    @property
+    def lead(self) -> str:
+        """The sentence on its page, where that of the method does not say enough."""
+        return ""
+
+    @property
+    def free_with_marginals(self) -> bool:
+        """Whether released marginals answer it, for no price."""
+        return False
 
     def but(self, **options: Any) -> Self:
         """The same request with other options."""

@@ -53,6 +53,11 @@ class Result(ABC):
         if "kind" in cls.__dict__:
             Result.kinds[cls.kind] = cls
 
+    @property
+    def details(self) -> JsonObject:
+        """What `--json` tells besides the table."""
+        return {}
+
     @cached_property
     def spec(self) -> Any:
         """The public spec that was released, as the ledger has it."""

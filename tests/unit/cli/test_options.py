@@ -7,11 +7,10 @@ from typing import Annotated
 
 import pytest
 
-from dpexplain.cli import app, marginals
+from dpexplain.cli import app
 from dpexplain.cli.options import Call, Price, number, once, option, spread
 from dpexplain.core.budget import Budget, pure
 from dpexplain.errors import InputError
-from dpexplain.methods.marginals.release import MarginalsRequest
 
 Depth = Annotated[int, option("--depth", "N", "How deep.")]
 
@@ -57,7 +56,3 @@ def test_words_that_are_typed():
     assert once(None) == []
     assert number(None, "n") is None
     assert number("2.5", "n") == 2.5
-
-
-def test_the_cells_of_marginals_are_those_of_python():
-    assert MarginalsRequest().cells == marginals.CELLS

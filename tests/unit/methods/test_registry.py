@@ -103,7 +103,7 @@ class TestOneRegistration:
         error = refusal(capsys, 2, "above", "--mode", "lax", "--epsilon", "1")
         assert error["message"] == "unknown mode 'lax'."
         error = refusal(capsys, 2, "plan", "--explainer", "above", "--pair", "age,sex", "--epsilon", "1")
-        assert error["message"] == "--pair is no option of above."
+        assert "such option: --pair" in error["message"]
 
     def test_the_audit(self, toy):
         cases = [case for case in every_case() if case.release == "rows_above"]

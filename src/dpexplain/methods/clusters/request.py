@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Must, Names, Request
+from dpexplain.methods.request import Flag, Must, Names, Request
 
 MOST_PARTS = 100  # weights are multiples of one such part, or of a larger one
 
@@ -53,6 +53,7 @@ class Clusters(Request):
     labels: Annotated[
         Sequence[str | int | float] | None,
         Field(description="The names of the clusters. By default those of the clustering."),
+        Flag(""),
         Must("a list of names"),
     ] = None
     attributes: Annotated[

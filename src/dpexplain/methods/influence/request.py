@@ -15,6 +15,13 @@ from dpexplain.methods.request import Mechanism, Must, Request, Seed
 Item = str | Sequence[str]
 
 PERSON = ("individual", "actual")
+LEADS = {
+    "average": "how often the outcome of a row changes when a column is replaced by other people's values",
+    "group": "how the outcomes of a group change when a column is replaced by other people's values",
+    "disparity": "what each column adds to the difference between a group and the others",
+    "individual": "what each column adds to the outcome of one person",
+    "actual": "how often the outcome of one person changes when a column is replaced by other people's values",
+}
 MARGINALS_SHARE = Fraction(1, 5)
 MOST_SAMPLES, MOST_CELLS = 10_000, 101
 MOST_PREDICTIONS = 2**60  # that a caller may name
@@ -222,3 +229,11 @@ class InfluenceRequest(Request):
         names = "all features" if self.features is None else ", ".join(" + ".join(set_of(i)) for i in self.features)
         about = {"average": "", "group": " in a group", "disparity": " on a disparity"}
         return f"influence of {names}{about.get(self.quantity, ' on a person')}"
+
+    @property
+    def lead(self) -> str:
+        return LEADS[self.quantity]
+
+    @property
+    def free_with_marginals(self) -> bool:
+        return self.quantity in PERSON

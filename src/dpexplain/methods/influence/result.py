@@ -271,6 +271,11 @@ class TableInfluence(Influence):
         lines = self._blocked[:, : len(self.items) + bool(x)]
         return lines[:, 1:] + lines[:, :1] / x if x else lines
 
+    @property
+    def details(self) -> JsonObject:
+        rates = self.disparity
+        return {} if rates is None else {"disparity": rates.to_frame(), "positive": rates.meaning}
+
     @cached_property
     def disparity(self) -> Disparity | None:
         """The rates of the group and of all others, their difference and ratio; None where these were not asked for, or

@@ -58,3 +58,7 @@ class TransparencyRequest(Request):
     @property
     def label(self) -> str:
         return "transparency report"  # what the ledger calls a release must follow from what was released
+
+    @property
+    def free_with_marginals(self) -> bool:
+        return True
