@@ -6,7 +6,6 @@ of the command. Those of our own methods stand in `typed.py`.
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,9 +118,11 @@ def _kind(annotation: Any) -> Any:
 
 
 def _described(text: str, annotation: Any) -> str:
-    """The description, with the words that may be typed, where they can be listed and it does not name them all."""
+    """The description, with the words that may be typed, where they can be listed and it does not explain each."""
     words = [word for part in _members(annotation) if get_origin(part) is Literal for word in get_args(part)]
-    return text if all(re.search(rf"\b{word}\b", text) for word in words) else f"{text} One of: {', '.join(words)}."
+    explained = all(f'"{word}"' in text or f"{word}:" in text for word in words)
+    listed = "A number, or one of" if _kind(annotation) == MIXED else "One of"
+    return text if explained else f"{text} {listed}: {', '.join(words)}."
 
 
 def _members(annotation: Any) -> Iterator[Any]:

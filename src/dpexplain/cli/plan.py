@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,11 +13,8 @@ from dpexplain.cli.report import Reporter
 from dpexplain.cli.typed import Place, marginals_of
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import commands
-from dpexplain.project.file import Project
+from dpexplain.project.file import Project, reviewed
 from dpexplain.project.run import SOME_SIZES
-
-if TYPE_CHECKING:
-    from dpexplain.core.domain import Domain
 
 
 def plan(
@@ -70,7 +67,7 @@ def plan(
     method = commands()[explainer]
     typed = parsed(method, rest or [])
     known = None if domain and output and relation else Project.load(project)
-    declared = _reviewed(domain) if domain else _there(known).domain()
+    declared = reviewed(domain) if domain else _there(known).domain()
     neighbours = Neighbours(Relation.parse(relation)) if relation else _there(known).neighbours
     target = typed.get("target") or (None if known is None else known.target)
     about: dict[str, Any] = {"marginals": marginals_of(typed["marginals"])}
@@ -109,14 +106,6 @@ def plan(
 def _there(project: Project | None) -> Project:
     assert project is not None
     return project
-
-
-def _reviewed(path: Path) -> Domain:
-    from dpexplain.data.domain_file import load_domain
-
-    domain = load_domain(path)
-    domain.require_review()
-    return domain
 
 
 def _pair_of_numbers(value: str) -> tuple[float, float]:

@@ -29,7 +29,7 @@ PYTHON_ONLY = {
 NO_COMMAND = (
     "dpx.plan(", "dpx.requests.", "dpx.Domain(", "dpx.Numeric(", "be a dpx.", "needs a dpx.Model", "model=dpx.Model(",
     "interval(", ".marginals of another", "marginals_share", "selection_share", "candidates=", "weights=", "labels are",
-    "lambda", "PrivateTable(lambda", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(",
+    "lambda", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(",
     "repeats", "None for an open",
 )  # fmt: skip
 FILE_KEYS = set().union(*KEYS.values()) | {"max_rows", "reviewed_by", "dpexplain_domain", "n_jobs"}

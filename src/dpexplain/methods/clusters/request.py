@@ -71,11 +71,11 @@ class Clusters(Request):
         Literal["tight", "paper"],
         Field(description='"tight" for our ranges of score changes, "paper" for the published ones.'),
     ] = "tight"
-    candidates: Annotated[int, Field(ge=1, description="Of each cluster, where there are two stages.")] = 3
+    candidates: Annotated[int, Field(ge=1, description="Candidates of each cluster, where there are two stages.")] = 3
     per_cluster: Annotated[int, Field(ge=1, description="How many attributes explain each cluster.")] = 1
     weights: Annotated[
         Sequence[float],
-        Field(description="Of interestingness, sufficiency and diversity; they add up to one."),
+        Field(description="Weights of interestingness, sufficiency and diversity; they add up to one."),
         Must("three numbers of at least 0 that add up to 1"),
     ] = (1 / 3, 1 / 3, 1 / 3)
     cells: Annotated[int, Field(ge=2, description="How many cells a continuous attribute is cut into.")] = 10
