@@ -17,7 +17,7 @@ import typer
 
 from dpexplain.cli import audit, books, methods, plan, start
 from dpexplain.cli.hints import spoken
-from dpexplain.cli.options import option, spread
+from dpexplain.cli.options import option
 from dpexplain.cli.report import show_error
 from dpexplain.errors import BudgetWarning, DpexplainError, InputError, InternalError
 from dpexplain.methods import registry
@@ -54,9 +54,7 @@ LAST: Commands = {
 
 def commands() -> dict[str, tuple[Callable[..., None], str]]:
     """All commands by name, with their one-line help: those of methods in the middle, in the order of the alphabet."""
-    first, last = (
-        {command.__name__: (spread(command), line) for command, line in group.items()} for group in (FIRST, LAST)
-    )
+    first, last = ({command.__name__: (command, line) for command, line in group.items()} for group in (FIRST, LAST))
     of_methods = registry.commands().items()
     return first | {name: (methods.command_of(one), methods.summary_of(one)) for name, one in of_methods} | last
 

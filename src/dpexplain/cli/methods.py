@@ -6,23 +6,22 @@ of the command. Those of our own methods stand in `typed.py`.
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from inspect import Parameter, cleandoc, signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic_core import PydanticUndefined
 
-from dpexplain.cli.options import Call, Guess, MarginalsFile, Price, once, option, spread
+from dpexplain.cli.options import Call, MarginalsFile, keyword, once, option, with_options
 from dpexplain.cli.release import release, show_free
 from dpexplain.cli.typed import Place, marginals_of, pair_of
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import Method, Named
-from dpexplain.methods.request import Flag, Request
+from dpexplain.methods.request import Flag, Request, choices_of, members
 from dpexplain.project.file import Project
 from dpexplain.project.run import Task, model_of
 
@@ -73,7 +72,7 @@ class Option:
         default = False if self.negative else float(default) if isinstance(default, Fraction) else default
         kind = list[str] if self.kind in (list, tuple) else str if self.kind == MIXED else self.kind
         typed: Any = Annotated[kind | None if default is None else kind, option(self.flag, self.metavar, self.text)]
-        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=typed)
+        return keyword(self.name, typed, default)
 
     def read(self, typed: Any) -> Any:
         """The value for the request; None for what was not typed."""
@@ -105,8 +104,8 @@ def options_of(request: type[Request]) -> list[Option]:
 
 def _kind(annotation: Any) -> Any:
     """How a value of this type is typed: as a switch, a number, a word or a repeated word; None for anything else."""
-    parts = list(_members(annotation))
-    inside = [item for part in parts if get_origin(part) in (list, Sequence) for item in _members(get_args(part)[0])]
+    parts = list(members(annotation))
+    inside = [item for part in parts if get_origin(part) in (list, Sequence) for item in members(get_args(part)[0])]
     if str in inside:
         return list
     if any(get_origin(item) is tuple and get_args(item) == (str, str) for item in inside):
@@ -119,22 +118,10 @@ def _kind(annotation: Any) -> Any:
 
 def _described(text: str, annotation: Any) -> str:
     """The description, with the words that may be typed, where they can be listed and it does not explain each."""
-    words = [word for part in _members(annotation) if get_origin(part) is Literal for word in get_args(part)]
+    words = choices_of(annotation)
     explained = all(f'"{word}"' in text or f"{word}:" in text for word in words)
     listed = "A number, or one of" if _kind(annotation) == MIXED else "One of"
     return text if explained else f"{text} {listed}: {', '.join(words)}."
-
-
-def _members(annotation: Any) -> Iterator[Any]:
-    """The types that a union allows, nothing left out but None."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        yield from _members(get_args(annotation)[0])
-    elif origin in (Union, types.UnionType):
-        for part in get_args(annotation):
-            yield from _members(part)
-    elif annotation is not type(None):
-        yield annotation
 
 
 def _number_or_word(typed: str) -> Any:
@@ -169,7 +156,8 @@ def parameters_of(method: Method, *, planned: bool = False) -> list[Parameter]:
     """All that is typed for a method: the options of its functions, then those of its fields."""
     functions = [method.subject, method.typed, *([] if planned else [method.free])]
     options = {name: one for named in functions for name, one in keywords_of(method, named).items()}
-    return list(options.values()) + [o.parameter for o in options_of(method.request) if o.name not in options]
+    of_fields = [one.parameter for one in options_of(method.request) if one.name not in options]
+    return [*options.values(), *of_fields, *([keyword("marginals", MarginalsFile)] * method.takes_marginals)]
 
 
 def request_of(method: Method, typed: Mapping[str, Any], place: Place) -> Request:
@@ -179,30 +167,19 @@ def request_of(method: Method, typed: Mapping[str, Any], place: Place) -> Reques
         if one.name not in options and (value := one.read(typed.get(one.name))) is not None:
             options[one.name] = value
     target = method.request.model_fields.get("target")
-    if target is not None and target.is_required() and options.get("target") is None:
-        options["target"] = needed_target(place.target)
-    return method.request(**options)
-
-
-def needed_target(target: str | None) -> str:
-    """The column that the model predicts: typed, or the project's."""
-    if target is None:
+    if target is not None and target.is_required() and options.setdefault("target", place.target) is None:
         raise InputError(
             "name the column that the model predicts.",
             hint='--target NAME, or target = "NAME" in [model]; it must be declared in the domain',
         )
-    return target
+    return method.request(**options)
 
 
 def parsed(method: Method, arguments: Sequence[str]) -> dict[str, Any]:
     """What these arguments say for a plan of a method; an option that its command does not have is refused."""
     typed: dict[str, Any] = {}
-
-    def command(*, marginals: MarginalsFile = None, **given: Any) -> None:
-        typed.update(given, marginals=marginals)
-
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command()(_with_options(method, command, planned=True))
+    app.command()(with_options(lambda **given: typed.update(given), parameters_of(method, planned=True)))
     typer.main.get_command(app)(args=list(arguments), prog_name=str(method.command), standalone_mode=False)
     return typed
 
@@ -212,34 +189,29 @@ def parsed(method: Method, arguments: Sequence[str]) -> dict[str, Any]:
 
 def command_of(method: Method) -> Callable[..., None]:
     """The command of a method, as typer reads it."""
+    shared = Call.parameters()
 
-    def command(*, marginals: MarginalsFile = None, price: Price, n: Guess = None, call: Call, **typed: Any) -> None:
+    def command(**typed: Any) -> None:
+        call = Call(**{one.name: typed.pop(one.name) for one in shared})
         if method.free is not None:
-            answers = called(method, method.free, typed)(price.given)
+            answers = called(method, method.free, typed)(call.paid)
             if answers is not None:
                 show_free(call, answers)
                 return
-        known = marginals_of(marginals)
-        free = known is not None and not price.given
+        known, project = marginals_of(typed.get("marginals")), Project.load(call.project)
+        free = known is not None and not call.paid
 
         def ask(domain: Domain, subject: Any) -> Task:
-            target = Project.load(call.project).target
-            request = request_of(method, typed, Place(domain, target, subject))
+            request = request_of(method, typed, Place(domain, project.target, subject))
             if free and not request.free_with_marginals:
-                price.require()
+                call.require_price()
             return Task(request, known)
 
         find = model_of if method.subject is None else called(method, method.subject, typed)
-        release(call, None if free else price.cost, ask, find=find, n=n, then=method.then)
+        release(call, project, ask, find, free=free)
 
-    command.__name__, command.__doc__ = str(method.command).replace("-", "_"), help_of(method)
-    return _with_options(method, command)
-
-
-def _with_options(method: Method, command: Callable[..., None], *, planned: bool = False) -> Callable[..., None]:
-    """A function of many keywords as one with the options of a method."""
-    own = parameters_of(method, planned=planned)
-    return spread(command, own, without=() if method.takes_marginals else ("marginals",))
+    command.__doc__ = help_of(method)
+    return with_options(command, [*parameters_of(method), *shared])
 
 
 def summary_of(method: Method) -> str:

@@ -70,7 +70,7 @@ def plan(
     declared = reviewed(domain) if domain else _there(known).domain()
     neighbours = Neighbours(Relation.parse(relation)) if relation else _there(known).neighbours
     target = typed.get("target") or (None if known is None else known.target)
-    about: dict[str, Any] = {"marginals": marginals_of(typed["marginals"])}
+    about: dict[str, Any] = {"marginals": marginals_of(typed.get("marginals"))}
     subject = None
     if known is not None and method.subject is not None:
         subject = called(method, method.subject, typed)(known, declared)

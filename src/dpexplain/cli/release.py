@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,27 +14,19 @@ from dpexplain.project.run import Ask, Files, Find, Opened, left_for, opened, pr
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpexplain.core.budget import Budget, Cost
     from dpexplain.ledger import Statement
     from dpexplain.methods.result import Result
 
 FREE = "Free: computed from released values alone."
 
 
-def release(
-    call: Call,
-    price: Callable[[Budget], Cost] | None,
-    ask: Ask,
-    *,
-    find: Find,
-    n: int | None = None,
-    then: str = "",
-) -> None:
-    """Check, forecast, release, publish, and tell; without a price, from what was paid for before."""
-    run = opened(Project.load(call.project), ask, price, out=call.out, analyst=call.analyst, find=find)
-    forecasts = run.forecasts(n)
+def release(call: Call, project: Project, ask: Ask, find: Find, *, free: bool) -> None:
+    """Check, forecast, release, publish, and tell; what is free follows from what was paid for before."""
+    price = None if free else call.cost
+    run = opened(project, ask, price, out=call.out, analyst=call.analyst, find=find)
+    forecasts = run.forecasts(call.n)
     if run.cost is not None:
-        _before(call, run, forecasts, n)
+        _before(call, run, forecasts)
     results = run.release()
     after = run.statement
     files = run.publish(results)
@@ -44,7 +36,7 @@ def release(
     else:
         written = f"{text(files.page)}, and for each result a .png and a .json with its receipt (`dpexplain verify`)"
         call.reporter.show(*_paid(run, results), _left("Left", after, call.analyst), f"Files: {written}.")
-    _afterwards(call, files, then)
+    _afterwards(call, files, run.task.method.then)
     receipt = results[0].receipt
     call.reporter.finish(
         {
@@ -86,7 +78,7 @@ def show_results(call: Call, results: Sequence[Result]) -> None:
         call.reporter.show(f"Cleaning of the table: {text(in_brief(cleaning))}", "")
 
 
-def _before(call: Call, run: Opened, forecasts: Sequence[Any], n: int | None) -> None:
+def _before(call: Call, run: Opened, forecasts: Sequence[Any]) -> None:
     """The forecast, what is opened here for ever, the price and what is left."""
     from dpexplain.render import text as words
 
@@ -94,7 +86,7 @@ def _before(call: Call, run: Opened, forecasts: Sequence[Any], n: int | None) ->
     call.reporter.show(words.forecast_view(forecasts))
     if table.budget.delta is None and not run.project.wants and not before.rows:
         call.reporter.show("This opens a pure account, for ever: `sketch` and `local` cannot be paid from it.")
-    if table.size is None and n is None:
+    if table.size is None and call.n is None:
         call.reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
     call.reporter.show(f"Price: {run.price}.", _left("Left before", before, call.analyst), "")
 

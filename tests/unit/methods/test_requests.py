@@ -7,16 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from inspect import Parameter, isfunction, signature
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import annotated_types as limits
 import numpy as np
 import pytest
 
 import dpexplain as dpx
-from dpexplain.cli.methods import _members as members
 from dpexplain.methods.registry import Method, methods
-from dpexplain.methods.request import Names
+from dpexplain.methods.request import Names, choices_of, members
 from examples import DOMAIN
 
 METHODS = [method for method in methods().values() if method.home.startswith("dpexplain.")]
@@ -85,7 +84,7 @@ def wrong_values(field: Any) -> list[Any]:
     """Values that a field of this type must refuse."""
     kinds = list(members(field.annotation))
     plain = {kind for kind in kinds if isinstance(kind, type)}
-    words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    words = choices_of(field.annotation)
     lists = any(get_origin(kind) in (list, Sequence, tuple, Mapping) for kind in kinds)
     wrong: list[Any] = [] if Any in kinds else [Odd()]
     if words and str not in plain:
