@@ -399,6 +399,27 @@ class TestPlan:
         assert [option["definition"] for option in found[0]["options"]] == ["pure", "zcdp"]
         assert not (project / "budget.db").exists()
 
+    @pytest.mark.parametrize("explainer", commands())
+    def test_every_command_can_be_planned_as_it_is_typed(self, project, capsys, explainer):
+        edit(project / "domain.yaml", "  sex:", "  third: {type: numeric, low: 0, high: 1}\n  sex:")
+        edit(project / "dpexplain.toml", 'name = "score"', 'name = "score"\nfeatures = ["age", "sex"]')
+        typed = {
+            "pdp": ["--all", "--no-rug"],
+            "ale": ["--feature", "age", "--bins", "4"],
+            "importance": ["--target", "third", "--repeats", "2"],
+            "interactions": ["--kind", "total", "--top", "1"],
+            "influence": ["--quantity", "group", "--group", "sex=Female"],
+            "local": ["--row", "age=25", "--row", "sex=Male"],
+            "clusters": ["--kmeans", "2", "--kmeans-epsilon", "1"],
+        }
+        found = answer(
+            capsys, "plan", "--explainer", explainer, *typed.get(explainer, []), "--epsilon", "1", "--n", "900"
+        )
+        (forecast,) = found["forecasts"]
+        assert [option["definition"] for option in forecast["options"]][-1] == "zcdp"
+        assert forecast["needs_delta"] is (explainer in ("local", "sketch"))
+        assert not (project / "budget.db").exists()
+
     def test_the_price_of_an_error(self, project, capsys):
         found = answer(capsys, "plan", "--feature", "age", "--max-error", "0.01", "--n", "20000", "--delta", "1e-8")
         for option in found["forecasts"][0]["options"]:

@@ -121,7 +121,7 @@ def _described(text: str, annotation: Any) -> str:
     words = choices_of(annotation)
     explained = all(f'"{word}"' in text or f"{word}:" in text for word in words)
     listed = "A number, or one of" if _kind(annotation) == MIXED else "One of"
-    return text if explained else f"{text} {listed}: {', '.join(words)}."
+    return text if explained else f"{text} {listed}: {', '.join(map(str, words))}."
 
 
 def _number_or_word(typed: str) -> Any:

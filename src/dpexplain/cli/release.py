@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpexplain.cli.options import Call
 from dpexplain.cli.report import text
+from dpexplain.methods.registry import commands
+from dpexplain.project.accounts import needing_delta
 from dpexplain.project.file import Project
 from dpexplain.project.run import Ask, Files, Find, Opened, left_for, opened, prepare_folder
 
@@ -85,7 +87,8 @@ def _before(call: Call, run: Opened, forecasts: Sequence[Any]) -> None:
     table, before = run.table, run.statement
     call.reporter.show(words.forecast_view(forecasts))
     if table.budget.delta is None and not run.project.wants and not before.rows:
-        call.reporter.show("This opens a pure account, for ever: `sketch` and `local` cannot be paid from it.")
+        never = " and ".join(f"`{name}`" for name in needing_delta(commands()))
+        call.reporter.show(f"This opens a pure account, for ever: {never} cannot be paid from it.")
     if table.size is None and call.n is None:
         call.reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
     call.reporter.show(f"Price: {run.price}.", _left("Left before", before, call.analyst), "")

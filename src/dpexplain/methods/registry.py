@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -92,9 +93,14 @@ def register(method: Method) -> Method:
 
 def methods() -> Mapping[str, Method]:
     """All methods by name: those of this package, and whatever else has registered."""
+    _import_ours()
+    return dict(sorted(_methods.items()))
+
+
+@cache
+def _import_ours() -> None:
     for path in sorted(Path(__file__).parent.glob("*/request.py")):
         import_module(f"dpexplain.methods.{path.parent.name}")
-    return dict(sorted(_methods.items()))
 
 
 def commands() -> dict[str, Method]:
