@@ -41,7 +41,7 @@ def test_more_than_is_left(make_table, frame, model):
         ({"feature": "income", "grid": 30_000}, "too long"),
         ({"feature": ("income", "age"), "grid": 300}, "too long"),
         ({"feature": ["age", "age"]}, "named twice"),
-        ({"feature": None}, "a feature is a name"),
+        ({"feature": None}, "feature must be a name"),
         ({"feature": "income", "grid": {"height": 3}}, "grid .* 'height'"),
     ],
 )

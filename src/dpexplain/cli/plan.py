@@ -57,7 +57,6 @@ def plan(
     """
     from dpexplain.core.sensitivity import Neighbours, Relation
     from dpexplain.methods.planning import plan as forecast_of
-    from dpexplain.models import Model
     from dpexplain.render import text as words
 
     if (epsilon is None) == (max_error is None):
@@ -66,22 +65,19 @@ def plan(
         raise InputError(f"unknown explainer {explainer!r}.", hint="use " + ", ".join(commands()))
     method = commands()[explainer]
     typed = parsed(method, rest or [])
-    known = None if domain and output and relation else Project.load(project)
-    declared = reviewed(domain) if domain else _there(known).domain()
-    neighbours = Neighbours(Relation.parse(relation)) if relation else _there(known).neighbours
-    target = typed.get("target") or (None if known is None else known.target)
+    known = Project(project, {}) if domain and output and relation else Project.load(project)
+    declared = reviewed(domain) if domain else known.domain()
+    neighbours = Neighbours(Relation.parse(relation)) if relation else known.neighbours
+    target = typed.get("target") or known.target
     about: dict[str, Any] = {"marginals": marginals_of(typed.get("marginals"))}
-    subject = None
-    if known is not None and method.subject is not None:
+    if method.subject is not None:
         subject = called(method, method.subject, typed)(known, declared)
-    elif known is not None and not output:
-        subject = known.model_at_hand()
-    if isinstance(subject, Model):
-        about["model"] = subject
-    elif method.subject is None:
-        about["output"] = _pair_of_numbers(output) if output else _there(known).output
+    else:
+        subject = about["model"] = None if output else known.model_at_hand()
+    if method.subject is None and subject is None:
+        about["output"] = _pair_of_numbers(output) if output else known.output
         about["features"] = [name for name in declared if name != target]
-        about["label"] = None if known is None else known.label
+        about["label"] = known.label
     request = request_of(method, typed, Place(declared, target, subject, planned=True))
     forecasts = [
         forecast_of(
@@ -90,7 +86,7 @@ def plan(
             n=size,
             relation=neighbours.relation,
             unit=neighbours.unit,
-            rows_hint=None if known is None else known.rows_hint,
+            rows_hint=known.rows_hint,
             epsilon=number(epsilon, "epsilon"),
             max_error=number(max_error, "max-error"),
             delta=number(delta, "delta"),
@@ -101,11 +97,6 @@ def plan(
     reporter = Reporter(as_json=json)
     reporter.show(words.forecast_view(forecasts), "Nothing was read and nothing was spent.")
     reporter.finish({"forecasts": [forecast.to_json() for forecast in forecasts]})
-
-
-def _there(project: Project | None) -> Project:
-    assert project is not None
-    return project
 
 
 def _pair_of_numbers(value: str) -> tuple[float, float]:

@@ -102,7 +102,8 @@ class Project:
     target, label = _value("model", "target"), _value("model", "label")
 
     def __init__(self, path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
-        self.path, self.folder, self._sections = path, path.absolute().parent, sections
+        self.path, self.folder = path, path.absolute().parent
+        self._sections = {section: sections.get(section, {}) for section in KEYS}
 
     @classmethod
     def load(cls, path: Path) -> Project:
@@ -123,7 +124,7 @@ class Project:
             if not isinstance(content, dict):
                 raise InputError(f"{path.name}: {section} must be a section.", hint=f"write [{section}]")
             _check_keys(f"{path.name}: [{section}]", "key", content, known)
-        return cls(path, {section: document.get(section, {}) for section in KEYS})
+        return cls(path, document)
 
     def get(self, section: str, key: str) -> Any:
         """A value of the right type, or None where there is none."""
