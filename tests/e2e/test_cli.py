@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from commands import DOMAIN, answer, edit, refusal
 from dpexplain.cli import app
 from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
+from dpexplain.methods.registry import commands
 
 
 class TestWholeWay:
@@ -205,8 +207,9 @@ class TestWholeWay:
         planned = answer(capsys, "plan", "--explainer", explainer, *feature, "--epsilon", "0.5", "--n", "3000")
         assert [option["definition"] for option in planned["forecasts"][0]["options"]] == ["pure", "zcdp"]
         assert "unknown explainer" in refusal(capsys, 2, "plan", "--explainer", "odd", "--epsilon", "1")["message"]
-        refused = refusal(capsys, 2, "plan", "--explainer", explainer, "--pair", "age,sex", "--epsilon", "1")
-        assert f"--pair is no option of {explainer}." in refused["message"]
+        refused = refusal(capsys, 2, "plan", "--explainer", explainer, "--tables", "2", "--epsilon", "1")
+        assert "such option: --tables" in refused["message"]
+        assert f"`dpexplain {explainer} --help`" in refused["hint"]
 
     def test_a_zcdp_account_takes_rho(self, project, capsys):
         edit(project / "dpexplain.toml", "epsilon = 2.0", "epsilon = 2.0\ndelta = 1e-6")
@@ -340,14 +343,14 @@ class TestInit:
         (project / "dpexplain.toml").unlink()
         for stream in (sys.stdin, sys.stdout):
             monkeypatch.setattr(stream, "isatty", lambda: True)
-        monkeypatch.setattr("typer.prompt", lambda question, **_: "sketch" if "sketch, local" in question else "")
+        monkeypatch.setattr("typer.prompt", lambda question, **_: "sketch" if "pdp, sketch" in question else "")
         assert run(["init", "people.parquet", "--out", "new.yaml"]) == 0
         assert "delta = 1e-6" in (project / "dpexplain.toml").read_text()
 
     def test_an_unknown_wish(self, project, capsys):
         error = refusal(capsys, 2, "init", "people.parquet", "--out", "new.yaml", "--wants", "pdp,magic")
         assert "'magic'" in error["message"]
-        assert "sketch, local" in error["hint"]
+        assert "pdp, sketch" in error["hint"]
         assert not (project / "new.yaml").exists()
 
     def test_an_account_that_cannot_pay_for_what_is_wanted_is_not_opened(self, project, capsys):
@@ -394,6 +397,27 @@ class TestPlan:
         found = answer(capsys, "plan", "--feature", "age", "--epsilon", "0.5")["forecasts"]
         assert [forecast["rows"] for forecast in found] == [1000, 10_000, 100_000]
         assert [option["definition"] for option in found[0]["options"]] == ["pure", "zcdp"]
+        assert not (project / "budget.db").exists()
+
+    @pytest.mark.parametrize("explainer", commands())
+    def test_every_command_can_be_planned_as_it_is_typed(self, project, capsys, explainer):
+        edit(project / "domain.yaml", "  sex:", "  third: {type: numeric, low: 0, high: 1}\n  sex:")
+        edit(project / "dpexplain.toml", 'name = "score"', 'name = "score"\nfeatures = ["age", "sex"]')
+        typed = {
+            "pdp": ["--all", "--no-rug"],
+            "ale": ["--feature", "age", "--bins", "4"],
+            "importance": ["--target", "third", "--repeats", "2"],
+            "interactions": ["--kind", "total", "--top", "1"],
+            "influence": ["--quantity", "group", "--group", "sex=Female"],
+            "local": ["--row", "age=25", "--row", "sex=Male"],
+            "clusters": ["--kmeans", "2", "--kmeans-epsilon", "1"],
+        }
+        found = answer(
+            capsys, "plan", "--explainer", explainer, *typed.get(explainer, []), "--epsilon", "1", "--n", "900"
+        )
+        (forecast,) = found["forecasts"]
+        assert [option["definition"] for option in forecast["options"]][-1] == "zcdp"
+        assert forecast["needs_delta"] is (explainer in ("local", "sketch"))
         assert not (project / "budget.db").exists()
 
     def test_the_price_of_an_error(self, project, capsys):
@@ -461,8 +485,6 @@ class TestBadInputSpendsNothing:
             (["--all", "--feature", "age", "--epsilon", "0.1"], "not both"),
             (["--feature", "age", "--epsilon", "0.1", "--grid", "1"], "at least 2 points"),
             (["--feature", "age", "--epsilon", "0.1", "--grid", "x"], "--grid"),
-            (["--feature", "age", "--epsilon", "0.1", "--method", "magic"], "unknown method"),
-            (["--feature", "age", "--epsilon", "0.1", "--mechanism", "magic"], "mechanism"),
             (["--feature", "age", "--epsilon", "0.1", "--out", "domain.yaml"], "cannot be written to"),
             (["--feature", "age", "--epsilon", "0.1", "--project", "none.toml"], "no project file"),
             (["--feature", "age", "--epsilon", "0.1", "--analyst", ""], "analyst"),
@@ -471,6 +493,17 @@ class TestBadInputSpendsNothing:
     )
     def test_a_bad_request(self, anchor, capsys, arguments, message):
         assert message in refusal(capsys, 2, "pdp", *arguments)["message"]
+
+    @pytest.mark.parametrize("command", commands())
+    def test_every_command_wants_a_price_and_knows_its_options(self, anchor, capsys, command):
+        for typed, message in (
+            ([], "exactly one of --epsilon and --rho|either --sketch"),
+            (["--epsilon", "0"], "epsilon must be a positive"),
+            (["--epsilon", "much"], "--epsilon must be a number"),
+            (["--epsilon", "0.1", "--rho", "0.1"], "exactly one of --epsilon and --rho"),
+            (["--epsilon", "0.1", "--nonsense"], "such option: --nonsense"),
+        ):
+            assert re.search(message, refusal(capsys, 2, command, *typed)["message"])
 
     @pytest.mark.parametrize(
         ("file", "old", "new", "kind"),

@@ -101,8 +101,6 @@ def test_the_words_say_what_is_not_protected(sketched, capsys):
             ["local", "--row", "age=27", "--row", "sex=Male", "--epsilon", "1", "--prediction", "1"],
             "belong to --sketch",
         ),
-        (["sketch", "--epsilon", "1", "--cells", "0"], "cells"),
-        (["local", *ROW, "--epsilon", "1", "--method", "magic"], "unknown method"),
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_spent(sketched, capsys, arguments, message):

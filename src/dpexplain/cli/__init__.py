@@ -1,16 +1,13 @@
 """The command `dpexplain`: parse, call `dpexplain.project`, print.
 
-methods.py    the commands of methods, from their requests: pdp
-start.py      demo, init                        clusters.py   clusters
-plan.py       plan                              influence.py  influence, transparency
-effects.py    ale                               books.py      budget, renew, verify
-rankings.py   importance, interactions          audit.py      audit
-local.py      sketch, local                     marginals.py  marginals
+methods.py    a command for every registered method, from its request
+start.py      demo, init                        books.py      budget, renew, verify
+plan.py       plan                              audit.py      audit
 
 app.py        all commands, exit codes          options.py    options that several commands share
 release.py    what is printed before and after a release
-typed.py      records and groups as people type them         report.py     text or JSON, errors included
-hints.py      errors in the command line's words             reference.py  docs/commands.md
+typed.py      what people type in another way: columns, records, groups      report.py     text or JSON, errors included
+hints.py      errors in the command line's words                             reference.py  docs/commands.md
 """
 
 from __future__ import annotations

@@ -10,17 +10,18 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
 
-from dpexplain.cli import audit, books, clusters, effects, influence, local, marginals, methods, plan, rankings, start
+from dpexplain.cli import audit, books, methods, plan, start
 from dpexplain.cli.hints import spoken
-from dpexplain.cli.options import option, spread
+from dpexplain.cli.options import option
 from dpexplain.cli.report import show_error
 from dpexplain.errors import BudgetWarning, DpexplainError, InputError, InternalError
+from dpexplain.methods import registry
 from dpexplain.methods.registry import Method
-from dpexplain.methods.registry import methods as registered
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer names its exceptions' parents in another place in every version
 RESERVED = "If a release had begun, its price was reserved first and stays spent: `dpexplain budget` shows it."
@@ -29,11 +30,9 @@ HELP = """Explain machine-learning models with differential privacy.
 
 Every answer has a known price, a known error and an entry in a ledger that cannot be overdrawn.
 
-Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, `plan` tells the error before
-anything is spent, `pdp`, `ale`, `importance` and `interactions` release, `marginals` pays once for what several of them
-use, `sketch` for explanations of any record by `local`, `clusters` explains a clustering, `influence` and
-`transparency` tell what caused an outcome, `budget` shows what is left, `renew` opens an account for new people,
-`verify` checks a published result, `audit` attacks your own releases.
+Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, and `plan` tells the error
+before anything is spent. Then there is one command for each kind of explanation. `budget` shows what is left, `renew`
+opens an account for new people, `verify` checks a published result, `audit` attacks your own releases.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed or a claim refuted, 70 internal error.
 """
@@ -45,18 +44,6 @@ FIRST: Commands = {
     start.init: "Draft what has to be declared about a table.",
     plan.plan: "Tell the error of a price, or the price of an error. Free.",
 }
-# by hand: until their requests are declared as models, or because they do more than release
-RELEASES: Commands = {
-    marginals.marginals: "Release how many rows have each value, once for many uses.",
-    effects.ale: "Release the accumulated effects of columns.",
-    rankings.importance: "Rank columns by how much the model needs them.",
-    rankings.interactions: "Rank pairs of columns by how much they act together.",
-    local.sketch: "Pay once for local explanations of any number of records.",
-    local.local: "Explain the prediction for one record, free from a sketch.",
-    clusters.clusters: "Explain what tells the clusters of a table apart.",
-    influence.influence: "Tell which columns caused the outcomes of everybody, a group or a person.",
-    influence.transparency: "Write a report for a person: what made the model decide as it did.",
-}
 LAST: Commands = {
     books.budget: "Show what was spent and left; verify the ledger.",
     books.renew: "Close an account, and open one for new people by the project's policy.",
@@ -67,19 +54,14 @@ LAST: Commands = {
 
 def commands() -> dict[str, tuple[Callable[..., None], str]]:
     """All commands by name, with their one-line help: those of methods in the middle, in the order of the alphabet."""
-    first, releases, last = (
-        {command.__name__: (spread(command), line) for command, line in group.items()}
-        for group in (FIRST, RELEASES, LAST)
-    )
-    for method in registered().values():
-        if method.command and method.command not in releases:
-            releases[method.command] = methods.command_of(method), methods.summary_of(method)
-    return first | dict(sorted(releases.items())) | last
+    first, last = ({command.__name__: (command, line) for command, line in group.items()} for group in (FIRST, LAST))
+    of_methods = registry.commands().items()
+    return first | {name: (methods.command_of(one), methods.summary_of(one)) for name, one in of_methods} | last
 
 
 def application() -> typer.Typer:
     """The command line of all methods that are registered now."""
-    return _application(tuple(registered().values()))
+    return _application(tuple(registry.methods().values()))
 
 
 @cache
@@ -87,7 +69,8 @@ def _application(_of: tuple[Method, ...]) -> typer.Typer:
     app = typer.Typer(name="dpexplain", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.callback(invoke_without_command=True, help=HELP)(dpexplain)
     for name, (command, line) in commands().items():
-        app.command(name=name, short_help=line)(command)
+        settings = {"ignore_unknown_options": "rest" in signature(command).parameters}
+        app.command(name=name, short_help=line, context_settings=settings)(command)
     return app
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from dpexplain.cli.options import DEFAULT_PROJECT, Json, ProjectFile, option
-from dpexplain.cli.plan import planned
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
 from dpexplain.project.file import Project
@@ -34,7 +33,7 @@ def audit(
         option(
             "--explainer",
             "NAME",
-            f"A command: {', '.join(planned())}. May be repeated. "
+            "A command whose releases are attacked. May be repeated. "
             "Default: pdp, ale, importance, influence, sketch, and clusters if there are any.",
         ),
     ] = None,

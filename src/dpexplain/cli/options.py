@@ -1,15 +1,11 @@
-"""What several commands take: options, each written once, and bundles of options that go together.
-
-A command is a plain function. A parameter whose type is a bundle (`Price`, `Call`) stands for all options of the
-bundle, in its place; `spread` makes of it the function that typer reads.
-"""
+"""What several commands take: options, each written once. `Call` has those of every command that releases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -44,94 +40,57 @@ DEFAULT_OUT = Path("explanations")
 Features = Annotated[list[str] | None, option("--feature", "NAME", "A column to explain. May be repeated.")]
 Pairs = Annotated[list[str] | None, option("--pair", "NAME,NAME", "Two columns for a surface. May be repeated.")]
 All = Annotated[bool, option("--all", None, "Every column that the model uses but its target, for one price.")]
-Target = Annotated[
-    str | None, option("--target", "NAME", "The declared column that the model predicts. Default: the project's.")
-]
 Row = Annotated[list[str] | None, option("--row", "NAME=VALUE", "One value of the record; for each column.")]
+Rows = Annotated[Path | None, option("--rows", "FILE", "Several records: a CSV or Parquet file.")]
 MarginalsFile = Annotated[
     Path | None, option("--marginals", "FILE", "A file with released marginals, to be used again.")
 ]
 
-# How it is computed
-Grid = Annotated[int | None, option("--grid", "POINTS", "Grid points of numeric columns. Default: by forecast.")]
-Method = Annotated[str, option("--method", "NAME", "default, or paper for the published design.")]
-Mechanism = Annotated[
-    str | None, option("--mechanism", "NAME", "cube, discrete-laplace or discrete-gaussian. Default: least error.")
-]
-NoSmooth = Annotated[bool, option("--no-smooth", None, "Show the released values as they are.")]
-NoRug = Annotated[bool, option("--no-rug", None, "Do not release where the rows are; the curve gets it all.")]
-Outcome = Annotated[str | None, option("--outcome", "NAME", "class or score. Default: a class for a classifier.")]
-Threshold = Annotated[float | None, option("--threshold", "X", "A class: the least score of a positive outcome.")]
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a person typed about the price."""
-
-    epsilon: Epsilon = None
-    rho: Rho = None
-
-    @property
-    def given(self) -> bool:
-        return self.epsilon is not None or self.rho is not None
-
-    def cost(self, budget: Budget) -> Cost:
-        if (self.epsilon is None) == (self.rho is None):
-            raise InputError("give exactly one of --epsilon and --rho.", hint="--epsilon 0.5 works in every account")
-        return budget.cost(epsilon=number(self.epsilon, "epsilon"), rho=number(self.rho, "rho"))
-
 
 @dataclass(frozen=True)
 class Call:
-    """Who asks, in which project, and where the answer goes."""
+    """What every command that releases is told: the price, who asks, in which project, and where the answer goes."""
 
+    epsilon: Epsilon = None
+    rho: Rho = None
+    n: Guess = None
     analyst: Analyst = None
     out: Out = DEFAULT_OUT
     project: ProjectFile = DEFAULT_PROJECT
     json: Json = False
+
+    @classmethod
+    def parameters(cls) -> list[Parameter]:
+        """The options, as typer reads them."""
+        hints = get_type_hints(cls, include_extras=True)
+        return [keyword(field.name, hints[field.name], field.default) for field in fields(cls)]
+
+    @property
+    def paid(self) -> bool:
+        return self.epsilon is not None or self.rho is not None
+
+    def require_price(self) -> None:
+        if (self.epsilon is None) == (self.rho is None):
+            raise InputError("give exactly one of --epsilon and --rho.", hint="--epsilon 0.5 works in every account")
+
+    def cost(self, budget: Budget) -> Cost:
+        self.require_price()
+        return budget.cost(epsilon=number(self.epsilon, "epsilon"), rho=number(self.rho, "rho"))
 
     @cached_property
     def reporter(self) -> Reporter:
         return Reporter(as_json=self.json)
 
 
-def spread(
-    command: Callable[..., None], own: Sequence[Parameter] = (), *, without: Collection[str] = ()
-) -> Callable[..., None]:
-    """The same command with the options of its bundles instead of the bundles, and its `own` ones instead of **."""
-    hints = get_type_hints(command, include_extras=True)
-    bundles: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    options: list[Parameter] = list(own)
-    for name, parameter in signature(command).parameters.items():
-        if name in without or parameter.kind is Parameter.VAR_KEYWORD:
-            continue
-        if name in bundles:
-            options += _options(bundles[name])
-        else:
-            options.append(parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY))
-
-    def called(**given: Any) -> None:
-        for name, bundle in bundles.items():
-            given[name] = bundle(**{field.name: given.pop(field.name) for field in fields(bundle)})
-        command(**given)
-
-    called.__name__, called.__doc__ = command.__name__, command.__doc__
-    called.__annotations__ = {option.name: option.annotation for option in options}
-    vars(called)["__signature__"] = Signature(options)
-    return called
+def keyword(name: str, annotation: Any, default: Any = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _options(bundle: Any) -> list[Parameter]:
-    hints = get_type_hints(bundle, include_extras=True)
-    return [
-        Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(bundle)
-    ]
+def with_options(command: Callable[..., None], options: Sequence[Parameter]) -> Callable[..., None]:
+    """A function of any keywords as typer reads it: one of these options."""
+    command.__annotations__ = {option.name: option.annotation for option in options}
+    vars(command)["__signature__"] = Signature(options)
+    return command
 
 
 def once(names: Iterable[str] | None) -> list[str]:

@@ -14,7 +14,8 @@ import typer
 from dpexplain.cli.options import Json, option
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
-from dpexplain.project.accounts import WANTS, Advice, recommend, wanted
+from dpexplain.methods.registry import commands
+from dpexplain.project.accounts import Advice, recommend, wanted
 
 PROJECT = """\
 # A dpexplain project: a table, what is declared about it, its privacy budget, and a model. Replace every ???.
@@ -114,7 +115,7 @@ def init(
     draft = draft_domain(table, peek=peek)
     project = out.parent / "dpexplain.toml"
     if wants is None and not json and sys.stdin.isatty() and sys.stdout.isatty():
-        wants = typer.prompt(QUESTION.format(names=", ".join(WANTS)), default="", show_default=False)
+        wants = typer.prompt(QUESTION.format(names=", ".join(commands())), default="", show_default=False)
     names = wanted(wants or "")
     advice = recommend(names) if names else None
     _write(out, draft)

@@ -1,15 +1,158 @@
-"""Records and groups as people type them or keep them in files: --row, --rows, --group."""
+"""What people type in another way than a request declares it: columns, records, groups, files.
+
+The registration of a method names the functions that it needs; their keywords are options of its command.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from dpexplain.cli.options import All, Features, Pairs, Row, Rows, once, option
 from dpexplain.errors import InputError
+from dpexplain.project.run import Wanted
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
+    from dpexplain.methods.marginals.result import Marginals
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a request is typed for."""
+
+    domain: Domain
+    target: str | None  # the column that the model predicts, where the project says so
+    subject: Any = None  # the model or clustering that is explained, where there is one
+    planned: bool = False  # a plan needs nobody to be named
+
+    @property
+    def features(self) -> list[str]:
+        """The columns of the model; without one, all but its target."""
+        if callable(getattr(self.subject, "features", None)):
+            return list(self.subject.features(self.domain))
+        return [name for name in self.domain if name != self.target]
+
+
+# Columns --------------------------------------------------------------------------------------------------------------
+
+
+def curves(place: Place, *, feature: Features = None, pair: Pairs = None, everything: All = False) -> dict[str, Any]:
+    """Columns by name, all of them, or in pairs: for curves and surfaces."""
+    pairs = [pair_of(names, "--pair") for names in pair or []]
+    views: list[Any] = [*_columns(place, feature, everything), *pairs]
+    if not views:
+        raise InputError("name what to explain.", hint="--feature age, or --pair age,sex")
+    for name in once(name for two in pairs for name in two):
+        place.domain.column(name)
+    return {"feature": views}
+
+
+def columns(place: Place, *, feature: Features = None, everything: All = False) -> dict[str, Any]:
+    """Columns by name, or all of them."""
+    names = _columns(place, feature, everything)
+    if not names:
+        raise InputError("name what to explain.", hint="--feature age, or --all")
+    return {"feature": names}
+
+
+def _columns(place: Place, feature: Sequence[str] | None, everything: bool) -> list[str]:
+    """The columns asked for, each once; with --all, all that the model uses, without what it predicts."""
+    if everything and feature:
+        raise InputError("give --feature or --all, not both.")
+    if everything:
+        return [name for name in place.features if name != place.target]
+    for name in (names := once(feature)):
+        place.domain.column(name)
+    return names
+
+
+def pair_of(names: str, flag: str) -> tuple[str, str]:
+    """Two names with a comma between them."""
+    two = [name.strip() for name in names.split(",")]
+    if len(two) != 2:
+        raise InputError(f"{flag} takes two names; got {names!r}.", hint=f"{flag} age,sex")
+    return two[0], two[1]
+
+
+# Records --------------------------------------------------------------------------------------------------------------
+
+
+def record(place: Place, *, row: Row = None) -> dict[str, Any]:
+    """The record whose prediction is explained."""
+    return {"record": record_of(place.domain, row or [], place.features)}
+
+
+def from_sketch(
+    paid: bool,
+    *,
+    sketch: Annotated[Path | None, option("--sketch", "FILE", "A file that `dpexplain sketch` wrote.")] = None,
+    row: Row = None,
+    rows: Rows = None,
+    prediction: Annotated[
+        float | None, option("--prediction", "X", "The model's own answer, to show beside it. With --sketch.")
+    ] = None,
+) -> list[Any] | None:
+    """Explanations of records from a sketch, without ledger and table; None where one is to be paid for."""
+    if (sketch is None) != paid:
+        raise InputError(
+            "give either --sketch FILE (free) or a price.", hint="`dpexplain sketch` writes such a file, paid once"
+        )
+    if sketch is None:
+        if rows is not None or prediction is not None:
+            raise InputError("--rows and --prediction belong to --sketch.", hint="--row NAME=VALUE for each column")
+        return None
+    from dpexplain.methods.local_sketch.result import LocalSketch
+
+    known = LocalSketch.load(sketch)
+    records = records_of("record", known.space.domain, row, rows, known.space.features)
+    return [known.explain(record, prediction=prediction if rows is None else None) for record in records]
+
+
+def persons(place: Place, *, row: Row = None, rows: Rows = None, features: Features = None) -> dict[str, Any]:
+    """The persons who are reported on, and the columns."""
+    names = once(features) or None
+    if place.planned and row is None and rows is None:
+        return {"features": names}
+    from dpexplain.methods.influence.persons import read_persons
+
+    needed = once([*place.features, *(names or [])])
+    people = records_of("person", place.domain, row, rows, needed)
+    read_persons(people, place.domain, needed)  # a value that nobody can have is refused before the table is opened
+    return {"features": names, "row": people}
+
+
+def influences(
+    place: Place,
+    *,
+    features: Features = None,
+    together: Annotated[
+        list[str] | None, option("--set", "NAME,NAME", "Columns that are replaced together. May be repeated.")
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        option("--group", "NAME=VALUE", "Who: NAME=VALUE, NAME=A|B or NAME=LOW..HIGH. May be repeated."),
+    ] = None,
+    row: Row = None,
+) -> dict[str, Any]:
+    """Columns and sets of columns, and whose outcomes are asked about."""
+    sets = [tuple(part.strip() for part in names.split(",")) for names in together or []]
+    return {
+        "features": [*once(features), *sets] or None,
+        "group": group_of(place.domain, group or []) or None,
+        "row": record_of(place.domain, row, place.features) if row else None,
+    }
+
+
+def records_of(
+    what: str, domain: Domain, row: Sequence[str] | None, rows: Path | None, features: Sequence[str]
+) -> list[dict[str, Any]]:
+    """One record that was typed, or several in a file."""
+    if (rows is None) == (not row):
+        raise InputError(f"give one {what} by --row NAME=VALUE for each column, or several by --rows FILE.")
+    return read_records(rows, domain, features) if rows else [record_of(domain, row or [], features)]
 
 
 def record_of(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> dict[str, Any]:
@@ -21,7 +164,7 @@ def record_of(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> 
             raise InputError(
                 f"--row takes NAME=VALUE, once for each column; got {pair!r}.", hint="--row age=40", spent=""
             )
-        record[name.strip()] = typed(domain, name.strip(), value.strip())
+        record[name.strip()] = value_of(domain, name.strip(), value.strip())
     missing = [name for name in features if name not in record]
     if missing:
         raise InputError(
@@ -32,7 +175,7 @@ def record_of(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> 
     return {name: record[name] for name in features}
 
 
-def typed(domain: Domain, name: str, value: str) -> Any:
+def value_of(domain: Domain, name: str, value: str) -> Any:
     """A value as a person types it, in the type that is declared."""
     from dpexplain.core.domain import Categorical
 
@@ -62,7 +205,7 @@ def read_records(path: Path, domain: Domain, features: Sequence[str]) -> list[di
     lines = frame[list(features)].to_dict("records")
     return [
         {
-            str(name): typed(domain, str(name), str(value)) if isinstance(value, str) else value
+            str(name): value_of(domain, str(name), str(value)) if isinstance(value, str) else value
             for name, value in line.items()
         }
         for line in lines
@@ -83,7 +226,55 @@ def group_of(domain: Domain, conditions: Sequence[str]) -> dict[str, Any]:
             group[name] = value  # refused later, with the names there are
         elif ".." in value:
             ends = value.partition("..")
-            group[name] = tuple(typed(domain, name, end.strip()) if end.strip() else None for end in (ends[0], ends[2]))
+            group[name] = tuple(value_of(domain, name, e.strip()) if e.strip() else None for e in (ends[0], ends[2]))
         else:
-            group[name] = [typed(domain, name, part.strip()) for part in value.split("|")]
+            group[name] = [value_of(domain, name, part.strip()) for part in value.split("|")]
     return group
+
+
+# Clusters -------------------------------------------------------------------------------------------------------------
+
+
+def clustering(
+    project: Any,
+    domain: Any,
+    *,
+    kmeans: Annotated[int | None, option("--kmeans", "K", "Find K clusters first, by private k-means.")] = None,
+    kmeans_epsilon: Annotated[float | None, option("--kmeans-epsilon", "E", "The price of finding them.")] = None,
+) -> Any:
+    """The clusters come from one place: from k-means with a price, or from the project."""
+    if (kmeans is None) != (kmeans_epsilon is None):
+        raise InputError("--kmeans and --kmeans-epsilon belong together.", hint="--kmeans 5 --kmeans-epsilon 1")
+    if (kmeans is None) == (not project.has_clustering):
+        raise InputError(
+            "give either --kmeans K, or a [clustering] in the project file, not both."
+            if project.has_clustering
+            else "there is no clustering to explain.",
+            hint='--kmeans 5 --kmeans-epsilon 1, or [clustering] import = "module:function" in the project file',
+        )
+    return project.clustering(domain) if kmeans is None or kmeans_epsilon is None else Wanted(kmeans, kmeans_epsilon)
+
+
+def labels(place: Place) -> dict[str, Any]:
+    """The names of the clusters are those of the clustering."""
+    return {} if place.subject is None else {"labels": list(place.subject.labels)}
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def marginals_of(path: Path | None) -> Marginals | None:
+    """The marginals in a file that a command wrote which releases some, or `to_json`; None without a file."""
+    if path is None:
+        return None
+    from dpexplain.methods.marginals.result import Marginals
+    from dpexplain.methods.result import from_json
+
+    written = from_json(path)
+    known = written if isinstance(written, Marginals) else getattr(written, "marginals", None)
+    if not isinstance(known, Marginals):
+        raise InputError(
+            f"{path} has no marginals.",
+            hint="give a file of `dpexplain marginals`, or of a command that bought some",
+        )
+    return known

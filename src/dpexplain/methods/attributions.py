@@ -110,6 +110,9 @@ class Attribution(Result):
         spec: LocalModelSpec = (resolve_name(read) if isinstance(read, str) else read)(self.receipt.request["spec"])
         return spec
 
+    def more_facts(self) -> JsonObject:
+        return {"base": self.base, "prediction": self.prediction}
+
     @property
     def space(self) -> Space:
         return self.spec.space

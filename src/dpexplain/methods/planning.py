@@ -132,11 +132,8 @@ def plan(
                 f"{missing} is missing.", hint="dpx.plan(request, table=table, model=model, epsilon=0.5)", spent=""
             )
         neighbours = Neighbours(Relation.parse(relation), unit)
-        hint = rows if neighbours.rows_public else rows_hint
-        setting = Setting(domain, PublicRange(0.0, 1.0), neighbours, rows, hint, marginals=marginals, model=model)
-        if model is not None:
-            own = model.features(domain) if features is None else features
-            setting = _with_public(setting, model.output, model.label, own)
+        setting = Setting.declared(domain, neighbours, model, rows=rows, hint=rows_hint)
+        setting = replace(setting, marginals=marginals)
         setting = _with_public(setting, output, label, features)
         pure = [] if method.needs_delta else [Budget(1)]
         budgets = [*pure, Budget(1, USUAL_DELTA if delta is None else delta)]
@@ -196,7 +193,7 @@ def _with_public(setting: Setting, output: Any, label: Any, features: Sequence[s
 
 def _option(method: Method, request: Any, setting: Setting, budget: Budget, cost: Cost) -> Option:
     """The forecast of one request at one price."""
-    outlook: Outlook = method.load(method.outlook)(request, setting, cost)
+    outlook: Outlook = method.load(method.outlook)(request, replace(setting, budget=budget), cost)
     told = asdict(outlook) | {"interval": outlook.error if outlook.interval is None else outlook.interval}
     return Option(
         definition=budget.definition.value,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,14 @@ class Method:
     results   the classes that its results have
     title     of its page, and `lead`, the sentence below it
     command   its name on the command line; none for a method that only Python offers
-    summary   one line about the command, and an `example` of its options
-    typed     (place, *, options) -> options of the request: where some are typed in another way than they are declared;
-              the keywords of this function, with their types, are options of the command
+    summary   one line about the command; `about`, the next paragraph of its help; `example`, its options, a line each
+    then      what the command says afterwards: {file} is the first file, {pages} are pages to hand over, in {out}
+    typed     (place, *, options) -> options of the request, where some are typed in another way than they are declared
+    subject   (project, domain, *, options) -> what is explained, where that is not the project's model
+    free      (paid, *, options) -> results that need no release, or None where one was asked for
+              The keywords of these three functions, with their types, are options of the command
     takes_marginals  whether `explain` has marginals=..., so that the command has --marginals
+    long      whether it answers with many numbers, which have less error in an account with a delta
     request_name  of the request in `dpx.requests`; by default that of its class, without "Request" at its end
     takes_clustering  whether a clustering stands in the place of the model
     worst_cases  () -> neighbouring tables for the audit
@@ -54,9 +59,14 @@ class Method:
     home: str  # the package or module of the method: `__name__`
     command: str | None = None
     summary: str = ""
+    about: str = ""
     example: str = "--epsilon 0.5"
+    then: str = ""
     typed: Named | None = None
+    subject: Named | None = None
+    free: Named | None = None
     takes_marginals: bool = False
+    long: bool = False
     request_name: str = ""
     takes_clustering: bool = False
     worst_cases: Named | None = None
@@ -88,9 +98,19 @@ def register(method: Method) -> Method:
 
 def methods() -> Mapping[str, Method]:
     """All methods by name: those of this package, and whatever else has registered."""
+    _import_ours()
+    return dict(sorted(_methods.items()))
+
+
+@cache
+def _import_ours() -> None:
     for path in sorted(Path(__file__).parent.glob("*/request.py")):
         import_module(f"dpexplain.methods.{path.parent.name}")
-    return dict(sorted(_methods.items()))
+
+
+def commands() -> dict[str, Method]:
+    """The methods that have a command, by its name."""
+    return dict(sorted((method.command, method) for method in methods().values() if method.command))
 
 
 def method_of(request: Any) -> Method:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import difflib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 import annotated_types as limits
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -30,7 +31,8 @@ class Must(str):
 class Flag:
     """How an option is typed on the command line, where its name, type and description do not say it well.
 
-    name     "--feature"; by default the field's, a list's without its last s, and --no-... for what is true by default
+    name     "--feature"; by default the field's, a list's without its last s, and --no-... for what is true by default.
+             An empty name: it cannot be typed
     metavar  stands for the value in the help
     text     the help, instead of the description
     """
@@ -53,7 +55,6 @@ Names = Annotated[Sequence[str] | None, AfterValidator(_names), Must("a list of 
 Mechanism = Annotated[
     Literal["cube", "discrete-laplace", "discrete-gaussian"] | None,
     Field(description="The noise, instead of the one with the smallest forecast error."),
-    Flag(text="cube, discrete-laplace or discrete-gaussian. Default: least error."),
 ]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -87,6 +88,16 @@ class Request(BaseModel):
     def label(self) -> str:
         """What the ledger calls the release."""
         raise InternalError(f"{type(self).__name__} has no label")
+
+    @property
+    def lead(self) -> str:
+        """The sentence on its page, where that of the method does not say enough."""
+        return ""
+
+    @property
+    def free_with_marginals(self) -> bool:
+        """Whether released marginals answer it, for no price."""
+        return False
 
     def but(self, **options: Any) -> Self:
         """The same request with other options."""
@@ -131,9 +142,9 @@ def refusal(kind: type[Request], error: ValidationError) -> InputError:
     if first["type"] == "missing":
         return InputError(f"{name} is missing.", hint=str(kind.model_fields[name].description or ""))
     field = kind.model_fields[name]
-    choices = [text for text in _choices(field.annotation) if isinstance(text, str)]
-    if choices and len(choices) == len(_choices(field.annotation)) and not _others(field.annotation):
-        return InputError(f"unknown {name} {got}."[:200], hint="use " + " or ".join(f'"{text}"' for text in choices))
+    if all(get_origin(part) is Literal for part in members(field.annotation)):
+        choices = " or ".join(f'"{text}"' for text in choices_of(field.annotation))
+        return InputError(f"unknown {name} {got}."[:200], hint=f"use {choices}")
     return InputError(f"{name} must be {must_be(field.annotation, field.metadata)}; got {got}."[:200])
 
 
@@ -165,7 +176,7 @@ def must_be(annotation: Any, metadata: Sequence[Any] = ()) -> str:
         return "a text"
     if annotation in (int, float):
         return ("a whole number" if annotation is int else "a number") + _between(metadata)
-    if choices := _choices(annotation):
+    if choices := choices_of(annotation):
         return "one of " + ", ".join(json.dumps(choice) for choice in choices)
     parts = [must_be(part, metadata) for part in get_args(annotation) if part is not type(None)]
     if get_origin(annotation) in (list, Sequence, tuple) or not parts:
@@ -173,28 +184,21 @@ def must_be(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     return ", or ".join(dict.fromkeys(parts))
 
 
-def _choices(annotation: Any) -> list[Any]:
+def choices_of(annotation: Any) -> list[Any]:
     """The values that a type names one by one."""
-    if get_origin(annotation) is Literal:
-        return list(get_args(annotation))
-    return [choice for part in _parts(annotation) for choice in _choices(part)]
+    return [one for part in members(annotation) if get_origin(part) is Literal for one in get_args(part)]
 
 
-def _others(annotation: Any) -> bool:
-    """Whether a type allows more than the values that it names, and nothing at all."""
-    if get_origin(annotation) is Literal or annotation is type(None):
-        return False
-    parts = _parts(annotation)
-    return any(map(_others, parts)) if parts else True
-
-
-def _parts(annotation: Any) -> list[Any]:
-    import types
-    import typing
-
-    if get_origin(annotation) is Annotated:
-        return [get_args(annotation)[0]]
-    return list(get_args(annotation)) if get_origin(annotation) in (typing.Union, types.UnionType) else []
+def members(annotation: Any) -> Iterator[Any]:
+    """The types that a union allows, nothing left out but None."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from members(get_args(annotation)[0])
+    elif origin in (Union, UnionType):
+        for part in get_args(annotation):
+            yield from members(part)
+    elif annotation is not type(None):
+        yield annotation
 
 
 def _between(metadata: Sequence[Any]) -> str:

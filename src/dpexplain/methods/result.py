@@ -158,7 +158,7 @@ class Result(ABC):
         """Tables besides `to_frame()`, by their names."""
         return {}
 
-    def more_facts(self) -> dict[str, str]:
+    def more_facts(self) -> JsonObject:
         """What a program should know besides its tables."""
         return {}
 
@@ -213,11 +213,6 @@ class Result(ABC):
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
-
-    @staticmethod
-    def from_json(source: str | Path) -> Result:
-        """A result from JSON text or from the path of a file. It must say what follows from its released values."""
-        return from_json(source)
 
     def __str__(self) -> str:
         """In a few lines: what was found, what was paid for it, and what is promised."""

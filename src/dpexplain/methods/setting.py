@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dpexplain.core.budget import Budget
@@ -55,18 +55,25 @@ class Setting:
         cls, table: PrivateTable, model: Any = None, *, rows: int | None = None, marginals: Marginals | None = None
     ) -> Setting:
         """The setting of a table and a model (or of anything without an output range of its own)."""
+        about = rows or table.rows_hint or 1000
+        setting = cls.declared(table.domain, table.neighbours, model, rows=about, hint=table.rows_hint)
+        hint, row_id, budget = table.rows_hint, table.row_id, table.budget
+        return replace(setting, hint=hint, marginals=marginals, row_id=row_id, budget=budget)
+
+    @classmethod
+    def declared(
+        cls, domain: Domain, neighbours: Neighbours, model: Any = None, *, rows: int, hint: int | None
+    ) -> Setting:
+        """The setting of a table that need not be there yet; where its size is public, the hint is `rows`."""
         return cls(
-            table.domain,
+            domain,
             getattr(model, "output", PublicRange(0.0, 1.0)),
-            table.neighbours,
-            rows or table.rows_hint or 1000,
-            table.rows_hint,
+            neighbours,
+            rows,
+            rows if neighbours.rows_public else hint,
             getattr(model, "label", None),
-            model.features(table.domain) if callable(getattr(model, "features", None)) else None,
-            marginals,
-            model if isinstance(model, Model) else None,
-            row_id=table.row_id,
-            budget=table.budget,
+            model.features(domain) if callable(getattr(model, "features", None)) else None,
+            model=model if isinstance(model, Model) else None,
         )
 
     @property

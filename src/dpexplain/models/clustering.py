@@ -355,7 +355,7 @@ def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...
         raise InputError("say which clusters there are.", hint='labels=["young", "old"]: what the function answers')
     listed = isinstance(labels, Sequence | Mapping | np.ndarray | pd.Index) and not isinstance(labels, str | bytes)
     if labels is not None and not listed:
-        raise InputError(f"labels must be a list of names; got {repr(labels)[:60]}.")
+        raise InputError(f"labels must be a list of names; got an object of type {type(labels).__name__}.")
     answers = known if labels is None else tuple(labels)
     assert answers is not None
     answers = tuple(a.item() if isinstance(a, np.generic) else a for a in answers)

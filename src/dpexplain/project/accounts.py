@@ -18,11 +18,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from dpexplain.errors import InputError
+from dpexplain.methods.registry import commands
 
-NEED_DELTA = ("sketch", "local")
-LONG = ("interactions", "marginals", "transparency", "clusters")
-SHORT = ("pdp", "ale", "importance", "influence")
-WANTS = (*SHORT, *LONG, *NEED_DELTA)
 FEW = 3  # kinds of short answers, up to which a pure account has the smaller error
 DELTA = "1e-6"
 
@@ -43,27 +40,33 @@ def wanted(typed: str) -> list[str]:
     """The explanations that a person named, with commas between them."""
     names = list(dict.fromkeys(name.strip() for name in typed.split(",") if name.strip()))
     for name in names:
-        if name not in WANTS:
-            raise InputError(f"--wants does not know {name!r}.", hint=f"--wants takes {', '.join(WANTS)}")
+        if name not in commands():
+            raise InputError(f"--wants does not know {name!r}.", hint=f"--wants takes {', '.join(commands())}")
     return names
 
 
 def recommend(wants: Collection[str]) -> Advice:
-    """Of one or more explanations that are wanted."""
-    needy = [name for name in wants if name in NEED_DELTA]
+    """The account for one or more explanations that are wanted."""
+    needy = needing_delta(wants)
     if needy:
         return Advice(DELTA, f"{' and '.join(needy)} cannot be paid from a pure account: the noise is Gaussian")
-    long = [name for name in wants if name in LONG]
+    long = [name for name in wants if commands()[name].long]
     if long:
         return Advice(DELTA, f"the many numbers of {', '.join(long)} have less error with zCDP")
     if len(wants) > FEW:
         return Advice(DELTA, f"each of {len(wants)} kinds of releases has less error where prices add up in zCDP")
-    return Advice(None, "a few short answers have less error in a pure account; sketch and local are impossible in it")
+    never = " and ".join(needing_delta(commands()))
+    return Advice(None, f"a few short answers have less error in a pure account; {never} are impossible in it")
+
+
+def needing_delta(wants: Collection[str]) -> list[str]:
+    """Those that a pure account cannot pay for."""
+    return [name for name in wants if commands()[name].needs_delta]
 
 
 def check_account(wants: Collection[str], delta: object) -> None:
     """Refuse a pure account that cannot pay for what the project wants, before it is opened."""
-    needy = [name for name in wants if name in NEED_DELTA]
+    needy = needing_delta(wants)
     if needy and delta is None:
         raise InputError(
             f"[budget] wants {' and '.join(needy)}, which a pure account cannot pay for: it has no delta.",

@@ -45,15 +45,25 @@ if TYPE_CHECKING:
 
 LEDGER_VARIABLE = "DPEXPLAIN_LEDGER"
 UNKNOWN = "???"
-KEYS: Mapping[str, frozenset[str]] = {
-    "table": frozenset(
-        {"path", "domain", "name", "version", "relation", "unit", "row_id", "rows_hint", "separate_from"}
-    ),
-    "budget": frozenset({"epsilon", "delta", "ledger", "wants", "renewal"}),
-    "model": frozenset(
-        {"path", "import", "output", "label", "features", "name", "version", "target", "thread_safe", "block"}
-    ),
-    "clustering": frozenset({"path", "import", "labels", "features", "name", "version"}),
+NUMBER, NAMES = (int, float), list[str]
+KEYS: Mapping[str, Mapping[str, Any]] = {  # and the types of their values
+    "table": {
+        **dict.fromkeys(("domain", "name", "version", "relation", "row_id"), str),
+        "path": (str, NAMES),
+        "unit": dict,
+        "rows_hint": int,
+        "separate_from": NAMES,
+    },
+    "budget": {"epsilon": NUMBER, "delta": NUMBER, "ledger": str, "wants": NAMES, "renewal": dict},
+    "model": {
+        **dict.fromkeys(("path", "import", "name", "version", "target"), str),
+        "output": list,
+        "label": (str, int, float, bool),
+        "features": NAMES,
+        "thread_safe": bool,
+        "block": int,
+    },
+    "clustering": {**dict.fromkeys(("path", "import", "name", "version"), str), "labels": list, "features": NAMES},
 }
 EXAMPLES = {
     ("table", "path"): '"patients.parquet"',
@@ -64,6 +74,7 @@ EXAMPLES = {
     ("table", "separate_from"): '["other account"]; accounts of this ledger that hold other people\'s data',
     ("budget", "epsilon"): "2.0; the most that may ever be spent on these people",
     ("budget", "ledger"): '"sqlite:///budget.db"',
+    ("budget", "wants"): '["pdp", "local"]',
     ("budget", "renewal"): EXAMPLE.removeprefix("renewal = "),
     ("model", "output"): "[0.0, 1.0], the public range of its predictions",
     ("model", "name"): '"credit"',
@@ -74,11 +85,25 @@ EXAMPLES = {
 }
 
 
+def _value(section: str, key: str) -> Any:
+    return property(lambda project: project.get(section, key))
+
+
 class Project:
-    """The sections of a project file. What a command needs is checked when it asks for it."""
+    """The sections of a project file. What a command needs is checked when it asks for it.
+
+    row_id     a declared column of ids, by which rows may be dealt to parts
+    rows_hint  a public guess of the number of rows
+    target     the declared column that the model predicts
+    label      the class whose probability is explained, if the model is a classifier
+    """
+
+    row_id, rows_hint = _value("table", "row_id"), _value("table", "rows_hint")
+    target, label = _value("model", "target"), _value("model", "label")
 
     def __init__(self, path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
-        self.path, self.folder, self._sections = path, path.absolute().parent, sections
+        self.path, self.folder = path, path.absolute().parent
+        self._sections = {section: sections.get(section, {}) for section in KEYS}
 
     @classmethod
     def load(cls, path: Path) -> Project:
@@ -93,29 +118,28 @@ class Project:
             raise InputError(f"the project file {path} cannot be read.") from None
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path.name} is not valid TOML: {error}.", hint="texts need quotes") from None
-        _check_keys(path.name, "section", document, frozenset(KEYS))
+        _check_keys(path.name, "section", document, KEYS)
         for section, known in KEYS.items():
             content = document.get(section, {})
             if not isinstance(content, dict):
                 raise InputError(f"{path.name}: {section} must be a section.", hint=f"write [{section}]")
             _check_keys(f"{path.name}: [{section}]", "key", content, known)
-        return cls(path, {section: document.get(section, {}) for section in KEYS})
+        return cls(path, document)
 
-    def get(self, section: str, key: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-        """A value of the right type, or the default where there is none."""
-        value = self._sections[section].get(key)
+    def get(self, section: str, key: str) -> Any:
+        """A value of the right type, or None where there is none."""
+        value, kind = self._sections[section].get(key), KEYS[section][key]
         if value is None:
-            return default
+            return None
         hint = f"{key} = {EXAMPLES[section, key]}" if (section, key) in EXAMPLES else ""
         if value == UNKNOWN:
             raise InputError(f"{self.path.name}: [{section}] {key} is still {UNKNOWN}.", hint=f"write {hint}")
-        kinds = kind if isinstance(kind, tuple) else (kind,)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or value == "":
+        if value == "" or not any(_fits(value, one) for one in (kind if isinstance(kind, tuple) else (kind,))):
             raise InputError(f"{self.path.name}: [{section}] {key} has a wrong value.", hint=hint and f"write {hint}")
         return value
 
-    def need(self, section: str, key: str, kind: type | tuple[type, ...]) -> Any:
-        value = self.get(section, key, kind)
+    def need(self, section: str, key: str) -> Any:
+        value = self.get(section, key)
         if value is None:
             raise InputError(
                 f"{self.path.name}: [{section}] has no {key}.", hint=f"write {key} = {EXAMPLES[section, key]}"
@@ -124,13 +148,13 @@ class Project:
 
     @property
     def name(self) -> str:
-        return str(self.need("table", "name", str))
+        return str(self.need("table", "name"))
 
     @property
     def neighbours(self) -> Neighbours:
         from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 
-        relation, unit = self.need("table", "relation", str), self.get("table", "unit", dict)
+        relation, unit = self.need("table", "relation"), self.get("table", "unit")
         if relation not in list(Relation):
             raise InputError(
                 f"{self.path.name}: unknown relation {relation!r}.", hint='use "replace-one" or "add-remove"'
@@ -144,22 +168,18 @@ class Project:
 
     @property
     def output(self) -> tuple[float, float]:
-        output = self.need("model", "output", list)
+        output = self.need("model", "output")
         if len(output) != 2:
             raise InputError(f"{self.path.name}: [model] output is a pair.", hint="write output = [0.0, 1.0]")
         return output[0], output[1]
 
     def domain(self) -> Domain:
-        from dpexplain.data.domain_file import Domain
-
-        domain = Domain.load(self.folder / self.need("table", "domain", str))
-        domain.require_review()
-        return domain
+        return reviewed(self.folder / self.need("table", "domain"))
 
     def budget(self) -> Budget:
         from dpexplain.core.budget import Budget
 
-        epsilon, delta = self.need("budget", "epsilon", (int, float)), self.get("budget", "delta", (int, float))
+        epsilon, delta = self.need("budget", "epsilon"), self.get("budget", "delta")
         check_account(self.wants, delta)
         try:
             return Budget(epsilon, delta)
@@ -168,37 +188,26 @@ class Project:
 
     def renewal(self) -> Renewal:
         """When its account may be closed and a successor be opened; a project that does not say so has no renewals."""
-        return Renewal.read(self.need("budget", "renewal", dict), f"{self.path.name}: [budget] renewal")
+        return Renewal.read(self.need("budget", "renewal"), f"{self.path.name}: [budget] renewal")
 
     @property
     def wants(self) -> list[str]:
         """The explanations that the account has to pay for, where the project says so."""
-        names = self.get("budget", "wants", list, [])
-        if not all(isinstance(name, str) for name in names):
-            raise InputError(f"{self.path.name}: [budget] wants is a list of names.", hint='wants = ["pdp", "local"]')
-        return wanted(",".join(names))
+        return wanted(",".join(self.get("budget", "wants") or []))
 
     def ledger(self) -> str:
         """The URL of the ledger: from the environment, or from the file and then relative to it."""
         found = os.environ.get(LEDGER_VARIABLE)
         if found:
             return ledger_url(found, Path.cwd())
-        return ledger_url(self.need("budget", "ledger", str), self.folder)
+        return ledger_url(self.need("budget", "ledger"), self.folder)
 
     def table(self, domain: Domain, *, analyst: str | None = None, ledger: str | None = None) -> PrivateTable:
         """The table behind its account, which is opened if it is new."""
         from dpexplain.data.table import PrivateTable
 
-        paths = self.need("table", "path", (str, list))
-        if isinstance(paths, list) and not (paths and all(isinstance(path, str) for path in paths)):
-            raise InputError(f"{self.path.name}: [table] path has a wrong value.", hint='path = "patients.parquet"')
+        paths = self.need("table", "path")
         source = [self.folder / path for path in ([paths] if isinstance(paths, str) else paths)]
-        separate = self.get("table", "separate_from", list, [])
-        if not all(isinstance(name, str) for name in separate):
-            example = EXAMPLES["table", "separate_from"]
-            raise InputError(
-                f"{self.path.name}: [table] separate_from has a wrong value.", hint=f"write separate_from = {example}"
-            )
         return PrivateTable(
             source,
             domain=domain,
@@ -209,36 +218,14 @@ class Project:
             rows_hint=self.rows_hint,
             ledger=self.ledger() if ledger is None else ledger,
             name=self.name,
-            version=str(self.need("table", "version", str)),
+            version=str(self.need("table", "version")),
             analyst=analyst,
-            separate_from=separate,
+            separate_from=self.get("table", "separate_from") or [],
         )
-
-    @property
-    def row_id(self) -> str | None:
-        """A declared column of ids, by which rows may be dealt to parts."""
-        name: str | None = self.get("table", "row_id", str)
-        return name
-
-    @property
-    def rows_hint(self) -> int | None:
-        hint: int | None = self.get("table", "rows_hint", int)
-        return hint
-
-    @property
-    def target(self) -> str | None:
-        """The declared column that the model predicts, if the project says so."""
-        target: str | None = self.get("model", "target", str)
-        return target
-
-    @property
-    def label(self) -> Any:
-        """The class whose probability is explained, if the model is a classifier."""
-        return self.get("model", "label", (str, int, float, bool))
 
     def _object(self, section: str) -> Any:
         """What a section names. Loading it runs code: its own module, or whatever a pickle holds."""
-        path, imported = self.get(section, "path", str), self.get(section, "import", str)
+        path, imported = self.get(section, "path"), self.get(section, "import")
         if (path is None) == (imported is None):
             raise InputError(
                 f"{self.path.name}: [{section}] needs either path or import.",
@@ -254,35 +241,32 @@ class Project:
         """The clustering, tried on synthetic rows."""
         from dpexplain.models.clustering import Clustering
 
-        return Clustering.of(
-            self._object("clustering"),
-            domain=domain,
-            labels=self.get("clustering", "labels", list),
-            features=self.get("clustering", "features", list),
-            name=self.need("clustering", "name", str),
-            version=self.need("clustering", "version", str),
-        )
+        options = {key: self.get("clustering", key) for key in ("labels", "features")}
+        options |= {key: self.need("clustering", key) for key in ("name", "version")}
+        return Clustering.of(self._object("clustering"), domain=domain, **options)
 
     def model_at_hand(self) -> Model | None:
         """The model, if its file is there already or it can be imported; a plan may be made before there is one."""
-        path = self.get("model", "path", str)
-        there = self.get("model", "import", str) is not None if path is None else (self.folder / path).is_file()
+        path = self.get("model", "path")
+        there = self.get("model", "import") is not None if path is None else (self.folder / path).is_file()
         return self.model() if there else None
 
     def model(self) -> Model:
         """The model."""
         from dpexplain.models import Model
 
-        options = {
-            "output": self.output,
-            "label": self.label,
-            "features": self.get("model", "features", list),
-            "thread_safe": self.get("model", "thread_safe", bool),
-            "block": self.get("model", "block", int),
-            "name": self.need("model", "name", str),
-            "version": self.need("model", "version", str),
-        }
-        return Model(self._object("model"), **options)
+        options = {key: self.get("model", key) for key in ("features", "thread_safe", "block")}
+        options |= {key: self.need("model", key) for key in ("name", "version")}
+        return Model(self._object("model"), output=self.output, label=self.label, **options)
+
+
+def reviewed(path: Path) -> Domain:
+    """The domain in a file that a person has reviewed."""
+    from dpexplain.data.domain_file import Domain
+
+    domain = Domain.load(path)
+    domain.require_review()
+    return domain
 
 
 def ledger_url(url: str, folder: Path) -> str:
@@ -299,8 +283,14 @@ def ledger_url(url: str, folder: Path) -> str:
     return prefix + str(folder / rest)
 
 
-def _check_keys(where: str, what: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
-    for key in found:
+def _fits(value: Any, kind: Any) -> bool:
+    if kind == NAMES:
+        return isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _check_keys(where: str, what: str, written: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    for key in written:
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {close[0]}?" if close else "it may have: " + ", ".join(sorted(known))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpexplain.errors import InputError
+from dpexplain.errors import BudgetError, DpexplainError, InputError
+from dpexplain.methods.registry import Method, method_of
 from dpexplain.project.file import Project
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from dpexplain.ledger import Statement
     from dpexplain.methods.marginals.result import Marginals
     from dpexplain.methods.planning import Forecast
+    from dpexplain.methods.request import Request
     from dpexplain.methods.result import Result
-    from dpexplain.models import Model
 
 SOME_SIZES = (1_000, 10_000, 100_000)  # for forecasts where nobody knows the number of rows
 
@@ -31,37 +32,53 @@ SOME_SIZES = (1_000, 10_000, 100_000)  # for forecasts where nobody knows the nu
 class Task:
     """What is released, and what its page says about it."""
 
-    request: Any
-    explain: Callable[..., Any]  # (table, model, request, cost=...) -> a result, or several of one release
-    title: str
-    lead: str
+    request: Request
     marginals: Marginals | None = None  # that were released before, for methods that draw from them
 
-    @classmethod
-    def of(cls, request: Any, marginals: Marginals | None = None) -> Task:
-        """What the method of this request does."""
-        from dpexplain.methods.registry import method_of
+    @property
+    def method(self) -> Method:
+        return method_of(self.request)
 
-        method = method_of(request)
-        return cls(request, method.load(method.explain), method.title, method.lead, marginals)
+    @property
+    def lead(self) -> str:
+        return self.request.lead or self.method.lead
 
-    def results(self, table: PrivateTable, model: Model, cost: Cost | None) -> list[Result]:
+    def results(self, table: PrivateTable, subject: Any, cost: Cost | None) -> list[Result]:
         from dpexplain.methods.result import Result
 
         known = {} if self.marginals is None else {"marginals": self.marginals}
-        answer = self.explain(table, model, self.request, cost=cost, **known)
+        answer = self.method.load(self.method.explain)(table, subject, self.request, cost=cost, **known)
         return [answer] if isinstance(answer, Result) else list(answer)
 
 
-Ask = Callable[["Domain", "Model"], Task]  # the request may need the columns of the domain and of the model
+Find = Callable[[Project, "Domain"], Any]  # what is explained: a model, a clustering, or clusters that are Wanted
+Ask = Callable[["Domain", Any], Task]  # the request may need the columns of the domain and of what is explained
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Clusters that private k-means finds first, paid from the same account."""
+
+    k: int
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        from dpexplain.methods.kmeans.request import KMeans
+
+        KMeans(k=self.k)  # refuses a wrong number
+
+    @property
+    def labels(self) -> list[str]:
+        return [str(number) for number in range(self.k)]
 
 
 @dataclass(frozen=True)
 class Files:
-    """What was written: a page, and a .json for each result with a .png beside it."""
+    """What was written: a page, a .json for each result with a .png beside it, and pages of their own for people."""
 
     page: Path
     results: list[Path]
+    pages: list[Path]
 
 
 @dataclass(frozen=True)
@@ -71,14 +88,21 @@ class Opened:
     project: Project
     task: Task
     table: PrivateTable
-    model: Model
+    subject: Any
     cost: Cost | None  # nothing for what follows from earlier releases
     out: Path
 
     @property
     def price(self) -> str:
         """The price in words."""
-        return "nothing" if self.cost is None else self.table.budget.describe(self.cost)
+        describe = self.table.budget.describe
+        first = "" if self._first is None else f", and {describe(self._first)} for k-means"
+        return "nothing" if self.cost is None else describe(self.cost) + first
+
+    @property
+    def _first(self) -> Cost | None:
+        """The price of finding clusters, where they are found here."""
+        return self.table.budget.cost(epsilon=self.subject.epsilon) if isinstance(self.subject, Wanted) else None
 
     @property
     def statement(self) -> Statement:
@@ -93,43 +117,107 @@ class Opened:
         table, cost = self.table, self.cost
         if cost is None:
             return []
-        setting = replace(Setting.of(table, self.model, marginals=self.task.marginals), model=None)
+        setting = replace(Setting.of(table, self.subject, marginals=self.task.marginals), model=None)
         sizes = [table.size] if table.size is not None else [rows] if rows is not None else list(SOME_SIZES)
         return [forecast(self.task.request, replace(setting, rows=size), table.budget, cost) for size in sizes]
 
     def release(self) -> list[Result]:
         """Spend the price, and get the results; the same request again is answered from the ledger, free."""
-        return self.task.results(self.table, self.model, self.cost)
+        first = self._first
+        if first is None:
+            return self.task.results(self.table, self.subject, self.cost)
+        from dpexplain.methods.kmeans.release import dp_kmeans
+
+        self._require_both(first)
+        clustering = dp_kmeans(self.table, self.subject.k, epsilon=self.subject.epsilon)
+        centres = clustering.result
+        assert centres is not None
+        try:
+            return [*self.task.results(self.table, clustering, self.cost), centres]
+        except DpexplainError as error:
+            if not centres.receipt.replayed:  # the clusters were found and paid for
+                paid = self.table.budget.describe(first)
+                error.spent = f"{paid} was spent on k-means, whose clusters are in the ledger."
+            raise
+
+    def _require_both(self, first: Cost) -> None:
+        """Refuse what cannot be paid for before clusters are paid for."""
+        from dpexplain.render import text as words
+
+        assert self.cost is not None
+        budget, both, left = self.table.budget, first + self.cost, left_for(self.statement, self.table.analyst)
+        if not both <= left:
+            raise BudgetError(
+                f"k-means and explanation together cost {budget.describe(both)}; "
+                f"left is {words.left_text(budget, left)}.",
+                hint="use smaller prices",
+            )
 
     def publish(self, results: Sequence[Result]) -> Files:
-        """Files for each result, and one page."""
-        return publish(results, self.out, self.task.title, self.task.lead, self.table.name, self.price)
+        """Files for each result, and one page. What goes wrong here goes wrong after the release, and says so."""
+        try:
+            from dpexplain.receipts import in_brief
+            from dpexplain.render.files import write_page, write_results
+            from dpexplain.render.html import results_page
+
+            files = write_results(results, self.out)
+            words = (
+                f"Shown is {self.task.lead}. Noise was added on purpose, so that little can be learned about any "
+                "single one of the protected units; the shaded band says how much. "
+                f"{results[0].receipt.guarantee} Cleaning of the table: {in_brief(results[0].receipt.cleaning())}"
+            )
+            page = results_page(f"{self.task.method.title}, {self.table.name}", words, results)
+            pages = []
+            for result, path in zip(results, files, strict=True):
+                if hasattr(result, "to_html"):  # a page of its own, beside its .json
+                    pages.append(path.with_suffix(".html"))
+                    result.to_html(pages[-1])
+            return Files(write_page(page, results, self.out), files, pages)
+        except Exception as error:  # of results, which hold released values only
+            reason = error.strerror if isinstance(error, OSError) else type(error).__name__
+            raise InputError(
+                f"the explanation was released, but could not be drawn or written to {self.out}: {reason}.",
+                hint="ask again with another --out: the release is kept in the ledger and free from now on",
+                spent=f"{self.price} is spent, and released.",
+            ) from None
+
+
+def model_of(project: Project, _domain: Domain) -> Any:
+    """The model of a project: what most methods explain."""
+    return project.model()
 
 
 def opened(
-    project: Project, ask: Ask, price: Callable[[Budget], Cost] | None, *, out: Path, analyst: str | None = None
+    project: Project,
+    ask: Ask,
+    price: Callable[[Budget], Cost] | None,
+    *,
+    out: Path,
+    analyst: str | None = None,
+    find: Find = model_of,
 ) -> Opened:
     """The table of a project, opened for one request after all that can be wrong with it was found out.
 
     price   what is paid in an account of this budget; None where the answer follows from earlier releases
     out     the folder for `publish`, which must be writable before anything is paid
+    find    what is explained
     """
     from dpexplain.methods.planning import forecast
     from dpexplain.methods.setting import Setting
+    from dpexplain.models import Model
 
     domain, budget = project.domain(), project.budget()
     cost = None if price is None else price(budget)
-    model = project.model()
-    task = ask(domain, model)
+    subject = find(project, domain)
+    task = ask(domain, subject)
     if cost is not None:
-        model.checked(domain)
-        columns, neighbours = model.features(domain), project.neighbours
-        hint = 1000 if neighbours.rows_public else project.rows_hint
-        setting = Setting(domain, model.output, neighbours, 1000, hint, model.label, columns, task.marginals)
-        setting = replace(setting, row_id=project.row_id)
+        if isinstance(subject, Model):
+            subject.checked(domain)
+        setting = Setting.declared(domain, project.neighbours, subject, rows=1000, hint=project.rows_hint)
+        setting = replace(setting, model=None, marginals=task.marginals, row_id=project.row_id)
         forecast(task.request, setting, budget, cost)  # refuses what no table could answer
     prepare_folder(out)
-    return Opened(project, task, project.table(domain, analyst=analyst), model, cost, out)
+    return Opened(project, task, project.table(domain, analyst=analyst), subject, cost, out)
 
 
 def prepare_folder(out: Path) -> None:
@@ -140,29 +228,6 @@ def prepare_folder(out: Path) -> None:
             pass
     except OSError as error:
         raise InputError(f"{out} cannot be written to: {error.strerror}.", hint="--out names another folder") from None
-
-
-def publish(results: Sequence[Result], out: Path, title: str, lead: str, account: str, price: str) -> Files:
-    """Files for each result and one page. What goes wrong here goes wrong after the release, and says so."""
-    try:
-        from dpexplain.receipts import in_brief
-        from dpexplain.render.files import write_page, write_results
-        from dpexplain.render.html import results_page
-
-        files = write_results(results, out)
-        words = (
-            f"Shown is {lead}. Noise was added on purpose, so that little can be learned about any single one of "
-            f"the protected units; the shaded band says how much. {results[0].receipt.guarantee} "
-            f"Cleaning of the table: {in_brief(results[0].receipt.cleaning())}"
-        )
-        return Files(write_page(results_page(f"{title}, {account}", words, results), results, out), files)
-    except Exception as error:  # of results, which hold released values only
-        reason = error.strerror if isinstance(error, OSError) else type(error).__name__
-        raise InputError(
-            f"the explanation was released, but could not be drawn or written to {out}: {reason}.",
-            hint="ask again with another --out: the release is kept in the ledger and free from now on",
-            spent=f"{price} is spent, and released.",
-        ) from None
 
 
 def left_for(statement: Statement, analyst: str | None) -> Cost:

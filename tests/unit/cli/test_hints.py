@@ -28,8 +28,8 @@ PYTHON_ONLY = {
 # of requests and objects that commands always make right: arguments that no option sets
 NO_COMMAND = (
     "dpx.plan(", "dpx.requests.", "dpx.Domain(", "dpx.Numeric(", "be a dpx.", "needs a dpx.Model", "model=dpx.Model(",
-    "interval(", ".marginals of another", "marginals_share", "selection_share", "candidates=", "labels are", "lambda",
-    "PrivateTable(lambda", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(",
+    "interval(", ".marginals of another", "marginals_share", "selection_share", "candidates=", "weights=", "labels are",
+    "lambda", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(",
     "repeats", "None for an open",
 )  # fmt: skip
 FILE_KEYS = set().union(*KEYS.values()) | {"max_rows", "reviewed_by", "dpexplain_domain", "n_jobs"}

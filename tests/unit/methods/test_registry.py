@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import shutil
 import sys
-import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -29,7 +28,7 @@ from dpexplain.cli.methods import options_of
 from dpexplain.errors import InternalError
 from dpexplain.methods import registry
 from dpexplain.methods.registry import Method, method_of, methods, register, request_from_json
-from dpexplain.methods.request import Names, Request
+from dpexplain.methods.request import Names, Request, members
 from dpexplain.methods.result import Result
 from dpexplain.render.files import write_results
 from dpexplain.render.html import results_page
@@ -151,7 +150,7 @@ class TestOneRegistration:
         error = refusal(capsys, 2, "above", "--mode", "lax", "--epsilon", "1")
         assert error["message"] == "unknown mode 'lax'."
         error = refusal(capsys, 2, "plan", "--explainer", "above", "--pair", "age,sex", "--epsilon", "1")
-        assert error["message"] == "--pair is no option of above."
+        assert "such option: --pair" in error["message"]
 
     def test_the_audit(self, toy):
         assert "toy_of_a_test" in releases()
@@ -248,15 +247,6 @@ OF_A_CALL = {"table", "model", "clustering", "epsilon", "rho", "marginals"}  # n
 WIDER = {("explain_clusters", "labels"), ("transparency_report", "row")}
 
 
-def members(annotation) -> set:
-    """The types that an annotation allows."""
-    if typing.get_origin(annotation) is typing.Annotated:
-        return members(typing.get_args(annotation)[0])
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return set().union(*map(members, typing.get_args(annotation)))
-    return {annotation}
-
-
 def differences(function, request: type[Request]) -> list[str]:
     """Where a public function and its request do not say the same."""
     hints, found = typing.get_type_hints(function), []
@@ -269,7 +259,7 @@ def differences(function, request: type[Request]) -> list[str]:
         default = Parameter.empty if field.is_required() else field.get_default(call_default_factory=True)
         if options[name].default != default and (function.__name__, name) not in WIDER:
             found.append(f"{name} has another default")
-        ours, own = members(hints[name]), members(field.annotation)
+        ours, own = set(members(hints[name])), set(members(field.annotation))
         more = ours - own - ({float, int} if Fraction in own else set())  # numbers are made exact on the way
         more = {kind for kind in more if not (isinstance(kind, type) and issubclass(kind, Result))}  # earlier releases
         if (more or own - ours) and (function.__name__, name) not in WIDER:

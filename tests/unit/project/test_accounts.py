@@ -5,26 +5,28 @@ from __future__ import annotations
 import pytest
 
 import dpexplain as dpx
-from dpexplain.cli import app
 from dpexplain.core.budget import exact
-from dpexplain.methods.registry import method_of, methods
-from dpexplain.project.accounts import LONG, NEED_DELTA, SHORT, WANTS, check_account, recommend, wanted
-from dpexplain.requests import Clusters, Influence, InteractionRanking, LocalExplanation, LocalSketch, Marginals
+from dpexplain.methods.registry import commands
+from dpexplain.project.accounts import FEW, check_account, needing_delta, recommend, wanted
+from dpexplain.requests import Clusters, Influence, InteractionRanking, Marginals
 
 COLUMNS = {f"x{i}": dpx.Numeric(0, 100) for i in range(7)} | {f"c{i}": dpx.Categorical(list("abcde")) for i in range(5)}
 
 
-def test_every_wish_is_a_command_and_every_need_is_what_planning_knows():
-    assert set(WANTS) <= set(app.option_names())
-    assert all(method_of(asked).needs_delta for asked in (LocalSketch(), LocalExplanation(record={"x0": 1.0})))
-    assert {method.command for method in methods().values() if method.needs_delta} <= set(NEED_DELTA)
-    assert not any(method.needs_delta for method in methods().values() if method.command in (*SHORT, *LONG))
+LONG = [name for name, method in commands().items() if method.long]
+SHORT = [name for name, method in commands().items() if not method.long and not method.needs_delta]
+
+
+def test_every_command_can_be_wished_for():
+    assert wanted(",".join(commands())) == list(commands())
+    assert needing_delta(commands()) == ["local", "sketch"]
+    assert (len(LONG), len(SHORT)) == (4, 4)
 
 
 def test_what_is_wanted_decides():
     assert recommend(["local", "pdp"]).delta == "1e-6"
     assert "local" in recommend(["local", "pdp"]).why
-    assert recommend(SHORT[:3]).delta is None
+    assert recommend(SHORT[:FEW]).delta is None
     assert recommend(SHORT).delta == "1e-6"
     assert all(recommend([name]).delta == "1e-6" for name in LONG)
     assert wanted(" pdp,ale ,, pdp") == ["pdp", "ale"]

@@ -36,12 +36,12 @@ def half(budget):
 
 
 def age(_domain, _model):
-    return Task.of(PartialDependence(feature="age"))
+    return Task(PartialDependence(feature="age"))
 
 
 def test_the_way_of_a_release(folder, capsys):
     run = opened(Project.load(folder / "dpexplain.toml"), age, half, out=folder / "out")
-    assert (run.task.title, run.price) == ("Partial dependence", "epsilon = 0.5 (pure)")
+    assert (run.task.method.title, run.price) == ("Partial dependence", "epsilon = 0.5 (pure)")
     assert run.statement.rows == ()
     (forecast,) = run.forecasts()
     assert (forecast.rows, len(forecast.options)) == (300, 1)
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_found_before_the_account_is_opened(folder, wrong):
     asked = {"a pure account": LocalSketch(), "no column": PartialDependence(feature="height")}
 
     def ask(domain, model):
-        return Task(asked[wrong], None, "", "") if wrong in asked else age(domain, model)
+        return Task(asked[wrong]) if wrong in asked else age(domain, model)
 
     message = wrong if wrong != "no column" else "height"
     with pytest.raises(dpx.InputError, match=message):

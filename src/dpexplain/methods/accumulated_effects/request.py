@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Mechanism, Must, Request
+from dpexplain.methods.request import Flag, Mechanism, Must, Request
 
 MOST_BINS = 100
 
@@ -40,7 +40,9 @@ class AccumulatedEffects(Request):
         Field(description='"paper" is the published design: 20 private quantiles, equal mass, Laplace, no shrinking.'),
     ] = "default"
     smooth: Annotated[
-        bool, Field(description="Shrink noisy steps (free; intervals stay those of the unshrunk ones).")
+        bool,
+        Field(description="Shrink noisy steps (free; intervals stay those of the unshrunk ones)."),
+        Flag(text="Show the released values as they are."),
     ] = True
     mechanism: Mechanism = None
 

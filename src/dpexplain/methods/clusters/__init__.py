@@ -12,6 +12,13 @@ register(
         diagram=".release:diagram",
         results=(".result:ClusterExplanation",),
         command="clusters",
+        summary="Explain clusters: the columns that tell each of them from the rest, with histograms.",
+        about="The clustering is a function named in the project's [clustering], which must come from public "
+        "knowledge or from a private release; or --kmeans finds one, paid from the same account.",
+        example="--kmeans 5 --kmeans-epsilon 1 --epsilon 0.5",
+        typed="dpexplain.cli.typed:labels",
+        subject="dpexplain.cli.typed:clustering",
+        long=True,
         title="Clusters",
         lead="for each cluster the columns that tell it from the rest, and how their values are spread inside and "
         "outside",

@@ -36,13 +36,12 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition, partition_of
-from dpexplain.methods.clusters.request import Clusters
+from dpexplain.methods.clusters.request import Clusters, Weights
 from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.clusters.scores import (
     Integers,
     Measures,
     Scoring,
-    Weights,
     combination_scores,
     listed_scores,
     measure,

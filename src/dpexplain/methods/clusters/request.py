@@ -5,13 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.clusters.scores import Weights
-from dpexplain.methods.request import Must, Names, Request
+from dpexplain.methods.request import Flag, Must, Names, Request
+
+MOST_PARTS = 100  # weights are multiples of one such part, or of a larger one
+
+
+class Weights(NamedTuple):
+    """Weights of interestingness, sufficiency and diversity: whole numbers, parts of their sum."""
+
+    interest: int
+    sufficiency: int
+    diversity: int
+
+    @classmethod
+    def of(cls, given: Sequence[float]) -> Weights:
+        """From three numbers that add up to one."""
+        weights = list(map(float, given))
+        if len(weights) != 3 or not all(0 <= weight <= 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
+            raise InputError(
+                f"weights are three numbers of at least 0 that add up to 1; got {given!r}."[:200],
+                hint="weights=(interestingness, sufficiency, diversity), for example (0.5, 0.25, 0.25)",
+            )
+        for parts in range(1, MOST_PARTS + 1):
+            near = [round(weight * parts) for weight in weights]
+            if sum(near) == parts and all(abs(n - w * parts) < 1e-6 for n, w in zip(near, weights, strict=True)):
+                return cls(*near)
+        raise InputError(
+            f"weights are whole parts of {MOST_PARTS} or fewer; got {given!r}."[:200],
+            hint="round them to two digits, for example (0.33, 0.33, 0.34)",
+        )
 
 
 def _exact(value: Any) -> Any:
@@ -26,6 +53,7 @@ class Clusters(Request):
     labels: Annotated[
         Sequence[str | int | float] | None,
         Field(description="The names of the clusters. By default those of the clustering."),
+        Flag(""),
         Must("a list of names"),
     ] = None
     attributes: Annotated[
@@ -43,11 +71,11 @@ class Clusters(Request):
         Literal["tight", "paper"],
         Field(description='"tight" for our ranges of score changes, "paper" for the published ones.'),
     ] = "tight"
-    candidates: Annotated[int, Field(ge=1, description="Of each cluster, where there are two stages.")] = 3
+    candidates: Annotated[int, Field(ge=1, description="Candidates of each cluster, where there are two stages.")] = 3
     per_cluster: Annotated[int, Field(ge=1, description="How many attributes explain each cluster.")] = 1
     weights: Annotated[
         Sequence[float],
-        Field(description="Of interestingness, sufficiency and diversity; they add up to one."),
+        Field(description="Weights of interestingness, sufficiency and diversity; they add up to one."),
         Must("three numbers of at least 0 that add up to 1"),
     ] = (1 / 3, 1 / 3, 1 / 3)
     cells: Annotated[int, Field(ge=2, description="How many cells a continuous attribute is cut into.")] = 10

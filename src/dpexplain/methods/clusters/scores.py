@@ -25,47 +25,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.sensitivity import Neighbours, ScoreRange
-from dpexplain.errors import InputError
+from dpexplain.methods.clusters.request import Weights
 
 Integers = NDArray[np.int64]
 
-MOST_PARTS = 100  # weights are multiples of one such part, or of a larger one
 UNIT_BITS = 30  # of a row in the score of a combination
 STEP_BITS = (10, 20)  # of a row in a measure: at least, at most
 FIT = 2**31  # tables of fewer rows are scored in 64 bits, larger ones with Python's own integers
 LARGEST = 2**59  # of a score
-
-
-class Weights(NamedTuple):
-    """Weights of interestingness, sufficiency and diversity: whole numbers, parts of their sum."""
-
-    interest: int
-    sufficiency: int
-    diversity: int
-
-    @classmethod
-    def of(cls, given: Sequence[float]) -> Weights:
-        """From three numbers that add up to one."""
-        weights = list(map(float, given))
-        if len(weights) != 3 or not all(0 <= weight <= 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
-            raise InputError(
-                f"weights are three numbers of at least 0 that add up to 1; got {given!r}."[:200],
-                hint="weights=(interestingness, sufficiency, diversity), for example (0.5, 0.25, 0.25)",
-            )
-        for parts in range(1, MOST_PARTS + 1):
-            near = [round(weight * parts) for weight in weights]
-            if sum(near) == parts and all(abs(n - w * parts) < 1e-6 for n, w in zip(near, weights, strict=True)):
-                return cls(*near)
-        raise InputError(
-            f"weights are whole parts of {MOST_PARTS} or fewer; got {given!r}."[:200],
-            hint="round them to two digits, for example (0.33, 0.33, 0.34)",
-        )
 
 
 @dataclass(frozen=True)

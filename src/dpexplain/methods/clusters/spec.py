@@ -24,7 +24,8 @@ from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Partition
-from dpexplain.methods.clusters.scores import Integers, Scoring, Weights
+from dpexplain.methods.clusters.request import Weights
+from dpexplain.methods.clusters.scores import Integers, Scoring
 
 Chosen = tuple[tuple[int, ...], ...]  # for each cluster the numbers of its attributes
 

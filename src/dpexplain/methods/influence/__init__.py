@@ -12,6 +12,15 @@ register(
         diagram=".release:diagram",
         results=(".result:TableInfluence", ".person:PersonInfluence"),
         command="influence",
+        summary="Tell which columns caused the outcomes of everybody, of a group or of a person.",
+        about="Quantitative input influence: a column's values are replaced with other people's, and outcomes "
+        "change, or do not. For everybody, for a group, for what sets a group apart, or for one person, whose "
+        "influences are free with --marginals: a file that `dpexplain marginals`, or an earlier importance or "
+        "influence, wrote.",
+        example="--quantity disparity --group sex=Female --epsilon 0.5\n"
+        "--quantity individual --row age=40 --row sex=Female --marginals explanations/influence.json",
+        typed="dpexplain.cli.typed:influences",
+        takes_marginals=True,
         title="Influence",
         lead="which columns caused the outcomes of everybody, a group or a person",
         worst_cases="dpexplain.audit.worst_cases.influence:of_influence",

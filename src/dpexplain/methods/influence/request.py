@@ -10,11 +10,18 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Mechanism, Must, Request, Seed
+from dpexplain.methods.request import Flag, Mechanism, Must, Request, Seed
 
 Item = str | Sequence[str]
 
 PERSON = ("individual", "actual")
+LEADS = {
+    "average": "how often the outcome of a row changes when a column is replaced by other people's values",
+    "group": "how the outcomes of a group change when a column is replaced by other people's values",
+    "disparity": "what each column adds to the difference between a group and the others",
+    "individual": "what each column adds to the outcome of one person",
+    "actual": "how often the outcome of one person changes when a column is replaced by other people's values",
+}
 MARGINALS_SHARE = Fraction(1, 5)
 MOST_SAMPLES, MOST_CELLS = 10_000, 101
 MOST_PREDICTIONS = 2**60  # that a caller may name
@@ -103,7 +110,7 @@ class InfluenceRequest(Request):
         Field(
             description='"average": how often (class) or how much (score) outcomes change; "group": what inputs do to '
             'the mean outcome of a group; "disparity": to the difference between a group and all others; "individual" '
-            'and "actual": the same for one person, `row`, from released marginals alone.'
+            'and "actual": the same for one person, from released marginals alone.'
         ),
     ] = "average"
     features: Annotated[
@@ -147,6 +154,7 @@ class InfluenceRequest(Request):
             "random (4,096 at least). What chance adds is in the intervals, and where it is more than the noise, the "
             "result says so. No effect where `samples` are given.",
         ),
+        Flag(text="For a table, at most. Default: 33 million, minutes for most models."),
     ] = None
     exact: Exact = None
     method: Annotated[
@@ -160,8 +168,8 @@ class InfluenceRequest(Request):
         Field(
             ge=1,
             le=MOST_CELLS,
-            description="About how many for a column with many values, narrow ones at its low end, where many tables "
-            "have a spike. By default the forecast decides.",
+            description="About how many cells a column with many values has, narrow ones at its low end, where "
+            "tables often have a spike. By default the forecast decides.",
         ),
     ] = None
     marginals_share: Annotated[
@@ -171,7 +179,7 @@ class InfluenceRequest(Request):
         Must("a number between 0 and 1"),
     ] = MARGINALS_SHARE
     mechanism: Mechanism = None
-    seed: Annotated[Seed, Field(description="Of public pairings, orders and sets.")] = 0
+    seed: Annotated[Seed, Field(description="The seed of public pairings, orders and sets.")] = 0
     row: Annotated[Row, Field(description='The person, for "individual" and "actual".')] = None
 
     @model_validator(mode="after")
@@ -218,3 +226,11 @@ class InfluenceRequest(Request):
         names = "all features" if self.features is None else ", ".join(" + ".join(set_of(i)) for i in self.features)
         about = {"average": "", "group": " in a group", "disparity": " on a disparity"}
         return f"influence of {names}{about.get(self.quantity, ' on a person')}"
+
+    @property
+    def lead(self) -> str:
+        return LEADS[self.quantity]
+
+    @property
+    def free_with_marginals(self) -> bool:
+        return self.quantity in PERSON

@@ -263,7 +263,7 @@ class TableInfluence(Influence):
     def more_tables(self) -> dict[str, pd.DataFrame]:
         return {} if self.disparity is None else {"disparity": self.disparity.to_frame()}
 
-    def more_facts(self) -> dict[str, str]:
+    def more_facts(self) -> JsonObject:
         return {} if self.disparity is None else {"positive": self.disparity.meaning}
 
     @cached_property

@@ -17,10 +17,11 @@ class KMeans(Request):
     k: Annotated[int, Field(ge=2, le=100, description="How many clusters.")]
     features: Annotated[
         Names,
-        Field(description="In which distances are measured. By default the numeric columns, or all if there are none."),
+        Field(description="Those in which distances are measured. Default: the numeric columns, or all if none is."),
     ] = None
     rounds: Annotated[
-        int | None, Field(ge=1, le=50, description="Of Lloyd's algorithm, after the survey. By default by a forecast.")
+        int | None,
+        Field(ge=1, le=50, description="Rounds of Lloyd's algorithm, after the survey. Default: by forecast."),
     ] = None
     start: Annotated[
         Literal["marginals", "domain"] | list[Any] | tuple[Any, ...],
@@ -35,7 +36,7 @@ class KMeans(Request):
         Field(description="Names of the clusters, in the order in which they are found. Other names cost nothing."),
         Must("a list of names, one for each cluster"),
     ] = None
-    seed: Annotated[Seed, Field(description="Another one gives other cells.")] = 0
+    seed: Annotated[Seed, Field(description="The seed: another one gives other cells.")] = 0
 
     @model_validator(mode="after")
     def _check(self) -> KMeans:

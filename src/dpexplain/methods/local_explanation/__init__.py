@@ -12,6 +12,14 @@ register(
         diagram=".release:diagram",
         results=("dpexplain.methods.attributions:Attribution",),
         command="local",
+        summary="Explain what moved the prediction for one record; free from a sketch.",
+        about="With --sketch: free, from a file, without the table. Without: a release of its own for a price, from an "
+        "account with a delta. The guarantee is about the rows of the table; the record that is explained is yours, "
+        "and it is not protected.",
+        example="--sketch explanations/local-sketch.json --row age=40 --row sex=Female\n"
+        "--row age=40 --row sex=Female --epsilon 0.5",
+        typed="dpexplain.cli.typed:record",
+        free="dpexplain.cli.typed:from_sketch",
         title="Local explanation",
         lead="what moved the model's prediction for one record, by a linear model of its neighbourhood",
         worst_cases="dpexplain.audit.worst_cases.local:of_local_explanation",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Must, Names, Request
+from dpexplain.methods.request import Flag, Must, Names, Request
 
 Anchor = float | Literal["prediction", "middle"]
 NamedWeight = Literal["stable", "exponential", "gaussian"]
@@ -25,11 +25,12 @@ class AroundRecord(Request):
     weight: Annotated[
         NamedWeight | Callable[[float], float],
         Field(description="How much a row counts by its distance: a name, or a function."),
+        Flag(text="How much a row counts by its distance: stable, exponential or gaussian."),
         Must('"stable", "exponential", "gaussian" or a function of a distance'),
     ] = "stable"
     width: Annotated[
         float,
-        Field(ge=1e-6, le=1e6, description="Of a named weight, in units of the coordinates (a feature is 1 wide)."),
+        Field(ge=1e-6, le=1e6, description="The width of a named weight, in coordinates (a feature is 1 wide)."),
         Must("a positive number, the width of a weight"),
     ] = 1.0
     radius: Annotated[
@@ -37,8 +38,8 @@ class AroundRecord(Request):
         Field(
             ge=0.01,
             le=16.0,
-            description="Of the ball of coefficients; 1 is the paper's. With a fitted value the ball holds that value "
-            "too, and is as much wider: hypot(radius, 2.5).",
+            description="The radius of the ball of coefficients; 1 is the paper's. With a fitted value the ball holds "
+            "that value too, and is as much wider: hypot(radius, 2.5).",
         ),
     ] = 1.0
 
@@ -65,10 +66,11 @@ class LocalExplanation(AroundRecord):
         ),
         Must('a number, "prediction" or "middle"'),
     ] = None
-    features: Annotated[Names, Field(description="That take part (default: the model's inputs).")] = None
-    iterations: Annotated[Iterations | None, Field(description="Steps of the gradient method. By forecast.")] = None
+    features: Annotated[Names, Field(description="Those that take part. Default: the model's inputs.")] = None
+    iterations: Annotated[Iterations | None, Field(description="Steps of the gradient method: by forecast.")] = None
     accounting: Annotated[
-        Literal["zcdp", "paper"], Field(description="Of the gradient method: our noise, or as much as the paper's.")
+        Literal["zcdp", "paper"],
+        Field(description="How much noise the gradient method adds: as much as zCDP asks for, or as the paper."),
     ] = "zcdp"
 
     @model_validator(mode="after")

@@ -12,6 +12,12 @@ register(
         diagram=".release:diagram",
         results=(".result:LocalSketch", "dpexplain.methods.attributions:Attribution"),
         command="sketch",
+        summary="Pay once for local explanations of any number of records.",
+        about="Releases a sketch of the model on the table, and writes it to a file. From the file any record can be "
+        "explained with `dpexplain local --sketch`, as often as you like, without the table, the model or the "
+        "ledger, and free: the file holds released values only. The account needs a delta.",
+        example="--epsilon 1",
+        then="Explain records from it, free: dpexplain local --sketch {file} --row ...",
         title="Local sketch",
         lead="what the model does in each region of the table, from which any record can be explained, free",
         worst_cases="dpexplain.audit.worst_cases.local:of_local_sketch",

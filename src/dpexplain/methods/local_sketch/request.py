@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Must, Names, Request, Seed
+from dpexplain.methods.request import Flag, Must, Names, Request, Seed
 
 MOST_CELLS = 1_024
 
@@ -16,10 +16,10 @@ class LocalSketchRequest(Request):
     """Moments of rows and predictions in cells, from which any record can be explained."""
 
     features: Annotated[
-        Names, Field(description="In whose terms predictions are explained (default: all that the model uses).")
+        Names, Field(description="Those in whose terms predictions are explained. Default: all that the model uses.")
     ] = None
     cells: Annotated[
-        Annotated[int, Field(ge=1, le=MOST_CELLS)] | None, Field(description="Their number (default: by forecast).")
+        Annotated[int, Field(ge=1, le=MOST_CELLS)] | None, Field(description="How many cells. Default: by forecast.")
     ] = None
     centres: Annotated[
         Literal["marginals", "domain"] | list[Any] | tuple[Any, ...],
@@ -28,6 +28,10 @@ class LocalSketchRequest(Request):
             "spread evenly over the declared domain. Or a list of records, public ones, one for each cell."
         ),
         Must('a list of records, "marginals" or "domain"'),
+        Flag(
+            text="Where the cells are: marginals, where the rows are, by histograms that a tenth of the price is for; "
+            "or domain, spread evenly."
+        ),
     ] = "marginals"
     radius: Annotated[
         Annotated[float, Field(ge=2**-16, le=1e4)] | None,
@@ -37,7 +41,7 @@ class LocalSketchRequest(Request):
         ),
         Must("a positive length in coordinates"),
     ] = None
-    seed: Annotated[Seed, Field(description="Another one gives other centres.")] = 0
+    seed: Annotated[Seed, Field(description="The seed: another one gives other centres.")] = 0
 
     @model_validator(mode="after")
     def _check(self) -> LocalSketchRequest:

@@ -12,6 +12,12 @@ register(
         diagram=".release:diagram",
         results=(".result:Marginals",),
         command="marginals",
+        summary="Release how many rows have each value: one noisy histogram for each column, for one price.",
+        about="Pay once and use it again with --marginals: `importance`, `influence` and `transparency` then take "
+        "other people's values from it and spend their whole price on their own question. Influences on a person "
+        "become free.",
+        example="--epsilon 0.5",
+        long=True,
         title="Marginals",
         lead="how many rows have each value of each column",
         worst_cases="dpexplain.audit.worst_cases.effects:of_marginals",

@@ -12,9 +12,11 @@ register(
         diagram=".release:diagram",
         results=(".result:DependenceCurve",),
         command="pdp",
-        summary="Release the partial dependence of columns.",
+        summary="Release the partial dependence of columns: what the model predicts on average at each value.",
+        about="Every row is set to the value, one value after the other, and the predictions are averaged. Several "
+        "columns, or pairs of columns for surfaces, share one price.",
         example="--feature age --feature sex --pair age,sex --epsilon 0.5",
-        typed="dpexplain.cli.methods:curves",
+        typed="dpexplain.cli.typed:curves",
         title="Partial dependence",
         lead="how the model's mean prediction changes when one column is set to a value for everybody",
         worst_cases="dpexplain.audit.worst_cases.effects:of_partial_dependence",

@@ -39,7 +39,6 @@ class PartialDependence(Request):
     method: Annotated[
         Literal["default", "paper"],
         Field(description='"paper" is the published design: 20 equidistant points, Laplace noise, no smoothing.'),
-        Flag(text="default, or paper for the published design."),
     ] = "default"
     smooth: Annotated[
         bool,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Mechanism, Must, Names, Request, Seed
+from dpexplain.methods.request import Flag, Mechanism, Must, Names, Request, Seed
 
 # inf means no limit; JSON has no such number
 Clip = Annotated[
@@ -22,7 +22,11 @@ Clip = Annotated[
 class PermutationImportance(Request):
     """How much worse the model predicts when the values of one column are replaced by other ones."""
 
-    target: Annotated[str, Field(description="The declared column that the model predicts.")]
+    target: Annotated[
+        str,
+        Field(description="The declared column that the model predicts."),
+        Flag(text="The declared column that the model predicts. Default: the project's."),
+    ]
     features: Annotated[Names, Field(description="Whose importance is asked for. Default: all of the model.")] = None
     loss: Annotated[
         Literal["squared", "absolute", "log", "accuracy"], Field(description="How wrong a prediction is.")

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 
 from dpexplain.errors import InputError
-from dpexplain.maths.ladder import FINEST, MAX_PROBS
 from dpexplain.methods.request import Request
 
 CELLS, MAX_CELLS = 1024, 2**14
@@ -48,6 +47,8 @@ class QuantilesRequest(Request):
 
 def exact_probs(probs: Any) -> tuple[Fraction, ...]:
     """Increasing probabilities as fractions with small denominators."""
+    from dpexplain.maths.ladder import FINEST, MAX_PROBS  # loads numpy: not before somebody asks for quantiles
+
     hint = "for example probs=[0.25, 0.5, 0.75]"
     if isinstance(probs, str) or not hasattr(probs, "__iter__"):
         raise InputError("probs must be a list of probabilities.", hint=hint)

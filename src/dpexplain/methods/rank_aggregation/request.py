@@ -10,14 +10,16 @@ from pydantic import Field, model_validator
 
 from dpexplain.errors import InputError
 from dpexplain.methods.black_box import FunctionName, FunctionVersion, NumberOfParts, identity_of
-from dpexplain.methods.request import Mechanism, Must, Names, Request
+from dpexplain.methods.request import Flag, Mechanism, Must, Names, Request
 
 
 class Vote(Request):
     """What all rankings by votes have: each part of the rows is one ballot."""
 
     parts: NumberOfParts = None
-    k: Annotated[int | None, Field(ge=1, description="Release the best k only, more surely.")] = None
+    k: Annotated[int | None, Field(ge=1, description="Release the best k only, more surely."), Flag("--top", "K")] = (
+        None
+    )
     mechanism: Mechanism = None
 
 

@@ -37,8 +37,8 @@ class TransparencyRequest(Request):
         int | None,
         Field(
             ge=1,
-            description="About how many for a column with many values, narrow ones at its low end, where many tables "
-            "have a spike. By default the forecast decides, from 24 on.",
+            description="About how many cells a column with many values has, narrow ones at its low end, where "
+            "tables often have a spike. By default the forecast decides, from 24 on.",
         ),
     ] = None
     samples: Annotated[
@@ -49,7 +49,7 @@ class TransparencyRequest(Request):
         ),
     ] = None
     exact: Exact = None
-    seed: Annotated[Seed, Field(description="Of the public draws.")] = 0
+    seed: Annotated[Seed, Field(description="The seed of the public draws.")] = 0
     mechanism: Mechanism = None
     row: Annotated[
         Row, Field(description="The persons: a mapping, or a list of them. They are no part of what is released.")
@@ -60,3 +60,7 @@ class TransparencyRequest(Request):
     @property
     def label(self) -> str:
         return "transparency report"  # what the ledger calls a release must follow from what was released
+
+    @property
+    def free_with_marginals(self) -> bool:
+        return True

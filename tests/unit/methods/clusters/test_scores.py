@@ -13,7 +13,8 @@ from dpexplain.core.release import Gate
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import partition_of
 from dpexplain.methods.clusters import scores, spec
-from dpexplain.methods.clusters.scores import Scoring, Weights
+from dpexplain.methods.clusters.request import Weights
+from dpexplain.methods.clusters.scores import Scoring
 from dpexplain.requests import Clusters
 from stubs import combination_score
 

@@ -15,7 +15,6 @@ from dpexplain.maths.surrogate.descent import FINE, PIECE, Descent, Sums, length
 from dpexplain.maths.surrogate.fit import UNSETTLED, Asked, Released
 from dpexplain.methods import averages
 from dpexplain.methods.local_explanation import descent
-from dpexplain.methods.local_explanation.request import LocalExplanation
 from dpexplain.methods.local_explanation.spec import forecast, path_loss
 from examples import DOMAIN
 from gradients import path
@@ -96,23 +95,6 @@ def test_where_the_papers_noise_is_too_small_it_is_refused(local):
     rich = dpx.Budget(10**6, 1e-6)
     with pytest.raises(dpx.InputError, match="costs more than its price"):
         descent.path_of(local, ADD_REMOVE, rich, rich.cost(epsilon=10**6), 400, iterations=10, accounting="paper")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"accounting": "renyi"}, "unknown accounting"),
-        ({"iterations": 2}, "iterations must be"),
-        ({"iterations": 10**6}, "iterations must be"),
-        ({"iterations": True}, "iterations must be"),
-        ({"radius": 0}, "radius must be"),
-        ({"radius": 100}, "radius must be"),
-        ({"radius": float("nan")}, "radius must be"),
-    ],
-)
-def test_bad_settings(options, message):
-    with pytest.raises(dpx.InputError, match=message):
-        LocalExplanation(record=RECORD, method="gradient", **options)
 
 
 def test_a_pure_account_and_a_price_that_is_too_small(local):

@@ -129,18 +129,6 @@ def test_the_outlook_allows_for_the_noise_of_histograms():
     assert grouped.rug_error is known.rug_error is None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "rows"}, "unknown method 'rows'"),
-        ({"limit": "much"}, "unknown limit"),
-    ],
-)
-def test_bad_input(options, message):
-    with pytest.raises(dpx.InputError, match=message):
-        PermutationImportance(target="ill", **options)
-
-
 @pytest.mark.parametrize("method", ["groups", "paper"])
 def test_marginals_are_refused_where_they_have_no_use(method):
     data = table()

@@ -98,22 +98,9 @@ def test_marginals_of_before_leave_the_whole_price_to_the_outcomes(make_table, f
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"features": "age"}, "list of names"),
-        ({"features": ["age", "age"]}, "twice"),
-        ({"features": ["height"]}, "unknown feature"),
-        ({"quantity": "average"}, "unknown quantity"),
-        ({"aggregate": "sum"}, "unknown aggregate"),
-        ({"outcome": "rank"}, "unknown outcome"),
         ({"threshold": 0.5}, "no threshold"),
         ({"outcome": "class", "threshold": 7}, "inside the output range"),
-        ({"samples": 0}, "at least 1"),
-        ({"samples": -5}, "at least 1"),
-        ({"exact": "yes"}, "true or false"),
-        ({"cells": 0}, "at least 1"),
-        ({"seed": -1}, "seed"),
-        ({"mechanism": "discrete-gaussian"}, "not available"),
         ({"row": {**ROW, "age": 99}}, "outside the declared range"),
-        ({"epsilon": None}, "exactly one of epsilon and rho"),
     ],
     ids=str,
 )
