@@ -15,6 +15,7 @@ from dpexplain.audit import NOT_PRIVATE, explained, subject
 from dpexplain.audit import project as audits
 from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
+from stubs import rows_of
 
 pytestmark = pytest.mark.drawn(1e-5)
 
@@ -136,7 +137,7 @@ def test_a_refuted_claim_has_an_exit_code(project, capsys, monkeypatch):
         """A row counts four times in two numbers; the bound is for once."""
 
         def body(gate):
-            ages = [int((rows["age"] > 24).sum()) for rows in table.rows(gate, ["age"])]
+            ages = [int((rows["age"] > 24).sum()) for rows in rows_of(table, gate, ["age"])]
             gate.noisy_counts("old", [4 * sum(ages), -4 * sum(ages)], cost)
 
         return table.door.release("count", {}, cost, body)

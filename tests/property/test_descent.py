@@ -43,7 +43,7 @@ def sums(rows, protection, local):
     average = average_of(local, table.neighbours)
     kernel, first = partial(statistic, predictor=PREDICTOR, local=local, average=average), average.size
     size, gate = first + 1 + local.size * (local.size + 1), Gate(table.door, pure(1))
-    total = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
+    total = table.sum_rows(gate, kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
     return Sums(total[first + 1 :], local.size), int(total[first]), table.neighbours
 

@@ -42,7 +42,7 @@ def sums(rows, protection, spec, model=wild):
     average = local.average_of(spec.local, table.neighbours)
     kernel = partial(local.statistic, predictor=predictor, local=spec.local, average=average)
     n, first = spec.local.size, average.size
-    gram = table.map_sum(
+    gram = table.sum_rows(
         Gate(table.door, pure(1)), kernel, list("abc"), size=first + 1 + n * (n + 1), label="", parallel=False
     )
     table.ledger.close()

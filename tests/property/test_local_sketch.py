@@ -44,11 +44,11 @@ def sums(table, request, model, *, features, blocks=None):
     counts = np.zeros(0, dtype=np.int64)
     if spec.partitions:
         kernel = partial(sketch.histogram_statistic, spec=spec)
-        counts = table.map_sum(gate, kernel, columns, size=spec.histogram_size, label="", parallel=False)
+        counts = table.sum_rows(gate, kernel, columns, size=spec.histogram_size, label="", parallel=False)
     layout = spec.layout_from([1] * spec.histogram_size, 0.0)  # released: the same
     average = averages.average_for(spec.space, spec.output, table.neighbours)
     kernel = partial(sketch.statistic, predictor=predictor, spec=spec, layout=layout, average=average)
-    raw = table.map_sum(gate, kernel, columns, size=average.size + spec.size, label="", parallel=False)
+    raw = table.sum_rows(gate, kernel, columns, size=average.size + spec.size, label="", parallel=False)
     table.ledger.close()
     return counts, np.array(spec.blocks.cut(raw[average.size :], spec.space.size)), spec, table.neighbours
 

@@ -99,7 +99,7 @@ def send_counts(
 ) -> dict[str, Reference]:
     """Release the histograms of these cells as the part "counts"; what they are as distributions."""
     columns, kernel = [p.feature for p in partitions], partial(statistic, partitions=partitions)
-    exact = table.map_sum(gate, kernel, columns, size=size_of(partitions), label=label)
+    exact = table.sum_rows(gate, kernel, columns, size=size_of(partitions), label=label)
     noisy = gate.noisy_counts("counts", exact, cost, partitions=len(partitions), mechanism=mechanism)
     released = np.array(noisy, dtype=np.int64)
     found = read(released, 0.0, partitions, total_of(released, partitions, table.size))

@@ -25,6 +25,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, TableError
 from dpexplain.models.clustering import Clustering
+from stubs import rows_of
 
 pytestmark = pytest.mark.drawn(1e-5)
 
@@ -224,7 +225,7 @@ def test_a_row_takes_the_same_other_values_on_both_sides():
     mine, cost = subject_of(60), PURE.cost(epsilon=1.0)
     run = partial(subject.priced, partial(audits.EXPLAINERS["influence"].run, mine), cost)
     assert all(part.silent for part in capture(mine.opened(mine.frame), mine.opened(mine.frame), run))
-    one, two = (dpx.PrivateTable.uniform(mine.opened(mine.frame), 5) for _ in range(2))
+    one, two = (dpx.PrivateTable.secrets().uniform(5) for _ in range(2))
     assert (one != two).all(), "secret in the product"
 
 
@@ -272,7 +273,7 @@ def heavy(mine, table, cost):
     """Counts in which every row counts five times, at the price of one."""
 
     def body(gate):
-        ages = np.concatenate([rows["age"] for rows in table.rows(gate, ["age"])])
+        ages = np.concatenate([rows["age"] for rows in rows_of(table, gate, ["age"])])
         bound = Sensitivity.of_counts(gate.neighbours, 1)
         gate.noisy_sum("old", [5 * int((ages > 50).sum()), 5 * int((ages <= 50).sum())], bound, cost)
 

@@ -181,7 +181,7 @@ def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, c
     def body(gate: Gate) -> None:
         for_counts, for_quantiles, for_effects = spec.costs(cost)
         size = spec.cells + sum(ladder.partition.size for ladder in spec.by_quantile.values())
-        exact = table.map_sum(gate, partial(counts, spec=spec), request.features, size=size, label=label + ": counts")
+        exact = table.sum_rows(gate, partial(counts, spec=spec), request.features, size=size, label=label + ": counts")
         noisy = gate.noisy_counts("counts", exact[: spec.cells], for_counts, partitions=len(spec.steps))
         positions, start = dict[int, list[int]](), spec.cells
         for place, ladder in spec.by_quantile.items():
@@ -191,7 +191,7 @@ def explain(table: PrivateTable, model: Model, request: AccumulatedEffects, *, c
         bins = spec.bins_of(noisy, table.size, positions)
         kernel = partial(statistic, predictor=predictor, spec=spec, bins=bins)
         size = sum(one.size for one in bins)
-        sums = table.map_sum(gate, kernel, columns, size=size, label=label, parallel=model.thread_safe)
+        sums = table.sum_rows(gate, kernel, columns, size=size, label=label, parallel=model.thread_safe)
         gate.noisy_sum("effects", sums, sensitivity(spec, gate.neighbours), for_effects, mechanism=spec.mechanism)
 
     public = ["the cells", "the clip", "the output range", "the model"]

@@ -108,7 +108,7 @@ def collect(
     columns = list(dict.fromkeys([*predictor.features, *local.space.features]))
     kernel = partial(statistic, predictor=predictor, local=local, average=average)
     numbers = average.size + 1 + local.size * (local.size + 1)
-    total = table.map_sum(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
+    total = table.sum_rows(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
     averages.send(gate, average, total[: average.size], cost)
     return total[average.size + 1 :], int(total[average.size])
 

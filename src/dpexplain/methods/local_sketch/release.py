@@ -206,13 +206,13 @@ def explain(
         counts, std = list[int](), 0.0
         if spec.partitions:
             kernel = partial(histogram_statistic, spec=spec)
-            exact = table.map_sum(gate, kernel, spec.space.features, size=spec.histogram_size, label=request.label)
+            exact = table.sum_rows(gate, kernel, spec.space.features, size=spec.histogram_size, label=request.label)
             counts = gate.noisy_counts("marginals", exact, first, partitions=len(spec.partitions), mechanism=GAUSSIAN)
             std = noise["marginals"].std
         average = averages.average_for(spec.space, spec.output, gate.neighbours)
         layout, size = spec.layout_from(counts, std), average.size + spec.size
         kernel = partial(statistic, predictor=predictor, spec=spec, layout=layout, average=average)
-        sums = table.map_sum(gate, kernel, columns, size=size, label=request.label, parallel=model.thread_safe)
+        sums = table.sum_rows(gate, kernel, columns, size=size, label=request.label, parallel=model.thread_safe)
         averages.send(gate, average, sums[: average.size], cost)
         moments = spec.blocks.cut(sums[average.size :], spec.space.size)
         gate.noisy_sum("moments", moments, sensitivity(spec, gate.neighbours), second, mechanism=GAUSSIAN)

@@ -169,7 +169,7 @@ def _released(
 
     def body(gate: Gate) -> None:
         kernel, size = partial(statistic, asker=asker, spec=spec), spec.size
-        sums = table.map_sum(gate, kernel, columns, size=2 * size, label=request.label, parallel=model.thread_safe)
+        sums = table.sum_rows(gate, kernel, columns, size=2 * size, label=request.label, parallel=model.thread_safe)
         outcomes, counts = split(cost, spec.share)
         if spec.marginals is None:
             bound = counts_sensitivity(spec, gate.neighbours)
