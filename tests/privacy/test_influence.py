@@ -28,6 +28,7 @@ from dpexplain.data.donors import by_pairing
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence.release import InfluenceRequest, influence
+from dpexplain.methods.influence.spec import statistic
 from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
 from stubs import rows_of
@@ -94,11 +95,11 @@ def exact(relation, rows, options, definition):
     gate = Gate(table.door, cost)
     if spec.method == "paper":
         (batch,) = by_pairing(table.gathered(gate, list(DOMAIN)), spec.names, 1, spec.seed)
-        found = qii.statistic(batch.rows, asker, spec, batch.values)
+        found = statistic(batch.rows, asker, spec, batch.values)
     else:
         (batch,) = rows_of(table, gate, list(DOMAIN))
         values = {"a": [np.zeros(batch.size)], "c": [np.zeros(batch.size, dtype=np.int32)]}
-        found = qii.statistic(batch, asker, spec, values)
+        found = statistic(batch, asker, spec, values)
     table.ledger.close()
     bound = qii.sensitivity(spec, table.neighbours)
     return found.tolist(), best(bound, spec.size, cost, spec.mechanism), bound, cost

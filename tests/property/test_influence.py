@@ -23,6 +23,7 @@ from dpexplain.maths.games import coalitions_plan, exact_plan, norms, orders_pla
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence.release import InfluenceRequest
+from dpexplain.methods.influence.spec import statistic
 from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, private, within
@@ -68,7 +69,7 @@ def sums(rows, protection, spec, values, model=wild, weights=None, orders=()):
     found = np.zeros(spec.size, dtype=np.int64)
     for batch in rows_of(table, Gate(table.door, pure(1)), COLUMNS):
         each = [np.tile(numbers, (batch.size, 1)) for numbers in orders]
-        found += qii.statistic(batch, asker, spec, repeated(values, batch.size), weights, each)
+        found += statistic(batch, asker, spec, repeated(values, batch.size), weights, each)
     table.ledger.close()
     return found
 
@@ -308,7 +309,7 @@ def paired(rows, spec, model=wild):
     gathered = table.gathered(Gate(table.door, pure(1)), COLUMNS)
     found = np.zeros(spec.size, dtype=np.int64)
     for batch in by_pairing(gathered, spec.names, spec.plan.most_draws, spec.seed):
-        found += qii.statistic(batch.rows, asker, spec, batch.values)
+        found += statistic(batch.rows, asker, spec, batch.values)
     table.ledger.close()
     return found
 

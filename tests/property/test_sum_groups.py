@@ -18,6 +18,7 @@ from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data import dealing
 from dpexplain.data.assignment import Secrets
+from dpexplain.data.encode import NO_ID
 from rings import examples
 
 DOMAIN = dpx.Domain({"x": dpx.Numeric(0, 1000, integer=True), "c": dpx.Categorical(["a", "b"])})
@@ -59,7 +60,8 @@ class Seeded(Secrets):
             place += size
             if ids is None:
                 return by_place[place - size : place]
-            return np.array([by_place[int(one.split(":")[-1] or 499)] for one in ids[1]], dtype=np.int64)[ids[0]]
+            known = [499 if one == NO_ID else int(one.removeprefix("id:")) for one in ids[1]]
+            return by_place[np.array(known, dtype=np.int64)][ids[0]]
 
         return deal
 
