@@ -21,7 +21,7 @@ NAMES = {
     "audit": "attacks on our own explanations: paper 004 again, table rows against the claim, every release (--part)",
     "honesty": "coverage of every 95 % interval and forecasts against realised errors",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
-    "memory": "peak memory of a PDP over a large Parquet table",
+    "memory": "peak memory of a PDP and of importance in groups over a large Parquet table",
     "start": "CPU time of `import dpexplain`, of --help and of short commands against `import numpy, pandas`",
     "ledger": "time of a reservation in a long history against a short one, SQLite and PostgreSQL",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",

@@ -124,7 +124,7 @@ class Bench:
     def explainer(self, epsilon: float, variant: str, seed: int) -> dpx.AdaptiveExplainer:
         """With a total that pays for every query."""
         table, scene, copies = self._table(seed), self.part.scene, self.part.copies
-        honest = table.map_sum
+        honest = table.sum_rows
 
         def remembered(gate: Any, kernel: Any, columns: Any, **options: Any) -> np.ndarray:
             average, local = kernel.keywords["average"], kernel.keywords["more"].__self__
@@ -137,15 +137,15 @@ class Bench:
                 self._known[key] = found * copies
             return self._known[key]
 
-        table.map_sum = remembered  # type: ignore[method-assign]
+        table.sum_rows = remembered  # type: ignore[method-assign]
         options = {"epsilon": ENDLESS.epsilon, "per_query": epsilon, "iterations": T}
         return dpx.AdaptiveExplainer(table, self.model, enhanced=variant == ENHANCED, anchor="middle", **options)
 
     def sketch(self, epsilon: float, points: Iterable[int], seed: int) -> float:
         """The mean loss over these points of one sketch that costs epsilon in all."""
         table, copies = self._table(seed), self.part.copies
-        honest = table.map_sum
-        table.map_sum = lambda *given, **options: honest(*given, **options) * copies  # type: ignore[method-assign]
+        honest = table.sum_rows
+        table.sum_rows = lambda *given, **options: honest(*given, **options) * copies  # type: ignore[method-assign]
         request = LocalSketchRequest(features=self.part.scene.columns)
         sketch = local_sketch.explain(table, self.part.scene.model, request, cost=cost_of(epsilon))
         return float(np.mean([self._loss(i, sketch.explain(self.part.record(i), anchor="middle")) for i in points]))

@@ -32,12 +32,13 @@ from bench.cached import NEIGHBOURS, ROW, BenchAccount, CachedModel, numbered, n
 from bench.tables import CASES, Case
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Door, Gate
-from dpexplain.data.donors import Gathered, by_group, by_permutation
+from dpexplain.data.dealing import Dealt
+from dpexplain.data.donors import by_group, by_permutation
 from dpexplain.data.encode import encode
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.sources import open_source
-from dpexplain.engines import map_sum
+from dpexplain.engines import summed
 from dpexplain.maths.reference import Reference
 from dpexplain.methods.permutation_importance import spec as pfi
 from dpexplain.methods.permutation_importance.release import resolve, send_changes
@@ -68,16 +69,16 @@ class Exact:
         self.frame = numbered(case.frame).assign(**{TARGET: case.target})
         ((size, raw),) = open_source(self.frame).batches(list(self.domain), self.size)
         columns = {name: encode(column, raw[name]) for name, column in self.domain.items()}
-        self.gathered = Gathered(Rows(self.domain, columns, size), np.arange(size))
+        self.rows = Rows(self.domain, columns, size)
         for feature in track(self.features, description=f"{case.name}: predictions"):
-            self.predictor.announce(feature, np.unique(self.gathered.rows[feature]))
+            self.predictor.announce(feature, np.unique(self.rows[feature]))
         self.door = Door(BenchAccount())
         self._found: dict[Any, np.ndarray] = {}
         self.reference = self._reference(permutations)
 
     def _reference(self, permutations: int) -> np.ndarray:
         """The mean squared error with each feature permuted, predictions not clipped; the base does not matter."""
-        rows, outcome = self.gathered.rows, self.case.target
+        rows, outcome = self.rows, self.case.target
         inputs, draw = self.predictor.inputs(rows), np.random.default_rng(0)
         errors = np.array(
             [
@@ -104,14 +105,15 @@ class Exact:
         key = (spec.method, spec.draws, spec.seed, spec.limits)
         if key not in self._found:
             if spec.paper:
-                batches = by_permutation(self.gathered, spec.features, spec.seed)
+                batches = by_permutation(self.rows, spec.features, spec.seed)
             else:
                 parts = spec.groups(self.size)
                 shuffled = PublicRandom(spec.seed).generator.permutation(self.size)
-                gathered, uniform = Gathered(self.gathered.rows, shuffled), PublicRandom(spec.seed).generator.random
-                batches = by_group(gathered, parts, spec.features, spec.draws, spec.most, uniform)
+                numbers = PublicRandom(spec.seed).generator.random(self.size)
+                dealt = Dealt.of(self.rows, shuffled, parts, numbers)
+                batches = [by_group(dealt, spec.features, spec.draws, spec.most)]
             kernel = partial(pfi.paper_statistic if spec.paper else pfi.statistic, predictor=self.predictor, spec=spec)
-            self._found[key] = map_sum(kernel, batches, size=spec.size, label=spec.method, total=None, parallel=False)
+            self._found[key] = summed(kernel, batches, size=spec.size, label=spec.method, total=None, parallel=False)
         return self._found[key]
 
     def release(self, form: str, seed: int, epsilon: float) -> Importance:

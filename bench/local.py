@@ -49,9 +49,9 @@ class Product:
     def __init__(self, scene: Scene, relation: str) -> None:
         self.scene, self.table = scene, scene.table(relation, ENDLESS)
         self.table.door = Door(BenchAccount(ENDLESS, Neighbours(Relation(relation))))
-        self._sums, self._known = self.table.map_sum, None
+        self._sums, self._known = self.table.sum_rows, None
         self._key: Any = None
-        self.table.map_sum = self._remember  # type: ignore[method-assign]
+        self.table.sum_rows = self._remember  # type: ignore[method-assign]
 
     def _remember(self, gate: Any, kernel: Any, columns: Any, *, size: int, **options: Any) -> Any:
         if self._known is None or len(self._known) != size:

@@ -1,6 +1,7 @@
-"""Peak memory of a private PDP over a Parquet table of ten million rows, made here, with a cheap linear model.
+"""Peak memory of a private PDP, and of importance in groups, over a Parquet table of ten million rows, made here, with
+a cheap linear model. Importance deals rows to groups, which go through temporary files.
 
-The release runs in a process of its own, whose peak resident size the operating system tells; a process that only
+Each release runs in a process of its own, whose peak resident size the operating system tells; a process that only
 imports what it needs stands beside it.
 """
 
@@ -26,21 +27,28 @@ import json, resource, sys, time
 import numpy as np
 import dpexplain as dpx
 
-needed = dpx.PrivateTable, dpx.Model, dpx.partial_dependence  # which imports them
-path, ledger, columns, rows = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+needed = dpx.PrivateTable, dpx.Model, dpx.partial_dependence, dpx.permutation_importance  # which imports them
+path, ledger, columns, what = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 start = time.perf_counter()
 points = 0
-if rows:
+if what != "imports":
     names = [f"x{i}" for i in range(columns)]
     domain = dpx.Domain({name: dpx.Numeric(0, 1) for name in names})
     account = dict(budget=dpx.Budget(1), relation="replace-one", ledger=ledger, name="big")
     table = dpx.PrivateTable(path, domain=domain, **account)
     weights = np.arange(1, columns + 1) / (columns * (columns + 1) / 2)
-    model = dpx.Model(lambda x: x @ weights, output=(0, 1), as_array=True, thread_safe=True)
+    weights[-1] = 0 if what == "groups" else weights[-1]  # the last column is the target
+    features = names[:-1] if what == "groups" else names
+    weights = weights[: len(features)]
+    model = dpx.Model(lambda x: x @ weights, output=(0, 1), features=features, as_array=True, thread_safe=True)
+if what == "curve":
     curve = dpx.partial_dependence(table, model, "x3", epsilon=1)
     points = len(curve.values)
     slope = np.polyfit(curve.axes[0].points, curve.values, 1)[0]
     assert abs(slope - weights[3]) < 1e-3, slope
+if what == "groups":
+    importance = dpx.permutation_importance(table, model, names[-1], epsilon=1, method="groups", repeats=1)
+    points = len(importance.values)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"peak_mib": peak / 1024, "seconds": time.perf_counter() - start, "points": points}))
 """
@@ -52,19 +60,21 @@ def run(options: Namespace) -> None:
         path = Path(folder) / "big.parquet"
         make(path, rows)
         size = path.stat().st_size / 2**20
-        measured = {str(n): child(path, folder, n) for n in (0, rows)}
-    peak = measured[str(rows)]["peak_mib"]
+        measured = {what: child(path, folder, what) for what in ("imports", "curve", "groups")}
+    peaks = {what: round(found["peak_mib"]) for what, found in measured.items()}
     summary = {
         "rows": rows,
         "columns": COLUMNS,
         "file_mib": round(size),
         "table_in_memory_mib": round(rows * COLUMNS * 8 / 2**20),
-        "peak_mib": round(peak),
-        "peak_mib_of_importing_alone": round(measured["0"]["peak_mib"]),
+        "peak_mib": peaks["curve"],
+        "peak_mib_of_groups": peaks["groups"],
+        "peak_mib_of_importing_alone": peaks["imports"],
         "limit_mib": 1024,
-        "below_limit": peak < 1024,
-        "points": measured[str(rows)]["points"],
-        "seconds": round(measured[str(rows)]["seconds"], 1),
+        "below_limit": max(peaks.values()) < 1024,
+        "points": measured["curve"]["points"],
+        "seconds": round(measured["curve"]["seconds"], 1),
+        "seconds_of_groups": round(measured["groups"]["seconds"], 1),
     }
     report.write("memory", options, {"summary": summary}, None if options.quick else _figure(summary))
 
@@ -79,8 +89,8 @@ def make(path: Path, rows: int) -> None:
             writer.write_table(pa.table([generator.random(n) for _ in range(COLUMNS)], schema=schema), row_group_size=n)
 
 
-def child(path: Path, folder: str, rows: int) -> dict[str, float]:
-    command = [sys.executable, "-c", CHILD, str(path), f"sqlite:///{folder}/budget-{rows}.db", str(COLUMNS), str(rows)]
+def child(path: Path, folder: str, what: str) -> dict[str, float]:
+    command = [sys.executable, "-c", CHILD, str(path), f"sqlite:///{folder}/budget-{what}.db", str(COLUMNS), what]
     result: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return result
 
@@ -88,9 +98,10 @@ def child(path: Path, folder: str, rows: int) -> dict[str, float]:
 def _figure(summary: dict[str, float]) -> Figure:
     figure = Figure(figsize=(6.5, 2.4), layout="constrained")
     ax = figure.add_subplot()
-    names = ["importing alone", "private PDP", "the table itself"]
-    values = [summary["peak_mib_of_importing_alone"], summary["peak_mib"], summary["table_in_memory_mib"]]
-    ax.barh(names, values, color=["#9dc3e6", "#1f4e79", "#b7b7b7"])
+    names = ["importing alone", "private PDP", "importance in groups", "the table itself"]
+    shown = ["peak_mib_of_importing_alone", "peak_mib", "peak_mib_of_groups", "table_in_memory_mib"]
+    values = [summary[name] for name in shown]
+    ax.barh(names, values, color=["#9dc3e6", "#1f4e79", "#1f4e79", "#b7b7b7"])
     ax.axvline(1024, color="#c55a11", linestyle="--")
     ax.invert_yaxis()
     ax.set_xlabel(f"peak MiB, {summary['rows']:,} rows (dashed: 1 GiB)")

@@ -18,12 +18,27 @@ from dpexplain.core.noise import Noise
 from dpexplain.core.release import Door, Gate, Released
 from dpexplain.core.samplers import Sampler
 from dpexplain.core.sensitivity import Neighbours, Relation, ScoreRange, Sensitivity, Unit
+from dpexplain.data.assignment import Secrets
+from dpexplain.data.reading import BATCH_ROWS
+from dpexplain.data.rows import Rows
 
 PURE = Budget(epsilon=10)
 ZCDP = Budget(epsilon=10, delta=1e-6)
 ADD_REMOVE = Neighbours(Relation.ADD_REMOVE)
 REPLACE_ONE = Neighbours(Relation.REPLACE_ONE)
 BOTH = (ADD_REMOVE, REPLACE_ONE)
+
+
+def rows_of(table: Any, gate: Gate, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Rows]:
+    """Clean batches of a table's rows, as the kernels of `sum_rows` get them."""
+    return table._reading(gate, columns, batch_rows).batches(table.secrets())
+
+
+class Unshuffled(Secrets):
+    """A secret order that leaves rows where they are."""
+
+    def order(self, size: int) -> Any:
+        return np.arange(size)
 
 
 class FreeAccount:

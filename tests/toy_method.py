@@ -69,7 +69,7 @@ def explain(table, _model, request, *, cost):
     def body(gate):
         kernel = partial(statistic, spec=spec)
         columns = list(spec.features)
-        counts = table.map_sum(gate, kernel, columns, size=2 * len(columns), label=request.label)
+        counts = table.sum_rows(gate, kernel, columns, size=2 * len(columns), label=request.label)
         gate.noisy_counts("counts", counts, cost, partitions=len(columns))
 
     public = ["the threshold"]

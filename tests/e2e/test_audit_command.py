@@ -18,6 +18,7 @@ from dpexplain.cli.app import run
 from dpexplain.ledger import open_ledger
 from dpexplain.methods import registry
 from dpexplain.methods.registry import methods, register
+from stubs import rows_of
 
 pytestmark = pytest.mark.drawn(1e-5)
 
@@ -139,7 +140,7 @@ def test_a_refuted_claim_has_an_exit_code(project, capsys, monkeypatch):
         """A row counts four times in two numbers; the bound is for once."""
 
         def body(gate):
-            ages = [int((rows["age"] > 24).sum()) for rows in table.rows(gate, ["age"])]
+            ages = [int((rows["age"] > 24).sum()) for rows in rows_of(table, gate, ["age"])]
             gate.noisy_counts("old", [4 * sum(ages), -4 * sum(ages)], cost)
 
         return table.door.release("count", {}, cost, body)

@@ -112,7 +112,7 @@ def test_a_linear_model_has_its_coefficient_as_slope(make_table, rows, method):
 def test_several_features_share_one_release_and_its_two_passes(make_table, rows):
     table = make_table(rows, exact=True, domain=DOMAIN)
     passes = []
-    read, table.map_sum = table.map_sum, lambda *args, **options: passes.append(1) or read(*args, **options)
+    read, table.sum_rows = table.sum_rows, lambda *args, **options: passes.append(1) or read(*args, **options)
     curves = accumulated_effects(table, model(), ["hour", "load", "kind"], epsilon=2, clip=2, smooth=False)
     assert len(passes) == 2
     assert table.ledger.statement(table.name).spent.amount == 2

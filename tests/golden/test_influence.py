@@ -16,7 +16,6 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.data.donors import Replaced
-from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence.release import influence
 
 DOMAIN = dpx.Domain(
@@ -117,7 +116,7 @@ def model() -> dpx.Model:
 @pytest.fixture
 def exact(make_table, monkeypatch):
     """A table without noise, whose rows take every combination of other values."""
-    monkeypatch.setattr(qii, "by_histogram", by_every_combination)
+    monkeypatch.setattr("dpexplain.methods.influence.spec.by_histogram", by_every_combination)
 
     def make(relation="replace-one", unit=None):
         frame = people().assign(id=range(24))

@@ -12,12 +12,12 @@ from sklearn.inspection import partial_dependence
 
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
-from dpexplain.data.assignment import secret_order
+from dpexplain.data.assignment import Secrets
+from dpexplain.data.dealing import Dealt
 from dpexplain.data.rows import Rows
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
 from dpexplain.methods.plain import (
-    Dealt,
     Levels,
     accumulated_effects,
     importance,
@@ -53,7 +53,7 @@ def dealt(frame, number, domain=DOMAIN):
 
 
 def levels(model=score, domain=DOMAIN, output=(0.0, 1.0)):
-    return Levels(Predictor(model, list(domain), domain, as_array=False), PublicRange(*output), parallel=False)
+    return Levels(Predictor(model, list(domain), domain, as_array=False), PublicRange(*output))
 
 
 # --- plots --------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_a_table_in_the_order_of_time_is_dealt_evenly(make_table, frame):
         return [20, 29], [rows["age"].nunique()] * 2
 
     table = make_table(frame.assign(age=np.arange(400) % 10 + 20), exact=True)
-    table.shuffle = secret_order
+    table.secrets = Secrets
     curve = plot(table, ages, "age", output=(0, 10), epsilon=1, parts=10, smooth=False)
     assert curve.values.min() > 9
 
@@ -370,7 +370,7 @@ def test_importance_equals_a_loop_over_parts(frame):
     grouped = dealt(frame, number)
     target = np.clip(score(frame) + np.random.default_rng(2).normal(0, 0.1, len(frame)), 0, 1)
     order = np.argsort(np.arange(len(frame)) % number, kind="stable")
-    got = importance(grouped, levels(), features, target[order])
+    got = importance(grouped, levels(), features, "age", lambda _: target[order])
     shuffled = np.split(grouped.shuffled(), grouped.starts[1:])
     for part in range(number):
         index = order[shuffled[part]]

@@ -395,7 +395,7 @@ def test_draws_from_marginals_are_made_when_they_are_asked_for(make_table, peopl
 
     def uniform(size):
         asked.append(size)
-        return table.uniform(size)
+        return table.secrets().uniform(size)
 
     rows = Rows(table.domain, {"age": np.full(7, 20.0)}, 7)
     batch = by_feature(rows, known, 100, uniform)

@@ -72,17 +72,17 @@ def run():
                 table = dpx.PrivateTable(
                     frame, domain=DOMAIN, budget=budget, relation=relation, ledger="sqlite:///:memory:", name="t"
                 )
-                table.map_sum = remembered(table.map_sum)
+                table.sum_rows = remembered(table.sum_rows)
                 tables[relation, budget.definition, rows[-1], len(rows)] = table
     return tables
 
 
-def remembered(map_sum):
+def remembered(sum_rows):
     known = {}
 
     def once(gate, kernel, columns, *, size, **options):
         if (tuple(columns), size) not in known:
-            known[tuple(columns), size] = map_sum(gate, kernel, columns, size=size, **options)
+            known[tuple(columns), size] = sum_rows(gate, kernel, columns, size=size, **options)
         return known[tuple(columns), size]
 
     return once

@@ -24,12 +24,14 @@ from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.data.donors import gather
+from dpexplain.data.donors import by_pairing
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence.release import InfluenceRequest, influence
+from dpexplain.methods.influence.spec import statistic
 from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
+from stubs import rows_of
 
 pytestmark = pytest.mark.drawn(1e-6)
 
@@ -92,12 +94,12 @@ def exact(relation, rows, options, definition):
     asker = Asker(made.checked(DOMAIN), spec.outcome)
     gate = Gate(table.door, cost)
     if spec.method == "paper":
-        (batch,) = qii.by_pairing(gather(table, gate, list(DOMAIN)), spec.names, 1, spec.seed)
-        found = qii.statistic(batch.rows, asker, spec, batch.values)
+        (batch,) = by_pairing(table.gathered(gate, list(DOMAIN)), spec.names, 1, spec.seed)
+        found = statistic(batch.rows, asker, spec, batch.values)
     else:
-        (batch,) = table.rows(gate, list(DOMAIN))
+        (batch,) = rows_of(table, gate, list(DOMAIN))
         values = {"a": [np.zeros(batch.size)], "c": [np.zeros(batch.size, dtype=np.int32)]}
-        found = qii.statistic(batch, asker, spec, values)
+        found = statistic(batch, asker, spec, values)
     table.ledger.close()
     bound = qii.sensitivity(spec, table.neighbours)
     return found.tolist(), best(bound, spec.size, cost, spec.mechanism), bound, cost

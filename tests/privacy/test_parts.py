@@ -16,9 +16,10 @@ import pytest
 from captured import Shrunk
 
 import dpexplain as dpx
+from dpexplain.audit.cases import GivenNumbers
 from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
-from dpexplain.core.release import Door, Gate
+from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.methods import parts
@@ -76,35 +77,29 @@ def spoiled_order(rows, model):
 def tables(monkeypatch):
     """Two tables for each case whose rows are read and explained once; functions are tried out once."""
     made = {}
-    real = parts.collect
     for case, (settings, left, right, *dealt) in CASES.items():
         for side, rows, numbers in zip(("left", "right"), (left, right), dealt, strict=True):
-            frame = pd.DataFrame(rows, columns=["g", "flag", "id"])
-            table = dpx.PrivateTable(
-                frame, domain=DOMAIN, budget=dpx.Budget(10), ledger="sqlite:///:memory:", name="t", **settings
-            )
-            batch = next(table.rows(Gate(table.door, COST), ["g", "flag"]))
-            made[case, side] = table
-            table.shuffle = np.arange  # the worst order
-            table.dealt_rows = lambda gate, columns, number, rule, batch=batch, n=numbers: iter([(batch, np.array(n))])
-    monkeypatch.setattr(parts, "try_out", lambda *arguments: None)
-    known = {}
-
-    def collected(table, gate, columns, number):
-        if id(table) not in known:
-            known[id(table)] = real(table, gate, columns, number)
-        return known[id(table)]
-
-    monkeypatch.setattr(parts, "collect", collected)
-    answers, said = parts.answers, {}
-
-    def remembered(dealt, reader, function, model, understood):
-        if (id(dealt), function) not in said:
-            said[id(dealt), function] = list(answers(dealt, reader, function, model, understood))
-        return said[id(dealt), function]
-
-    monkeypatch.setattr(parts, "answers", remembered)
+            made[case, side] = opened(rows, numbers, settings)
+    monkeypatch.setattr(parts, "try_out", lambda *_, **__: None)
     return made
+
+
+def opened(rows, numbers, settings):
+    """A table whose rows are dealt by these numbers and stay in their order, the worst one; sums are made once."""
+    table = dpx.PrivateTable(
+        pd.DataFrame(rows, columns=["g", "flag", "id"]),
+        domain=DOMAIN, budget=dpx.Budget(10), ledger="sqlite:///:memory:", name="t", **settings,
+    )  # fmt: skip
+    table.secrets = partial(GivenNumbers, numbers)
+    sums, known = table.sum_groups, {}
+
+    def once(*given, label, **options):
+        if label not in known:
+            known[label] = sums(*given, label=label, **options)
+        return known[label]
+
+    table.sum_groups = once
+    return table
 
 
 def requests(case):
@@ -197,16 +192,8 @@ def test_a_count_that_weighs_more_than_the_bound_allows_is_caught(tables, monkey
     Four times the weight loses four times the claim, so it is missed with a probability far below 1e-9. That the sound
     one loses what it claims and no more is computed exactly in test_every_release.py ("a part begins").
     """
-    settings, frame = CASES["add-remove"][0], pd.DataFrame([TWO, ONE], columns=["g", "flag", "id"])
     for side, numbers in (("left", [0]), ("right", [0, 1])):
-        table = dpx.PrivateTable(
-            frame.iloc[: len(numbers)], domain=DOMAIN, budget=dpx.Budget(10), ledger="sqlite:///:memory:", name="t",
-            **settings,
-        )  # fmt: skip
-        batch = next(table.rows(Gate(table.door, COST), ["g", "flag"]))
-        table.shuffle = np.arange
-        table.dealt_rows = lambda gate, columns, number, rule, batch=batch, n=numbers: iter([(batch, np.array(n))])
-        tables["begins", side] = table
+        tables["begins", side] = opened([TWO, ONE][: len(numbers)], numbers, CASES["add-remove"][0])
     monkeypatch.setattr(generic_plot, "count_weight", lambda axis, output, assignment: 4 * output.levels)
     bound = audit("begins", "curve", tables, ExactSampler(), 1_500)
     assert bound.violates, bound

@@ -21,11 +21,12 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Door, Gate
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.data.donors import Gathered, by_group, by_permutation, gather
+from dpexplain.data.dealing import Dealt
+from dpexplain.data.donors import by_permutation
 from dpexplain.methods.permutation_importance import release as pfi
 from dpexplain.methods.permutation_importance.request import PermutationImportance
 from dpexplain.methods.setting import Setting
-from stubs import FreeAccount, ZeroNoise
+from stubs import FreeAccount, Unshuffled, ZeroNoise, rows_of
 
 pytestmark = pytest.mark.drawn(1e-6)
 
@@ -59,15 +60,16 @@ def exact(case, rows, clip=0.5):
     request = PermutationImportance(target="y", features=["b"], **options)
     model = dpx.Model(by_column, output=(0, 3), features=["b", "c"])
     spec = pfi.resolve(request, Setting.of(table, model), COST)
-    table.shuffle = np.arange  # the same secret order for both neighbours
-    rows = gather(table, Gate(table.door, COST), list(DOMAIN)).rows
-    gathered = Gathered(rows, np.arange(rows.size))  # secret numbers would order the rows at random
+    table.secrets = Unshuffled  # the same secret order for both neighbours
+    (rows,) = rows_of(table, Gate(table.door, COST), list(DOMAIN))
     if spec.paper:
-        (batch,) = by_permutation(gathered, spec.features, spec.seed)
+        (batch,) = by_permutation(rows, spec.features, spec.seed)
         found = pfi.paper_statistic(batch, model.checked(DOMAIN), spec)
     else:
-        (batch,) = by_group(gathered, 1, spec.features, spec.draws, spec.most, np.zeros)
-        found = pfi.statistic(batch, model.checked(DOMAIN), spec)
+        dealt = Dealt.of(
+            rows, np.arange(rows.size), 1, np.zeros(rows.size)
+        )  # secret numbers would order rows at random
+        found = pfi.group_statistic(dealt, model.checked(DOMAIN), spec)
     table.ledger.close()
     return spec, found, table.neighbours
 

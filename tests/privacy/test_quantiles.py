@@ -181,7 +181,7 @@ def test_the_product_from_rows_to_payload(monkeypatch):
             name="t",
         )
         table.door = Door(FreeAccount(table.budget, table.neighbours, keep=False))
-        table.map_sum = partial(remembered, table.map_sum, [])
+        table.sum_rows = partial(remembered, table.sum_rows, [])
         tables[counts] = table
 
     def explained(counts):

@@ -7,6 +7,7 @@ whole releases move at most as far as their bound says, under both relations, wi
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,11 @@ from inferred import READERS, Columns
 
 import dpexplain as dpx
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation
-from dpexplain.data.assignment import secret_order
+from dpexplain.data.assignment import Secrets, secret_order
 from dpexplain.data.encode import NO_ID, check_objects, check_type, encode, identifiers
 from dpexplain.data.sources import open_source
 from rings import examples
+from stubs import Unshuffled
 
 ENTRIES = [
     "0", "1", "2", "-1", "01", "1.0", "2.0", "2.50", "1e3", "inf", "True", "False", "TRUE", "false", "?", "abc", "",
@@ -355,11 +357,21 @@ def change_of_sorted_tables(coupled: bool) -> tuple[float, float]:
         )  # fmt: skip
         assert opened.assignment is Assignment.POSITION
         shuffled = np.argsort(places[order]) if coupled else places
-        opened.shuffle = lambda size, shuffled=shuffled: shuffled
+        opened.secrets = partial(Ordered, shuffled)
         plot = {"output": (0, 1), "epsilon": 1, "parts": 100, "grid": 2, "rug": False, "smooth": False}
         ((values, _, bound, _),) = calls(opened, lambda t, plot=plot: dpx.generic_plot(t, odd_share, "income", **plot))
         found.append(np.array(values))
     return float(np.abs(found[0] - found[1]).max()), float(bound.linf)
+
+
+class Ordered(Secrets):
+    """A given order in the place of a secret one."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+
+    def order(self, _size: int) -> Any:
+        return self._given
 
 
 def test_a_source_that_is_sorted_by_a_private_column_moves_one_part() -> None:
@@ -392,7 +404,7 @@ def test_rows_of_a_part_stand_in_a_secret_order(options: Any) -> None:
             ledger="sqlite:///:memory:", **options,
         )  # fmt: skip
         if not shuffled:
-            table.shuffle = np.arange  # type: ignore[method-assign]
+            table.secrets = Unshuffled
 
         def ask(table: dpx.PrivateTable) -> Any:
             return dpx.generic_plot(table, first_home, "income", output=(0, 1), epsilon=1, parts=50, grid=2, rug=False)

@@ -36,9 +36,9 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     gate = Gate(table.door, pure(1))
     kernel = partial(ale.statistic, predictor=predictor, spec=spec, bins=bins)
     size = sum(b.size for b in bins)
-    found = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
+    found = table.sum_rows(gate, kernel, list("abc"), size=size, label="", parallel=False)
     kernel = partial(histogram.statistic, partitions=spec.partitions)
-    counts = table.map_sum(gate, kernel, list("abc"), size=spec.cells, label="")
+    counts = table.sum_rows(gate, kernel, list("abc"), size=spec.cells, label="")
     table.ledger.close()
     return counts, found, spec, table.neighbours
 

@@ -65,7 +65,7 @@ def tables_of(rows, protection):
     table = private(rows, protection)
     kernel = partial(spec.statistic, assign=assign, partitions=PARTITIONS, clusters=CLUSTERS)
     size = spec.size_of(PARTITIONS, CLUSTERS)
-    found = table.map_sum(Gate(table.door, pure(1)), kernel, list("abc"), size=size, label="", parallel=False)
+    found = table.sum_rows(Gate(table.door, pure(1)), kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
     return spec.tables_of(found, PARTITIONS, CLUSTERS), table.neighbours
 

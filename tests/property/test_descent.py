@@ -45,7 +45,7 @@ def sums(rows, protection, local):
     kernel = partial(averages.statistic, predictor=PREDICTOR, average=average, more=local.gram)
     first = average.size
     size, gate = first + 1 + local.size * (local.size + 1), Gate(table.door, pure(1))
-    total = table.map_sum(gate, kernel, list("abc"), size=size, label="", parallel=False)
+    total = table.sum_rows(gate, kernel, list("abc"), size=size, label="", parallel=False)
     table.ledger.close()
     return Sums(total[first + 1 :], local.size), int(total[first]), table.neighbours
 

@@ -25,6 +25,7 @@ from dpexplain.models.outcomes import Asker, Outcome
 from neighbouring import DOMAIN, neighbours, private, wild, within
 from neighbouring import norms as norms_of
 from rings import examples
+from stubs import rows_of
 
 LEVELS = [2, 4, 6, 14, 2**20, 2**32 - 2]
 
@@ -183,7 +184,7 @@ def sums(rows, protection, plan, values, kind, absolute, model=wild):
     output = PublicRange(-2, 2)
     asker = Asker(Predictor(model, NAMES, DOMAIN, as_array=False), Outcome.of(output, kind))
     group, found = Group.of({"c": "y"}, DOMAIN), np.zeros((2, plan.size), dtype=np.int64)
-    for batch in table.rows(Gate(table.door, pure(1)), NAMES):
+    for batch in rows_of(table, Gate(table.door, pure(1)), NAMES):
         drawn = {
             "a": [np.full(batch.size, float(a)) for a, _, _ in values],
             "b": [np.full(batch.size, b) for _, b, _ in values],

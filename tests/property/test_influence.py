@@ -18,16 +18,18 @@ from hypothesis import strategies as st
 import dpexplain as dpx
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.release import Gate
-from dpexplain.data.donors import gather
+from dpexplain.data.donors import by_pairing
 from dpexplain.maths.games import coalitions_plan, exact_plan, norms, orders_plan
 from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence import release as qii
 from dpexplain.methods.influence.release import InfluenceRequest
+from dpexplain.methods.influence.spec import statistic
 from dpexplain.methods.setting import Setting
 from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, private, within
 from neighbouring import norms as lengths
 from rings import examples
+from stubs import Unshuffled, rows_of
 
 COLUMNS = ["a", "b", "c"]
 GROUP = {"a": (2, 3)}
@@ -65,9 +67,9 @@ def sums(rows, protection, spec, values, model=wild, weights=None, orders=()):
     table = private(rows, protection)
     asker = asker_of(model, spec)
     found = np.zeros(spec.size, dtype=np.int64)
-    for batch in table.rows(Gate(table.door, pure(1)), COLUMNS):
+    for batch in rows_of(table, Gate(table.door, pure(1)), COLUMNS):
         each = [np.tile(numbers, (batch.size, 1)) for numbers in orders]
-        found += qii.statistic(batch, asker, spec, repeated(values, batch.size), weights, each)
+        found += statistic(batch, asker, spec, repeated(values, batch.size), weights, each)
     table.ledger.close()
     return found
 
@@ -302,12 +304,12 @@ def test_bounds_of_drawn_orders_hold_for_all_outcomes():
 
 def paired(rows, spec, model=wild):
     table = private(rows, ONE)
-    table.shuffle = np.arange  # the same secret order for both neighbours
+    table.secrets = Unshuffled  # the same secret order for both neighbours
     asker = asker_of(model, spec)
-    gathered = gather(table, Gate(table.door, pure(1)), COLUMNS)
+    gathered = table.gathered(Gate(table.door, pure(1)), COLUMNS)
     found = np.zeros(spec.size, dtype=np.int64)
-    for batch in qii.by_pairing(gathered, spec.names, spec.plan.most_draws, spec.seed):
-        found += qii.statistic(batch.rows, asker, spec, batch.values)
+    for batch in by_pairing(gathered, spec.names, spec.plan.most_draws, spec.seed):
+        found += statistic(batch.rows, asker, spec, batch.values)
     table.ledger.close()
     return found
 

@@ -36,9 +36,9 @@ def answers(rows, protection, spec, centres):
     table = private(rows, protection)
     gate, columns, lloyd = Gate(table.door, pure(1)), spec.lloyd.space.features, spec.lloyd
     kernel = partial(kmeans.statistic, lloyd=lloyd, centres=centres)
-    sums = table.map_sum(gate, kernel, columns, size=lloyd.size(len(centres)), label="", parallel=False)
+    sums = table.sum_rows(gate, kernel, columns, size=lloyd.size(len(centres)), label="", parallel=False)
     kernel = partial(histogram.statistic, partitions=lloyd.partitions)
-    counts = table.map_sum(gate, kernel, columns, size=lloyd.histogram_size, label="", parallel=False)
+    counts = table.sum_rows(gate, kernel, columns, size=lloyd.histogram_size, label="", parallel=False)
     table.ledger.close()
     return sums, counts, table.neighbours
 

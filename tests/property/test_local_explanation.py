@@ -43,7 +43,7 @@ def sums(rows, protection, spec, model=wild):
     average = averages.average_for(spec.space, spec.output, table.neighbours)
     kernel = partial(averages.statistic, predictor=predictor, average=average, more=spec.local.gram)
     n, first = spec.local.size, average.size
-    gram = table.map_sum(
+    gram = table.sum_rows(
         Gate(table.door, pure(1)), kernel, list("abc"), size=first + 1 + n * (n + 1), label="", parallel=False
     )
     table.ledger.close()

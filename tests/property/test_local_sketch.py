@@ -44,12 +44,12 @@ def sums(table, request, model, *, features, blocks=None):
     counts, cells = np.zeros(0, dtype=np.int64), histogram.size_of(spec.partitions)
     if spec.partitions:
         kernel = partial(histogram.statistic, partitions=spec.partitions)
-        counts = table.map_sum(gate, kernel, columns, size=cells, label="", parallel=False)
+        counts = table.sum_rows(gate, kernel, columns, size=cells, label="", parallel=False)
     layout = spec.layout_from([1] * cells, 0.0)  # released: the same
     average = averages.average_for(spec.space, spec.output, table.neighbours)
     more = partial(raw_sums, layout, spec.output)
     kernel, first = partial(averages.statistic, predictor=predictor, average=average, more=more), average.size + 1
-    raw = table.map_sum(gate, kernel, columns, size=first + spec.size, label="", parallel=False)
+    raw = table.sum_rows(gate, kernel, columns, size=first + spec.size, label="", parallel=False)
     table.ledger.close()
     return counts, np.array(spec.blocks.cut(raw[first:], spec.space.size)), spec, table.neighbours
 

@@ -57,7 +57,7 @@ def summed(rows, protection, kernel_of, size_of, spec_of):
     spec = spec_of(table.neighbours)
     kernel = kernel_of(spec)
     gate = Gate(table.door, PRICE)
-    values = table.map_sum(gate, kernel, list("abc"), size=size_of(spec), label="", parallel=False)
+    values = table.sum_rows(gate, kernel, list("abc"), size=size_of(spec), label="", parallel=False)
     table.ledger.close()
     return values, spec, table.neighbours
 
@@ -132,8 +132,8 @@ def effects(rows, protection, released):
     bins = spec.bins_of(released(spec.cells), 10)
     gate = Gate(table.door, PRICE)
     kernel = partial(ale.statistic, predictor=predictor(), spec=spec, bins=bins)
-    sums = table.map_sum(gate, kernel, list("abc"), size=sum(b.size for b in bins), label="", parallel=False)
-    counts = table.map_sum(gate, partial(ale.counts, spec=spec), list("abc"), size=spec.cells, label="")
+    sums = table.sum_rows(gate, kernel, list("abc"), size=sum(b.size for b in bins), label="", parallel=False)
+    counts = table.sum_rows(gate, partial(ale.counts, spec=spec), list("abc"), size=spec.cells, label="")
     table.ledger.close()
     return counts, sums, spec, table.neighbours
 

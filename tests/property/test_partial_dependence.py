@@ -36,7 +36,7 @@ def sums(rows, protection: dict, model=wild, request=REQUEST):
     spec = pdp.resolve(request, setting, cost)
     predictor = dpx.models.Predictor(model, list("abc"), DOMAIN, as_array=False, block=16)
     kernel = partial(pdp.statistic, predictor=predictor, spec=spec)
-    values = table.map_sum(Gate(table.door, cost), kernel, list("abc"), size=spec.size, label="", parallel=False)
+    values = table.sum_rows(Gate(table.door, cost), kernel, list("abc"), size=spec.size, label="", parallel=False)
     table.ledger.close()
     return values, spec, table.neighbours
 

@@ -94,7 +94,7 @@ def unchecked(monkeypatch):
         return dpx.models.Predictor(self.original, self.features(domain), domain, as_array=False)
 
     monkeypatch.setattr(dpx.Model, "checked", predictor)
-    monkeypatch.setattr("dpexplain.methods.parts.try_out", lambda *arguments: None)
+    monkeypatch.setattr("dpexplain.methods.parts.try_out", lambda *_, **__: None)
 
 
 def secret(seed):

@@ -6,18 +6,24 @@ quantising, shrinking. The secret numbers of a row are the same in both tables, 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
+from dpexplain.audit.cases import GivenNumbers
 from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate
+from dpexplain.core.sensitivity import Assignment
 from dpexplain.data import assignment, donors
-from dpexplain.data.donors import Gathered, Replaced, by_group, by_permutation, gather
+from dpexplain.data.donors import Replaced, by_permutation
+from dpexplain.data.encode import identifiers
 from dpexplain.methods.permutation_importance import spec as pfi
 from dpexplain.methods.permutation_importance.release import resolve
 from dpexplain.methods.permutation_importance.request import PermutationImportance
@@ -25,6 +31,7 @@ from dpexplain.methods.setting import Setting
 from dpexplain.models import Predictor
 from neighbouring import DOMAIN, ROW, VALUES, neighbours, norms, private, within
 from rings import examples
+from stubs import Unshuffled, rows_of
 
 MECHANISMS = ["discrete-laplace", "cube", "discrete-gaussian"]
 COLUMNS = ["a", "b", "c"]
@@ -44,7 +51,7 @@ def prepared(rows, protection, *, mechanism="discrete-laplace", marginals=None, 
     request = PermutationImportance(target="a", mechanism=mechanism, **options)
     model = dpx.Model(wild, output=(0, 3), features=["b", "c"])
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
-    table.shuffle = np.arange  # the same secret order for both neighbours
+    table.secrets = Unshuffled  # the same secret order for both neighbours
     return table, Gate(table.door, cost), spec
 
 
@@ -52,16 +59,20 @@ def predictor(model=wild) -> Predictor:
     return Predictor(model, ["b", "c"], DOMAIN, as_array=False)
 
 
+class Known(Unshuffled):
+    """The same secret numbers for both neighbours."""
+
+    def uniform(self, size):
+        return np.zeros(size)
+
+
 def group_sums(rows, protection, tags=None, *, parts=2, model=wild, **options):
     """The exact integers of the statistic over groups."""
     table, gate, spec = prepared(rows, protection, method="groups", **options)
     assert not spec.drawn
-    gathered = gather(table, gate, COLUMNS)
-    if tags is not None:
-        gathered = Gathered(gathered.rows, np.asarray(tags))
-    found = np.zeros(spec.size, dtype=np.int64)
-    for batch in by_group(gathered, parts, spec.features, spec.draws, spec.most, np.zeros):
-        found += pfi.statistic(batch, predictor(model), spec)
+    table.secrets = Known if tags is None else partial(GivenNumbers, tags)
+    kernel, how = partial(pfi.group_statistic, predictor=predictor(model), spec=spec), {"secret": True, "label": ""}
+    found = table.sum_groups(gate, kernel, COLUMNS, parts, size=spec.size, parallel=False, **how)
     table.ledger.close()
     return found, spec, table.neighbours
 
@@ -107,7 +118,7 @@ def row_sums(rows, protection, values, *, model=wild, **options):
     table, gate, spec = prepared(rows, protection, **settings_, **options)
     assert spec.drawn
     found = np.zeros(spec.size, dtype=np.int64)
-    for batch in table.rows(gate, COLUMNS):
+    for batch in rows_of(table, gate, COLUMNS):
         columns = {
             "b": [np.full(batch.size, b) for b, _ in values],
             "c": [np.full(batch.size, c, dtype=np.int32) for _, c in values],
@@ -157,7 +168,7 @@ def test_the_base_and_the_number_of_rows(pair):
 
     def base(rows):
         table, gate, spec = prepared(rows, protection)
-        found = sum(pfi.base_statistic(batch, predictor(), spec) for batch in table.rows(gate, COLUMNS))
+        found = sum(pfi.base_statistic(batch, predictor(), spec) for batch in rows_of(table, gate, COLUMNS))
         table.ledger.close()
         return found, spec, table.neighbours
 
@@ -168,7 +179,7 @@ def test_the_base_and_the_number_of_rows(pair):
 def paper_sums(rows, model=wild, **options):
     table, gate, spec = prepared(rows, {"relation": "replace-one"}, method="paper", **options)
     found = np.zeros(spec.size, dtype=np.int64)
-    for batch in by_permutation(gather(table, gate, COLUMNS), spec.features, spec.seed):
+    for batch in by_permutation(table.gathered(gate, COLUMNS), spec.features, spec.seed):
         found += pfi.paper_statistic(batch, predictor(model), spec)
     table.ledger.close()
     return found, spec, table.neighbours
@@ -290,9 +301,7 @@ def test_a_replaced_unit_changes_two_groups(monkeypatch):
     monkeypatch.setattr(assignment, "secret_bytes", lambda size: bytes(size))
     protection = {"relation": "replace-one", "unit": dpx.Unit("id", 1)}
     options = {"parts": 2, "model": by_column, "features": ["b"], "clip": 0.5, "repeats": 1}
-    table, gate, _ = prepared([(AGREE, i) for i in range(20)], protection)
-    part = gather(table, gate, COLUMNS).tags % 2
-    table.ledger.close()
+    part = assignment.Secrets().tags(Assignment.KEYED, None)(20, identifiers(pa.array(range(20)))) % 2
     one, two = np.flatnonzero(part == 0), np.flatnonzero(part == 1)
     keep = [((1, 0.0, "x"), one[0]), (AGREE, one[1]), ((1, 0.0, "x"), two[0]), (DISAGREE, two[1])]
 

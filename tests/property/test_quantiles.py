@@ -59,7 +59,7 @@ def counts(rows, protection, ladder):
         frame, domain=DOMAIN, budget=dpx.Budget(1), ledger="sqlite:///:memory:", name="t", **protection
     )
     kernel = partial(histogram.statistic, partitions=[ladder.partition])
-    values = table.map_sum(Gate(table.door, pure(1)), kernel, ["a"], size=4, label="", parallel=False)
+    values = table.sum_rows(Gate(table.door, pure(1)), kernel, ["a"], size=4, label="", parallel=False)
     table.ledger.close()
     return values, table.neighbours
 

@@ -28,6 +28,7 @@ from dpexplain.models import Predictor
 from dpexplain.models.outcomes import Asker
 from neighbouring import DOMAIN, neighbours, norms, private, within
 from rings import examples
+from stubs import rows_of
 
 COLUMNS = ["a", "b", "c"]
 
@@ -47,7 +48,7 @@ def sums(rows, protection, *, model=wild, **options):
     spec = transparency.resolve(request, Setting(DOMAIN, output, table.neighbours, 1_000, None), pure(1))
     asker = Asker(Predictor(model, COLUMNS, DOMAIN, as_array=False), spec.outcome)
     found = np.zeros(2 * histograms.size_of(spec.partitions), dtype=np.int64)
-    for batch in table.rows(Gate(table.door, pure(1)), COLUMNS):
+    for batch in rows_of(table, Gate(table.door, pure(1)), COLUMNS):
         found += transparency.statistic(batch, asker, spec)
     table.ledger.close()
     return found, spec, table.neighbours

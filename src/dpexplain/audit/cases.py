@@ -8,9 +8,10 @@ at epsilon 0.1 could see nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,8 @@ from dpexplain.audit.calls import Sum
 from dpexplain.audit.capture import FreeAccount, Part, capture
 from dpexplain.core.budget import Budget, Cost, Definition, pure, zcdp
 from dpexplain.core.domain import Domain
-from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Unit
-from dpexplain.data.rows import Rows
+from dpexplain.data.assignment import Ids, Secrets, Tags
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InternalError
 
@@ -84,9 +84,10 @@ class Case:
         }
         settings |= {"ledger": NoLedger(), "name": "audit", **self.options}
         unit = None if self.rows == 1 else Unit("id", self.rows)
-        if self.dealt is None:
-            return PrivateTable(frame, unit=unit, **settings)
-        return DealtTable(list(self.dealt[side]) * self.rows, frame, unit=unit, **settings)
+        table = PrivateTable(frame, unit=unit, **settings)
+        if self.dealt is not None:
+            table.secrets = partial(GivenNumbers, list(self.dealt[side]) * self.rows)
+        return table
 
     def parts(self, cost: Cost) -> list[Part]:
         """Every part of the release at this price, captured on both sides."""
@@ -116,26 +117,24 @@ class NoLedger:
         return FreeAccount(budget, neighbours)
 
 
-class DealtTable(PrivateTable):
-    """A table whose rows are dealt by given numbers: the same secret for two neighbouring tables."""
+class GivenNumbers(Secrets):
+    """Rows are dealt by given numbers: the same secret for two neighbouring tables."""
 
-    def __init__(self, numbers: Sequence[int], *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
+    def __init__(self, numbers: Sequence[int]) -> None:
         self._numbers = np.array(numbers, dtype=np.int64)
 
-    def shuffle(self, size: int) -> NDArray[np.int64]:
+    def order(self, size: int) -> NDArray[np.int64]:
         return np.arange(size)
 
     def uniform(self, size: int) -> NDArray[np.float64]:
         return np.zeros(size)
 
-    def dealt_rows(
-        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment
-    ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
-        place = 0
-        for rows, _ in super().dealt_rows(gate, columns, parts, rule):
-            yield rows, self._numbers[place : place + rows.size] % parts
-            place += rows.size
+    def tags(self, _rule: Assignment, _rows: int | None) -> Tags:
+        def deal(size: int, _ids: Ids | None) -> NDArray[np.int64]:
+            dealt, self._numbers = np.split(self._numbers, [size])
+            return dealt
+
+        return deal
 
 
 def cases_of(

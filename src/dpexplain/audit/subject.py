@@ -14,7 +14,7 @@ Secrets  rows that a release deals to parts by secret numbers, or gives other va
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -28,12 +28,13 @@ from dpexplain.audit.cases import NoLedger
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import digest
 from dpexplain.core.domain import Categorical, Domain, Numeric
-from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation
+from dpexplain.data.assignment import TAGS, Ids, Secrets, Tags
 from dpexplain.data.encode import NO_ID, encode, identifiers
 from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.reading import BATCH_ROWS
 from dpexplain.data.rows import Rows
-from dpexplain.data.table import BATCH_ROWS, PrivateTable
+from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError, TableError
 from dpexplain.maths.surrogate import Space
 from dpexplain.models import Model, Predictor
@@ -46,37 +47,36 @@ ROWS, ATTACKED_ROWS, COMPANY = 20_000, 1_000, 100  # read; beside a target; besi
 CANDIDATES = 2  # of each kind
 
 
-class OpenTable(PrivateTable):
-    """A table whose rows get public numbers instead of secret ones, the same for every table of an audit."""
+class PublicNumbers(Secrets):
+    """Public numbers in the place of secret ones, the same for every pass and every table of an audit. All tables of an
+    audit fit into one batch.
+    """
 
-    _numbers = PublicRandom(0).generator
+    def __init__(self) -> None:
+        self._uniform, self._tags = PublicRandom(0).generator, PublicRandom(0).generator
 
-    def map_sum(self, gate: Gate, kernel: Callable[[Rows], Integers], columns: Sequence[str], **how: Any) -> Integers:
-        """Each pass begins with the same numbers; all tables of an audit fit into one batch."""
-        self._numbers = PublicRandom(0).generator
-        return super().map_sum(gate, kernel, columns, **how)
+    def order(self, size: int) -> Integers:
+        return np.arange(size)
 
     def uniform(self, size: int) -> NDArray[np.float64]:
         """The same number for the same place, however many rows there are."""
-        return self._numbers.random(2 * BATCH_ROWS)[:size]
+        return self._uniform.random(2 * BATCH_ROWS)[:size]
 
-    def shuffle(self, size: int) -> Integers:
-        return np.arange(size)
+    def tags(self, rule: Assignment, rows: int | None) -> Tags:
+        if rule is Assignment.POSITION:
+            return super().tags(rule, rows)
+        return self._tagged
 
-    def dealt_rows(
-        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment
-    ) -> Iterator[tuple[Rows, Integers]]:
-        if self.assignment is Assignment.POSITION:
-            yield from super().dealt_rows(gate, columns, parts, rule)
-            return
-        unit, numbers = self.neighbours.unit, PublicRandom(0).generator
-        id_column = self.row_id if unit is None else unit.column
-        for rows, ids in self._batches(gate, list(columns), id_column, BATCH_ROWS):
-            if ids is None:
-                dealt = numbers.integers(2**62, size=rows.size)
-            else:
-                dealt = np.array([int(digest(one)[:15], 16) for one in ids[1]], dtype=np.int64)[ids[0]]
-            yield rows, dealt % parts
+    def _tagged(self, size: int, ids: Ids | None) -> Integers:
+        if ids is None:
+            return self._tags.integers(TAGS, size=size)
+        return np.array([int(digest(one)[:15], 16) for one in ids[1]], dtype=np.int64)[ids[0]]
+
+
+class OpenTable(PrivateTable):
+    """A table whose rows get public numbers instead of secret ones."""
+
+    secrets = PublicNumbers
 
 
 class TriedModel(Model):

@@ -195,9 +195,10 @@ class Assignment(StrEnum):
         share the same places in both, and r' that of r: both laws are right, and the tables differ in one place. By
         random numbers per row: in the same way, one. Keyed: the row that comes in may carry another id and fall into
         another part: two. add-remove: the unit's part: one; but one table has more places than the other, so position
-        is not allowed there, nor with units, whose number of rows may differ. A part is a list: its rows stand in the
-        order of a secret shuffle of all rows (`PrivateTable.gathered`). In which order the shared rows come in it is
-        uniform in both tables, so it can be the same, and parts without the unit are the same lists.
+        is not allowed there, nor with units, whose number of rows may differ. A part is a list: its rows stand in a
+        secret order (`data/dealing.py`), uniform and independent of that of other parts, or, where units stay together,
+        in that of their secret tags and in a secret order within each. In which order the shared rows come in it has
+        the same law in both tables, so it can be the same, and parts without the unit are the same lists.
         """
         if self is not Assignment.KEYED and neighbours.unit is not None:
             raise InternalError("rows of one unit must be dealt together, by a hash of the unit")

@@ -1,14 +1,15 @@
-"""Dealing rows to parts, for releases that treat a part of the rows as a black box (see `core.sensitivity.Assignment`).
+"""Dealing rows to groups by secret numbers (see `core.sensitivity.Assignment`).
 
-Where the number of rows is public, rows are shuffled secretly and dealt by their new places, so that all parts have the
-same size. Otherwise a declared id is hashed under a fresh secret key, or, without an id, each row draws its own secret
-number. Row *content* is never hashed, and the order of the source plays no part: it may be sorted by a private column.
+Where the number of rows is public, rows are shuffled secretly and dealt by their new places, so that all groups have
+the same size. Otherwise a declared id is hashed under a fresh secret key, or, without an id, each row draws its own
+secret number. Row *content* is never hashed, and the order of the source plays no part: it may be sorted by a private
+column.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,13 @@ from numpy.typing import NDArray
 from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours
 from dpexplain.data.encode import NO_ID
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ids = tuple[Integers, Sequence[str]]  # codes into distinct ids
+Tags = Callable[[int, Ids | None], Integers]  # for so many rows
+
+TAGS = 2**62  # so many secret numbers that two units hardly ever draw the same one
 
 
 def assignment_for(neighbours: Neighbours, row_id: str | None) -> Assignment:
@@ -27,28 +35,33 @@ def assignment_for(neighbours: Neighbours, row_id: str | None) -> Assignment:
     return Assignment.RANDOM if row_id is None else Assignment.KEYED
 
 
-def secret_order(size: int) -> NDArray[np.int64]:
+def secret_order(size: int) -> Integers:
     """A uniform permutation of `size` places from secret numbers, drawn again should two of them be equal."""
     while True:
         numbers = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64)
         order = np.argsort(numbers)
-        if (numbers[order][1:] != numbers[order][:-1]).all():
+        ordered = numbers[order]
+        if (ordered[1:] != ordered[:-1]).all():
             return order
 
 
 class Dealer:
-    """Deals batch after batch of one pass over a table. Its key is secret and used for this pass only."""
+    """Deals batch after batch of one pass over a table. Its key is secret and used for this pass only.
 
-    def __init__(self, rule: Assignment, parts: int) -> None:
-        self.rule, self.parts = rule, parts
+    places   of all rows, for dealing by position; default: as they stand
+    """
+
+    def __init__(self, rule: Assignment, parts: int, places: Integers | None = None) -> None:
+        self.rule, self.parts, self._places = rule, parts, places
         self._key = secret_bytes(32)
         self._position = 0
 
-    def deal(self, size: int, ids: tuple[NDArray[np.int64], Sequence[str]] | None) -> NDArray[np.int64]:
+    def deal(self, size: int, ids: Ids | None) -> Integers:
         """The part of each of `size` rows; `ids` are codes into distinct ids, for the keyed rule."""
         if self.rule is Assignment.POSITION:
             start, self._position = self._position, self._position + size
-            return np.arange(start, start + size, dtype=np.int64) % self.parts
+            standing = np.arange(start, start + size, dtype=np.int64)
+            return (standing if self._places is None else self._places[standing]) % self.parts
         if self.rule is Assignment.RANDOM:
             return self._draws(size)
         assert ids is not None
@@ -57,10 +70,32 @@ class Dealer:
         alone = np.array([value == NO_ID for value in distinct])[codes]
         return np.where(alone, self._draws(size), dealt)  # rows without an id have nothing in common
 
-    def _draws(self, size: int) -> NDArray[np.int64]:
+    def _draws(self, size: int) -> Integers:
         draws = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64)
         return (draws % np.uint64(self.parts)).astype(np.int64)
 
     def _hash(self, value: str) -> int:
         text = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), key=self._key, digest_size=8).digest()
         return int.from_bytes(text, "little") % self.parts
+
+
+class Secrets:
+    """The secret numbers of one pass over the rows. Audits and tests put known ones in their place."""
+
+    def order(self, size: int) -> Integers:
+        """A secret order of so many rows."""
+        return secret_order(size)
+
+    def uniform(self, size: int) -> Floats:
+        """Secret numbers in [0, 1), a fresh one for every row."""
+        bits = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)
+        return bits.astype(np.float64) * 2.0**-53
+
+    def tags(self, rule: Assignment, rows: int | None) -> Tags:
+        """What gives batch after batch of rows their tags. Dealing by position has to know the number of `rows`."""
+        if rule is not Assignment.POSITION:
+            return Dealer(rule, TAGS).deal
+        assert rows is not None
+        places = np.empty(rows, dtype=np.int64)
+        places[self.order(rows)] = np.arange(rows)
+        return Dealer(rule, TAGS, places).deal

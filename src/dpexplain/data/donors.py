@@ -3,8 +3,8 @@
 A `Replaced` is a batch of rows, each with values to be put in the place of its own, in blocks that a release treats as
 one: a group of rows, or each row by itself.
 
-    by_group        groups are dealt by the places of a secret shuffle, or by secret numbers (`Dealer`)
-    by_permutation  the whole column in another, public order of those places
+    by_group        rows that were dealt to groups (`Dealt`)
+    by_permutation  the whole column in another, public order; rows stand in a secret one (`PrivateTable.gathered`)
     by_pairing      all features of another row at once, by public permutations of those places
     by_histogram    secret numbers for every row, turned into values of released distributions, for several features
                     together; by_feature for one at a time
@@ -19,19 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.release import Gate
-from dpexplain.core.sensitivity import Assignment
+from dpexplain.data.dealing import Dealt
 from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.reading import BATCH_ROWS
 from dpexplain.data.rows import Rows
-from dpexplain.data.table import BATCH_ROWS, PrivateTable
 from dpexplain.errors import InternalError
 from dpexplain.maths.reference import Reference
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Uniform = Callable[[int], Floats]
-
-TAGS = 2**62  # so many secret numbers that two units hardly ever draw the same one
 
 
 @dataclass(frozen=True)
@@ -48,37 +45,16 @@ class Replaced:
         return self.rows.size
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """All rows of a table in memory. Rows with one tag are one unit; it is a place in a secret shuffle, or a number."""
-
-    rows: Rows
-    tags: Integers
-
-
-def gather(table: PrivateTable, gate: Gate, columns: Sequence[str], rule: Assignment | None = None) -> Gathered:
-    """The rows that a release may use, and their tags, by the table's rule or another. The gate must be open."""
-    return Gathered(*table.gathered(gate, columns, TAGS, rule))
-
-
-def by_group(
-    gathered: Gathered, parts: int, features: Sequence[str], draws: int, most: int, uniform: Uniform
-) -> Iterator[Replaced]:
-    """Batches of whole groups. A row's values come from rows of its group that belong to other units, one after the
-    other from a secret place on. From the first `most` rows of a group; the others only give values.
+def by_group(dealt: Dealt, features: Sequence[str], draws: int, most: int) -> Replaced:
+    """Whole groups. A row's values come from rows of its group that belong to other units, one after the other from a
+    secret place on. From the first `most` rows of a group; the others only give values.
     """
-    group = gathered.tags % parts
-    order = np.lexsort((gathered.tags, group))
-    rows, group = gathered.rows.take(order), group[order]
-    first, others, donors = _company(group, gathered.tags[order], draws, uniform(len(group)))
-    place = np.arange(len(group))
-    starts = np.flatnonzero(first == place)
-    others = np.where(place - first < most, others, 0)
-    for begin, end in _cuts(starts, len(group)):
-        values = {name: [rows[name][donor[begin:end]] for donor in donors] for name in features}
-        valid = [others[begin:end] > k for k in range(draws)]
-        inside = starts[(starts >= begin) & (starts < end)] - begin
-        yield Replaced(rows.take(slice(begin, end)), values, valid, inside)
+    rows, group = dealt.rows, dealt.group
+    assert dealt.numbers is not None
+    first, others, donors = _company(group, dealt.tags, draws, dealt.numbers)
+    others = np.where(np.arange(rows.size) - first < most, others, 0)
+    values = {name: [rows[name][donor] for donor in donors] for name in features}
+    return Replaced(rows, values, [others > k for k in range(draws)], dealt.starts[dealt.sizes > 0])
 
 
 def _company(group: Integers, mark: Integers, draws: int, start: Floats) -> tuple[Integers, Integers, list[Integers]]:
@@ -102,38 +78,27 @@ def _runs(new: NDArray[np.bool_], size: int) -> tuple[Integers, Integers]:
     return np.repeat(begins, lengths), np.repeat(lengths, lengths)
 
 
-def _cuts(starts: Integers, size: int) -> Iterator[tuple[int, int]]:
-    """Batches of about BATCH_ROWS rows that cut no group."""
-    begin = 0
-    while begin < size:
-        later = starts[np.searchsorted(starts, begin + BATCH_ROWS) :]
-        end = int(later[0]) if len(later) else size
-        yield begin, end
-        begin = end
-
-
-def by_permutation(gathered: Gathered, features: Sequence[str], seed: int) -> Iterator[Replaced]:
+def by_permutation(rows: Rows, features: Sequence[str], seed: int) -> Iterator[Replaced]:
     """Batches of single rows, each feature's column in a public order of its own."""
-    rows, public = gathered.rows, PublicRandom(seed)
-    shuffled = {name: rows[name][public.generator.permutation(rows.size)] for name in features}
-    for begin in range(0, rows.size, BATCH_ROWS):
-        place = slice(begin, min(begin + BATCH_ROWS, rows.size))
-        part = rows.take(place)
-        values = {name: [column[place]] for name, column in shuffled.items()}
-        yield Replaced(part, values, [np.ones(part.size, dtype=bool)], np.arange(part.size))
+    public = PublicRandom(seed)
+    yield from _in_places_of(rows, {name: [public.generator.permutation(rows.size)] for name in features})
 
 
-def by_pairing(gathered: Gathered, names: Sequence[str], draws: int, seed: int) -> Iterator[Replaced]:
+def by_pairing(rows: Rows, names: Sequence[str], draws: int, seed: int) -> Iterator[Replaced]:
     """Batches of single rows, each with another row that gives it values of all inputs, one for each draw: by public
     permutations of the places.
     """
-    rows, public = gathered.rows, PublicRandom(seed)
-    donors = [public.generator.permutation(rows.size) for _ in range(draws)]
+    public = PublicRandom(seed)
+    orders = [public.generator.permutation(rows.size) for _ in range(draws)]
+    yield from _in_places_of(rows, dict.fromkeys(names, orders))
+
+
+def _in_places_of(rows: Rows, donors: Mapping[str, Sequence[Integers]]) -> Iterator[Replaced]:
+    """Batches of single rows with values of other rows: for each feature and draw, the order of those."""
     for begin in range(0, rows.size, BATCH_ROWS):
         place = slice(begin, min(begin + BATCH_ROWS, rows.size))
-        part = rows.take(place)
-        values = {name: [rows[name][donor[place]] for donor in donors] for name in names}
-        yield Replaced(part, values, [np.ones(part.size, dtype=bool)] * draws, np.arange(part.size))
+        values = {name: [rows[name][donor[place]] for donor in orders] for name, orders in donors.items()}
+        yield _single_rows(rows.take(place), values, max(map(len, donors.values())))
 
 
 def by_histogram(rows: Rows, references: Mapping[str, Reference], draws: int, uniform: Uniform) -> Replaced:

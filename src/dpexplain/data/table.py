@@ -6,34 +6,32 @@ only through an open gate of this table's own door, that is, after a reservation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, digest
-from dpexplain.core.domain import Domain, Numeric
+from dpexplain.core.domain import Domain
 from dpexplain.core.release import Door, Gate
-from dpexplain.core.rng import secret_bytes
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
-from dpexplain.data.assignment import Dealer, assignment_for, secret_order
-from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_objects, check_type, encode, identifiers
-from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size, rebatched
+from dpexplain.data.assignment import Secrets, assignment_for
+from dpexplain.data.dealing import Deal, Dealt
+from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_objects, check_type, identifiers
+from dpexplain.data.reading import BATCH_ROWS, Reading
+from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size
 from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
-from dpexplain.engines import map_sum
+from dpexplain.engines import Engine, LocalEngine
 from dpexplain.errors import InputError, InternalError, ModelError, TableError
 from dpexplain.ledger import Ledger, open_ledger
 from dpexplain.receipts import Receipt, receipt_for
 
 if TYPE_CHECKING:
     from dpexplain.models import Model, Predictor
-
-BATCH_ROWS = 2**14
 
 
 class PrivateTable:
@@ -53,6 +51,9 @@ class PrivateTable:
               same files or have the same columns
     rows_hint a public guess of the number of rows where that is private; forecasts choose grids and forms by it
     """
+
+    engine: Engine = LocalEngine()
+    secrets: Callable[[], Secrets] = Secrets  # new ones for each pass; audits put public numbers in their place
 
     def __init__(
         self,
@@ -173,96 +174,83 @@ class PrivateTable:
         released = self.door.release(label, identity, cost, body)
         return receipt_for(self.budget, self.neighbours, released, self.domain), released.payload
 
-    def map_sum(
+    def sum_rows(
         self,
         gate: Gate,
-        kernel: Callable[[Rows], NDArray[np.int64]],
+        kernel: Callable[..., NDArray[np.int64]],
         columns: Sequence[str],
         *,
         size: int,
         label: str,
         parallel: bool = True,
         one_in: int = 1,
+        secret: bool = False,
     ) -> NDArray[np.int64]:
         """The exact sum over all rows of a kernel that gives `size` integers for a batch. The gate must be open.
 
+        kernel   an object that can be pickled: it holds a spec and a predictor, never this table or anything secret
         one_in   each row is used with probability one in so many, by a secret number of its own
+        secret   the kernel is called as kernel(rows, uniform), with fresh secret numbers for this batch
         """
-        batches = self.rows(gate, columns, BATCH_ROWS if parallel else 2 * BATCH_ROWS, one_in)
-        total = None if self.size is None else -(-self.size // one_in)
-        return map_sum(kernel, batches, size=size, label=label, total=total, parallel=parallel)
+        reading = self._reading(gate, columns, BATCH_ROWS if parallel else 2 * BATCH_ROWS, one_in=one_in)
+        return self.engine.sum_rows(
+            reading, kernel, self.secrets(), size=size, label=label, parallel=parallel, secret=secret
+        )
 
-    def rows(
-        self, gate: Gate, columns: Sequence[str], batch_rows: int | None = None, one_in: int = 1
-    ) -> Iterator[Rows]:
-        """Clean batches of the columns asked for. Under a unit, the first `max_rows` rows of each."""
-        size = self._batch_size(batch_rows or BATCH_ROWS, len(columns))
-        batches = (rows for rows, _ in self._batches(gate, list(columns), None, size))
-        if one_in > 1:
-            batches = (rows.take(one_in * self.uniform(rows.size) < 1) for rows in batches)
-        return rebatched(batches, size)
+    def sum_groups(
+        self,
+        gate: Gate,
+        kernel: Callable[[Dealt], NDArray[np.int64]],
+        columns: Sequence[str],
+        groups: int,
+        *,
+        size: int,
+        label: str,
+        parallel: bool = True,
+        at_once: int = BATCH_ROWS,
+        rule: Assignment | None = None,
+        secret: bool = False,
+    ) -> NDArray[np.int64]:
+        """The exact sum over groups: rows are dealt to a public number of them, and a kernel gives `size` integers for
+        a piece of whole groups. The gate must be open.
 
-    def dealt_rows(
-        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment
-    ) -> Iterator[tuple[Rows, NDArray[np.int64]]]:
-        """Batches with the part of each row. By position the rows themselves still have to be shuffled, which
-        `gathered` does.
+        at_once  rows that a kernel gets, at most, unless one group has more; 0: one group at a time
+        rule     by which rows are dealt; default: `assignment`
+        secret   rows of a unit stand together, and each row has a secret number of its own
         """
-        dealer = Dealer(rule, parts)
-        unit, key = self.neighbours.unit, self.row_id
-        id_column = unit.column if unit is not None else key if rule is Assignment.KEYED else None
-        for rows, ids in self._batches(gate, list(columns), id_column, self._batch_size(BATCH_ROWS, len(columns))):
-            yield rows, dealer.deal(rows.size, ids)
+        rule = self.assignment if rule is None else rule
+        unit = self.neighbours.unit
+        id_column = None if rule is not Assignment.KEYED else self.row_id if unit is None else unit.column
+        reading = self._reading(gate, columns, BATCH_ROWS, id_column=id_column)
+        deal = Deal(groups, rule, secret, self._batch_size(at_once, len(columns)) if at_once else 0)
+        # steps of pieces that are cut by numbers of rows would tell these
+        total = groups if not at_once or rule is Assignment.POSITION else None
+        return self.engine.sum_groups(
+            reading, kernel, deal, self.secrets(), size=size, label=label, parallel=parallel, total=total
+        )
 
-    def uniform(self, size: int) -> NDArray[np.float64]:
-        """Secret numbers in [0, 1), a fresh one for every row."""
-        bits = np.frombuffer(secret_bytes(8 * size), dtype=np.uint64) >> np.uint64(11)
-        return bits.astype(np.float64) * 2.0**-53
-
-    def gathered(
-        self, gate: Gate, columns: Sequence[str], parts: int, rule: Assignment | None = None
-    ) -> tuple[Rows, NDArray[np.int64]]:
-        """All rows at once, in memory, with their parts, in a secret order: dealt by position, the order decides the
-        parts; otherwise it only hides in which order a part's rows stood in the source. They are dealt by `assignment`,
-        unless another rule is given.
+    def gathered(self, gate: Gate, columns: Sequence[str]) -> Rows:
+        """All rows at once, in memory on this machine, in a secret order: for the published importance and influence
+        alone, whose definition is one permutation of all rows.
         """
-        rule = rule or self.assignment
-        batches = list(self.dealt_rows(gate, columns, parts, rule))
-        kinds = {name: np.float64 if isinstance(self.domain[name], Numeric) else np.int32 for name in columns}
-        joined = {
-            name: np.concatenate([np.empty(0, dtype=kind), *(rows[name] for rows, _ in batches)])
-            for name, kind in kinds.items()
-        }
-        part = np.concatenate([np.empty(0, dtype=np.int64), *(numbers for _, numbers in batches)])
-        order = self.shuffle(len(part))
-        rows = Rows(self.domain, joined, len(part)).take(order)
-        return rows, part if rule is Assignment.POSITION else part[order]
-
-    def shuffle(self, size: int) -> NDArray[np.int64]:
-        """A secret order of all rows, drawn anew for each pass."""
-        return secret_order(size)
+        reading, secrets = self._reading(gate, columns, BATCH_ROWS), self.secrets()
+        first, *others = reading.batches(secrets)
+        rows = first.before(others)
+        return rows.take(secrets.order(rows.size))
 
     @property
     def assignment(self) -> Assignment:
         return assignment_for(self.neighbours, self.row_id)
 
-    def _batches(
-        self, gate: Gate, columns: list[str], id_column: str | None, batch_rows: int
-    ) -> Iterator[tuple[Rows, tuple[NDArray[np.int64], list[str]] | None]]:
-        """Clean batches, and the ids of their rows if a column of ids is named. Nothing comes when the gate is shut."""
-        self._require_open(gate)
-        unit = self.neighbours.unit
-        wanted = list(dict.fromkeys(chain(columns, [unit.column] if unit else [], [id_column] if id_column else [])))
-        seen: dict[str, int] = {}  # rows used so far of each unit; grows with the number of units
-        for size, raw in self._source.batches(wanted, batch_rows):
-            self._require_open(gate)
-            rows = Rows(self.domain, {name: encode(self.domain[name], raw[name]) for name in columns}, size)
-            ids = None if id_column is None else identifiers(raw[id_column])
-            if unit is not None:
-                keep = _first_of_each(identifiers(raw[unit.column]), seen, unit.max_rows)
-                rows = rows.take(keep)
-                ids = None if ids is None else (ids[0][keep], ids[1])
-            yield rows, ids
+    def _reading(
+        self, gate: Gate, columns: Sequence[str], batch_rows: int, *, id_column: str | None = None, one_in: int = 1
+    ) -> Reading:
+        """A pass over clean rows. Nothing is read when the gate is shut."""
+        if gate.door is not self.door or not gate.is_open:
+            raise InternalError("rows were asked for without an open reservation in this table's account")
+        batch_rows = self._batch_size(batch_rows, len(columns))
+        names, unit = tuple(columns), self.neighbours.unit
+        return Reading(self._source, self.domain, names, unit, id_column, batch_rows, self.size, one_in)
 
     def _batch_size(self, most: int, columns: int) -> int:
         """Rows in a batch, by public things: wide tables in shorter ones, and such that blocks of predictions fit."""
@@ -270,10 +258,6 @@ class PrivateTable:
         power = 1 << (most.bit_length() - 1)
         block = min(power, LARGEST_BLOCK)
         return power if self.size is None else even_size(self.size, block) * (power // block)
-
-    def _require_open(self, gate: Gate) -> None:
-        if gate.door is not self.door or not gate.is_open:
-            raise InternalError("rows were asked for without an open reservation in this table's account")
 
     def _check_columns(self) -> None:
         types = self._source.types
@@ -329,23 +313,6 @@ class PrivateTable:
             if len(ids) >= at_most:
                 break
         return len(ids)
-
-
-def _first_of_each(ids: tuple[NDArray[np.int64], list[str]], seen: dict[str, int], max_rows: int) -> NDArray[np.bool_]:
-    """Which rows are among the first `max_rows` of their unit, counting earlier batches; rows without an id are not.
-
-    The choice for one unit depends on its own rows alone, so replacing a unit changes no other unit's rows. Were rows
-    without an id one unit, a person without an id would push other people's rows out of it.
-    """
-    codes, distinct = ids
-    earlier = np.array([seen.get(value, 0) for value in distinct], dtype=np.int64)
-    rank = pd.Series(codes).groupby(codes).cumcount().to_numpy() + earlier[codes]
-    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-        value = distinct[code]
-        seen[value] = seen.get(value, 0) + int(count)
-    known = np.array([value != NO_ID for value in distinct])
-    keep: NDArray[np.bool_] = (rank < max_rows) & known[codes]
-    return keep
 
 
 def _text(value: Any, what: str) -> str:

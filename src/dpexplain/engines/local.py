@@ -1,4 +1,4 @@
-"""`map_sum` on threads: models release the interpreter lock while they predict.
+"""The engine on one machine: threads, because models release the interpreter lock while they predict.
 
 At most twice as many batches as cores are in memory at a time. Integers add up exactly in any order, so neither the
 number of threads nor the size of a batch can be seen in the result.
@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpexplain.engines.progress import track
 
@@ -19,6 +19,49 @@ if TYPE_CHECKING:  # the command line switches progress on before it knows wheth
     from numpy.typing import NDArray
 
     Integers = NDArray[np.int64]
+
+Kernel = Callable[..., "Integers"]
+
+
+class Engine(Protocol):
+    """What runs the two passes over rows. A reading, a kernel and how groups are dealt (`data/reading.py`,
+    `data/dealing.py`) are all that it gets; secret numbers come from `secrets`, for this pass only.
+    """
+
+    def sum_rows(
+        self, reading: Any, kernel: Kernel, secrets: Any, *, size: int, label: str, parallel: bool, secret: bool
+    ) -> Integers:
+        """The sum of `kernel(rows)`, a vector of `size` integers, over all batches of rows; zeros when there are none.
+
+        parallel   whether several threads or processes may ask the kernel at once
+        secret     the kernel is called with fresh secret numbers: kernel(rows, uniform)
+        """
+
+    def sum_groups(
+        self, reading: Any, kernel: Kernel, deal: Any, secrets: Any, *, size: int, label: str, parallel: bool,
+        total: int | None,
+    ) -> Integers:  # fmt: skip
+        """The sum of `kernel(dealt)` over pieces of whole groups; `total` is their number where progress may tell."""
+
+
+class LocalEngine:
+    """Kernels run in other threads than the main one, where a model that raises KeyboardInterrupt only fails."""
+
+    def sum_rows(
+        self, reading: Any, kernel: Kernel, secrets: Any, *, size: int, label: str, parallel: bool, secret: bool
+    ) -> Integers:
+        def work(rows: Any) -> Integers:
+            return kernel(rows, secrets.uniform) if secret else kernel(rows)
+
+        batches = reading.batches(secrets)
+        return summed(work, batches, size=size, label=label, total=reading.expected, parallel=parallel)
+
+    def sum_groups(
+        self, reading: Any, kernel: Kernel, deal: Any, secrets: Any, *, size: int, label: str, parallel: bool,
+        total: int | None,
+    ) -> Integers:  # fmt: skip
+        with deal.pieces(reading, secrets) as pieces:
+            return summed(kernel, pieces, size=size, label=label, total=total, parallel=parallel, what="groups")
 
 
 class Sized(Protocol):
@@ -29,7 +72,7 @@ class Sized(Protocol):
 B = TypeVar("B", bound=Sized)
 
 
-def map_sum(
+def summed(
     kernel: Callable[[B], Integers],
     batches: Iterable[B],
     *,
@@ -37,16 +80,18 @@ def map_sum(
     label: str,
     total: int | None,
     parallel: bool,
+    what: str = "rows",
 ) -> Integers:
     """The sum of `kernel(batch)`, a vector of `size` integers, over all batches; zeros when there are none.
 
-    `total` is the number of rows where it is public; otherwise the progress bar only shows that work goes on.
+    `total` is the number of rows (or of `what` else) where it is public; otherwise progress only shows that work goes
+    on.
     """
     import numpy as np
 
     workers = (os.cpu_count() or 1) if parallel else 1
     result = np.zeros(size, dtype=np.int64)
-    with track(label, total) as advance, ThreadPoolExecutor(workers) as pool:
+    with track(label, total, what) as advance, ThreadPoolExecutor(workers) as pool:
         pending: deque[tuple[int, Future[Integers]]] = deque()
 
         def collect() -> None:

@@ -26,8 +26,8 @@ def progress(shown: bool | None) -> None:
 
 
 @contextmanager
-def track(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """The progress of one pass over the rows; yields a function that is told how many rows were done."""
+def track(label: str, total: int | None, what: str = "rows") -> Iterator[Callable[[int], None]]:
+    """The progress of one pass; yields a function that is told how many rows, or what else is counted, were done."""
     if _shown is False or (_shown is None and not sys.stderr.isatty()):
         yield lambda _: None
         return
@@ -35,7 +35,7 @@ def track(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(label, total)
+        yield _lines(label, total, what)
         return
     from rich.progress import (
         BarColumn,
@@ -54,7 +54,7 @@ def track(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield (lambda rows: bars.advance(task, rows)) if total is not None else (lambda _: None)
 
 
-def _lines(label: str, total: int | None) -> Callable[[int], None]:
+def _lines(label: str, total: int | None, what: str) -> Callable[[int], None]:
     """A line now and then for a log. Of a private number of rows, one line before the first is read: how many more
     there were would tell how long the work took.
     """
@@ -69,6 +69,6 @@ def _lines(label: str, total: int | None) -> Callable[[int], None]:
         done = min(done + rows, total)  # of rows that are chosen at random there may be more than expected
         if time.monotonic() - last >= EVERY:
             last = time.monotonic()
-            print(f"{name}: {done / total:.0%} of {total:,} rows", file=sys.stderr, flush=True)
+            print(f"{name}: {done / total:.0%} of {total:,} {what}", file=sys.stderr, flush=True)
 
     return advance

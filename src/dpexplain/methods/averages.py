@@ -76,7 +76,7 @@ def collect(
     columns = list(dict.fromkeys([*predictor.features, *average.space.features]))
     kernel = partial(statistic, predictor=predictor, average=average, more=more)
     numbers, parallel = average.size + 1 + size, predictor.thread_safe
-    total = table.map_sum(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
+    total = table.sum_rows(gate, kernel, columns, size=numbers, label=label, parallel=parallel)
     bound = average.sensitivity(gate.neighbours)
     gate.noisy_sum(PART, total[: average.size], bound, cost * SHARE, mechanism=GAUSSIAN)
     return total[average.size + 1 :], int(total[average.size])

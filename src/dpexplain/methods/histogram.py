@@ -101,7 +101,7 @@ def send(
 ) -> list[int]:
     """Release the counts of these cells as one part."""
     columns, kernel = [p.feature for p in partitions], partial(statistic, partitions=partitions)
-    exact = table.map_sum(gate, kernel, columns, size=size_of(partitions), label=label)
+    exact = table.sum_rows(gate, kernel, columns, size=size_of(partitions), label=label)
     return gate.noisy_counts(part, exact, cost, partitions=len(partitions), mechanism=mechanism)
 
 

@@ -4,41 +4,38 @@ Rows are dealt to a public number of parts, a black box looks at each part by it
 public box and added up. One unit changes one part, or two (`Assignment.changed_parts`), whatever the black box does.
 
 A black box that fails on a part must not say so. It is tried on synthetic parts before anything is paid for; there it
-may be quoted. On real parts it runs in a thread of its own, where whatever it raises is only a failed part.
+may be quoted. On real parts it runs in another thread than the main one, where whatever it raises is only a failed
+part.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain
-from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours
+from dpexplain.data.dealing import Dealt
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
-from dpexplain.engines import track
 from dpexplain.errors import InputError
 from dpexplain.maths.coded import Coded
 from dpexplain.methods.black_box import MOST_PARTS, unversioned
-from dpexplain.methods.plain import Dealt
 from dpexplain.methods.plain.grouped import Floats
 from dpexplain.models import Model, frame_of
 
-T = TypeVar("T")
 Function = Callable[..., Any]  # (rows: pd.DataFrame, model) -> an answer
 
 UNKNOWN_ROWS_PARTS = 200  # the published number, where nothing is known about the number of rows
 MOST_CALLS = 1_000  # of a user's function, unless asked for more
 MOST_SYNTHETIC_ROWS = 500
+ONE_AT_A_TIME: dict[str, Any] = {"parallel": False, "at_once": 0}  # parts, for a function that nothing is known about
 
 
 @dataclass(frozen=True)
@@ -54,54 +51,19 @@ class Dealing(Coded):
             raise ValueError("no number of parts")
 
 
-def collect(table: PrivateTable, gate: Gate, columns: Sequence[str], parts: int) -> Dealt:
-    """All rows with their parts, in memory. The gate must be open."""
-    rows, part = table.gathered(gate, columns, parts)
-    return Dealt.of(rows, part, parts)
-
-
-class Reader:
-    """Rows as a DataFrame of the named columns, the way models get them: declared categories, numbers as numbers."""
-
-    def __init__(self, domain: Domain, columns: Sequence[str]) -> None:
-        self._domain, self._columns = domain, list(columns)
-
-    def frame(self, rows: Rows) -> pd.DataFrame:
-        """A new frame each time: whoever gets it may write into it."""
-        return frame_of(self._domain, self._columns, rows)
-
-
 def answers(
-    dealt: Dealt, reader: Reader, function: Function, model: Any, understood: Callable[[Any], T]
-) -> Iterator[T]:
+    dealt: Dealt, function: Function, model: Any, columns: Sequence[str], understood: Callable[[Any], Floats]
+) -> Floats:
     """What `function` says about each part, in the order of their numbers, as `understood` reads it.
 
-    `understood(None)` stands for a part without rows, one on which the function fails, or says what cannot be read.
+    It gets a new DataFrame of these columns each time, which it may write into. `understood(None)` stands for a part
+    without rows, one on which the function fails, or says what cannot be read. Engines call this in another thread than
+    the main one, whose KeyboardInterrupt would be a real one.
     """
-    with ThreadPoolExecutor(1) as pool:  # not the main thread, whose KeyboardInterrupt would be a real one
-        for rows in dealt:
-            yield pool.submit(_answer, reader.frame(rows), function, model, understood).result()
+    return np.array([_answer(frame_of(rows.domain, columns, rows), function, model, understood) for rows in dealt])
 
 
-def tracked(label: str, total: int, items: Iterator[T]) -> Iterator[T]:
-    """The items one by one under a progress bar; their number, that of parts, is public."""
-    with track(label, total) as advance:
-        for item in items:
-            yield item
-            advance(1)
-
-
-def pulsing(label: str, work: Callable[[Dealt], Floats]) -> Callable[[Dealt], Floats]:
-    """The same work under a bar that only says that it goes on."""
-
-    def run(dealt: Dealt) -> Floats:
-        with track(label, None):
-            return work(dealt)
-
-    return run
-
-
-def _answer(frame: pd.DataFrame, function: Function, model: Any, understood: Callable[[Any], T]) -> T:
+def _answer(frame: pd.DataFrame, function: Function, model: Any, understood: Callable[[Any], Floats]) -> Floats:
     try:
         if len(frame):
             return understood(function(frame, model))
@@ -135,37 +97,21 @@ def required_model(model: Any, what: str) -> Model:
     return model
 
 
-def checked_function(function: Any, what: str, builtin: Sequence[str]) -> None:
-    if not callable(function) and function not in builtin:
-        names = " or ".join(f'"{name}"' for name in builtin)
-        raise InputError(f"the {what} must be a function (rows, model), or {names}; got {function!r}."[:300])
-
-
-def synthetic_parts(domain: Domain, sizes: Sequence[int], feature: str | None) -> Iterator[tuple[str, Rows]]:
-    """Public rows of the declared domain in parts of these sizes, and one part in which `feature` is constant."""
-    public = PublicRandom(0)
-    for size in sizes:
-        yield f"{size} synthetic rows", public.rows(domain, size)
-    if feature is not None:
-        rows = public.rows(domain, sizes[-1])
-        constant = np.full_like(rows[feature], rows[feature][0])
-        columns = {**rows.columns, feature: constant}
-        yield f"{rows.size} synthetic rows with one value of {feature!r}", Rows(domain, columns, rows.size)
-
-
-def synthetic_sizes(rows: int | None, parts: int) -> list[int]:
-    """About as many rows as a part will have, once fewer and once more."""
-    expected = max(2, min((100 * parts if rows is None else rows) // parts, MOST_SYNTHETIC_ROWS))
-    return [max(2, expected // 2), expected, min(2 * expected, MOST_SYNTHETIC_ROWS)]
-
-
 def try_out(
-    reader: Reader, function: Function, model: Any, parts: Iterator[tuple[str, Rows]], problem: Callable[[Any], str]
+    function: Function,
+    model: Any,
+    columns: Sequence[str],
+    problem: Callable[[Any], str],
+    table: PrivateTable,
+    parts: int,
+    feature: str | None = None,
 ) -> None:
-    """Refuse a function that fails on synthetic parts; these are public, so it may be quoted."""
-    for where, rows in parts:
+    """Refuse a function that fails on synthetic parts, one of them with a constant `feature`; these are public, so it
+    may be quoted.
+    """
+    for where, rows in _synthetic_parts(table, parts, feature):
         try:
-            wrong = problem(function(reader.frame(rows), model))
+            wrong = problem(function(frame_of(rows.domain, columns, rows), model))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # some libraries raise what is no Exception
@@ -176,6 +122,20 @@ def try_out(
                 hint="it must answer for every part of rows of the declared domain; try it on synthetic rows, or use "
                 "fewer parts with more rows each",
             )
+
+
+def _synthetic_parts(table: PrivateTable, parts: int, feature: str | None) -> Iterator[tuple[str, Rows]]:
+    """Public rows of the declared domain: about as many as a part will have, once fewer and once more."""
+    public, domain = PublicRandom(0), table.domain
+    rows = 100 * parts if table.rows_hint is None else table.rows_hint
+    expected = max(2, min(rows // parts, MOST_SYNTHETIC_ROWS))
+    most = min(2 * expected, MOST_SYNTHETIC_ROWS)
+    for size in (max(2, expected // 2), expected, most):
+        yield f"{size} synthetic rows", public.rows(domain, size)
+    if feature is not None:
+        drawn = public.rows(domain, most)
+        columns = {**drawn.columns, feature: np.full_like(drawn[feature], drawn[feature][0])}
+        yield f"{most} synthetic rows with one value of {feature!r}", Rows(domain, columns, most)
 
 
 def checked_parts(parts: Any, size: int | None) -> None:
@@ -200,8 +160,3 @@ def empty_share(parts: int, rows: int, neighbours: Neighbours, assignment: Assig
     if assignment is Assignment.POSITION:
         return 0.0
     return math.exp(-rows / neighbours.rows / parts)
-
-
-def part_facts(assignment: Assignment, neighbours: Neighbours, parts: int) -> JsonObject:
-    """How rows are dealt, for the spec of a release."""
-    return Dealing(parts, assignment, assignment.changed_parts(neighbours)).to_json()

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +102,7 @@ class Clustering:
         fitted = getattr(clustering, "feature_names_in_", None) if estimator else None
         with _words_of_clusterings():
             model = Model(
-                lambda inputs: codes_of(rule(inputs), numbers),
+                partial(_numbers_of, rule, numbers),
                 output=(0.0, float(len(answers))),
                 features=list(map(str, fitted)) if features is None and fitted is not None else features,
                 name=name,
@@ -147,7 +148,7 @@ class Clustering:
             result=result,
             thread_safe=True,
             _declared={**rule, "release": paid},
-            _codes=lambda rows: nearest(exact, places_of(space, rows.columns, rows.size)).astype(np.float64),
+            _codes=partial(_nearest, space, exact),
         )
 
     def as_clustering(self, labels: Sequence[Any] | None = None) -> Clustering:
@@ -216,6 +217,14 @@ class Clustering:
 
     def __repr__(self) -> str:
         return f"Clustering({', '.join(self.labels)})"
+
+
+def _numbers_of(rule: Callable[[Any], Any], numbers: Mapping[str | float | None, int], inputs: Any) -> Floats:
+    return codes_of(rule(inputs), numbers)
+
+
+def _nearest(space: Space, centres: Integers, rows: Rows) -> Floats:
+    return nearest(centres, places_of(space, rows.columns, rows.size)).astype(np.float64)
 
 
 class _Rule:
@@ -336,17 +345,17 @@ def _first_true(predicates: Mapping[Any, Any]) -> Callable[[Any], Any]:
     """The name of the first predicate that holds for a row; None where none does."""
     if not predicates or not all(callable(predicate) for predicate in predicates.values()):
         raise ModelError("predicates are functions of a DataFrame.", hint='{"young": lambda rows: rows["age"] < 30}')
+    return partial(_first_name, dict(predicates))
 
-    def rule(inputs: Any) -> NDArray[Any]:
-        answer = np.full(len(inputs), None, dtype=object)
-        for name, predicate in reversed(list(predicates.items())):
-            held = np.asarray(predicate(inputs))
-            if held.shape != answer.shape or held.dtype != np.bool_:
-                raise TypeError("a predicate gives true or false for each row")
-            answer[held] = name
-        return answer
 
-    return rule
+def _first_name(predicates: Mapping[Any, Any], inputs: Any) -> NDArray[Any]:
+    answer = np.full(len(inputs), None, dtype=object)
+    for name, predicate in reversed(list(predicates.items())):
+        held = np.asarray(predicate(inputs))
+        if held.shape != answer.shape or held.dtype != np.bool_:
+            raise TypeError("a predicate gives true or false for each row")
+        answer[held] = name
+    return answer
 
 
 def declared(labels: Any, known: tuple[Any, ...] | None) -> tuple[tuple[Any, ...], tuple[str, ...]]:

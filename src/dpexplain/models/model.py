@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,7 @@ def _predict_function(model: Any, label: Any) -> Call:
     if classes is None or not hasattr(model, "predict_proba"):
         if label is not None:
             raise ModelError("label was given, but the model does not predict probabilities of classes.")
-        return lambda inputs: model.predict(inputs)
+        return partial(_predicted, model)
     names = [c.item() if isinstance(c, np.generic) else c for c in classes]
     if label is None or label not in names:
         raise ModelError(
@@ -184,7 +185,15 @@ def _predict_function(model: Any, label: Any) -> Call:
             hint=f"Model(..., label={names[-1]!r}); its classes are: {', '.join(map(repr, names))}",
         )
     position = names.index(label)
-    return lambda inputs: model.predict_proba(inputs)[:, position]
+    return partial(_probability, model, position)
+
+
+def _predicted(model: Any, inputs: Any) -> Any:
+    return model.predict(inputs)
+
+
+def _probability(model: Any, position: int, inputs: Any) -> Any:
+    return model.predict_proba(inputs)[:, position]
 
 
 def _plain_function(model: Call, label: Any) -> Call:

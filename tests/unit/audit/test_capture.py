@@ -19,6 +19,7 @@ from dpexplain.core.combinations import rate_for
 from dpexplain.core.mechanisms import best, selection
 from dpexplain.core.sensitivity import Neighbours, Relation, ScoreRange, Sensitivity
 from dpexplain.errors import InternalError, ReleaseLost
+from stubs import rows_of
 
 ADD_REMOVE = Neighbours(Relation.ADD_REMOVE)
 DOMAIN = dpx.Domain({"g": dpx.Categorical(["a", "b"])})
@@ -37,7 +38,7 @@ def release(body, cost=None):
         price = cost or pure(1)
 
         def inside(gate):
-            rows = sum(batch.size for batch in private.rows(gate, ["g"]))
+            rows = sum(batch.size for batch in rows_of(private, gate, ["g"]))
             body(gate, rows)
 
         private.door.release("test", {}, price, inside)

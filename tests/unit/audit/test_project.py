@@ -27,6 +27,7 @@ from dpexplain.errors import InputError, TableError
 from dpexplain.methods import registry
 from dpexplain.methods.registry import methods, register
 from dpexplain.models.clustering import Clustering
+from stubs import rows_of
 
 pytestmark = pytest.mark.drawn(1e-5)
 
@@ -238,7 +239,7 @@ def test_a_row_takes_the_same_other_values_on_both_sides():
     mine, cost = subject_of(60), PURE.cost(epsilon=1.0)
     run = partial(subject.priced, release_of("influence", mine), cost)
     assert all(part.silent for part in capture(mine.opened(mine.frame), mine.opened(mine.frame), run))
-    one, two = (dpx.PrivateTable.uniform(mine.opened(mine.frame), 5) for _ in range(2))
+    one, two = (dpx.PrivateTable.secrets().uniform(5) for _ in range(2))
     assert (one != two).all(), "secret in the product"
 
 
@@ -286,7 +287,7 @@ def heavy(table, _model, _request, *, cost):
     """Counts in which every row counts five times, at the price of one."""
 
     def body(gate):
-        ages = np.concatenate([rows["age"] for rows in table.rows(gate, ["age"])])
+        ages = np.concatenate([rows["age"] for rows in rows_of(table, gate, ["age"])])
         bound = Sensitivity.of_counts(gate.neighbours, 1)
         gate.noisy_sum("old", [5 * int((ages > 50).sum()), 5 * int((ages <= 50).sum())], bound, cost)
 

@@ -13,6 +13,7 @@ from dpexplain.data.groups import Group
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.methods.influence.request import InfluenceRequest
+from stubs import rows_of
 
 DOMAIN = dpx.Domain(
     {
@@ -86,7 +87,7 @@ def test_every_row_belongs_or_does_not_whatever_was_in_it():
     from dpexplain.core.budget import pure
     from dpexplain.core.release import Gate
 
-    (rows,) = table.rows(Gate(table.door, pure(1)), list(DOMAIN))
+    (rows,) = rows_of(table, Gate(table.door, pure(1)), list(DOMAIN))
     assert Group.of({"sex": "Female"}, DOMAIN).member(rows).tolist() == [True, True, False]
     assert Group.of({"age": (90, None)}, DOMAIN).member(rows).tolist() == [False, True, False]
     assert Group.of({"age": (53, 54)}, DOMAIN).member(rows).tolist() == [True, False, False]

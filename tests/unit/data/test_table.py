@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
+
 import numpy as np
-import pandas as pd
 import pytest
 
 import dpexplain as dpx
@@ -11,20 +13,30 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data import PublicRandom
+from stubs import rows_of
+
+
+def sizes(rows):
+    return np.array([rows.size])
 
 
 def test_rows_need_an_open_gate_of_the_same_door(make_table, frame):
     mine, other = make_table(frame), make_table(frame)
     gate = Gate(mine.door, pure(1))
-    assert sum(rows.size for rows in mine.rows(gate, ["age"])) == len(frame)
-    with pytest.raises(dpx.InternalError, match="without an open reservation"):
-        next(other.rows(gate, ["age"]))
-    with pytest.raises(dpx.InternalError, match="without an open reservation"):
-        next(other.dealt_rows(gate, ["age"], 3, other.assignment))
-    late = mine.rows(gate, ["age"])
+    assert mine.sum_rows(gate, sizes, ["age"], size=1, label="").tolist() == [len(frame)]
+
+    def refused(table):
+        for ask in (
+            partial(table.sum_rows, gate, sizes, ["age"], size=1, label=""),
+            partial(table.sum_groups, gate, sizes, ["age"], 3, size=1, label=""),
+            partial(table.gathered, gate, ["age"]),
+        ):
+            with pytest.raises(dpx.InternalError, match="without an open reservation"):
+                ask()
+
+    refused(other)
     gate.is_open = False
-    with pytest.raises(dpx.InternalError, match="without an open reservation"):
-        next(late)
+    refused(mine)
 
 
 def test_the_number_of_rows_is_told_only_where_it_is_public(make_table, frame):
@@ -41,7 +53,7 @@ def test_the_number_of_rows_is_told_only_where_it_is_public(make_table, frame):
 
 def test_rows_do_not_print_themselves(make_table, frame):
     table = make_table(frame, relation="add-remove")
-    rows = next(iter(table.rows(Gate(table.door, pure(1)), ["age"])))
+    rows = next(iter(rows_of(table, Gate(table.door, pure(1)), ["age"])))
     assert repr(rows) == "Rows(age)"
 
 
@@ -54,37 +66,54 @@ def test_replace_one_needs_two_units(make_table, frame, rows):
     assert make_table(frame.head(rows), relation="add-remove").size is None
 
 
+def deal(table, groups):
+    """The ages in each group, and the tags of their rows."""
+    found = []
+
+    def kernel(dealt):
+        found.append((next(iter(dealt))["age"].tolist(), dealt.tags.tolist()))
+        return np.array([dealt.size, dealt.rows.size])
+
+    gate = Gate(table.door, pure(1))
+    told = table.sum_groups(gate, kernel, ["age"], groups, size=2, label="", at_once=0, parallel=False)
+    assert told.tolist() == [groups, sum(len(ages) for ages, _ in found)]
+    assert all(tag % groups == group for group, (_, tags) in enumerate(found) for tag in tags)
+    return found
+
+
 def test_dealing_by_position_is_even_and_ordered(make_table, frame):
-    table = make_table(frame)
+    table = make_table(frame, exact=True)
     assert table.assignment is Assignment.POSITION
-    parts = np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 7, table.assignment)])
-    np.testing.assert_array_equal(parts, np.arange(400) % 7)
+    found = deal(table, 7)
+    assert [tags for _, tags in found] == [list(range(group, 400, 7)) for group in range(7)]
+    assert [ages for ages, _ in found] == [frame["age"].tolist()[group::7] for group in range(7)]
+    shuffled = deal(make_table(frame), 7)
+    assert [tags for _, tags in shuffled] == [tags for _, tags in found]
+    assert sorted(age for ages, _ in shuffled for age in ages) == sorted(frame["age"])
+    assert shuffled != found  # equal with probability about 10^-300
 
 
 def test_dealing_by_key_keeps_a_unit_together_and_changes_with_the_key(make_table, frame, monkeypatch):
     monkeypatch.setattr("dpexplain.data.table.BATCH_ROWS", 256)
-    table = make_table(frame, relation="add-remove", unit=dpx.Unit("person", 9))
+    table = make_table(frame.assign(age=frame["person"] % 10 + 20), relation="add-remove", unit=dpx.Unit("person", 9))
     assert table.assignment is Assignment.KEYED
     kept = frame[frame.groupby("person").cumcount() < 9]
-
-    def deal():
-        return np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 5, table.assignment)])
-
-    first, second = deal(), deal()
-    assert (pd.Series(first).groupby(kept["person"].to_numpy()).nunique() == 1).all()
-    assert set(first.tolist()) == set(range(5))
-    assert (first != second).any()  # the key is fresh: equal with probability about 5^-150
+    first, second = deal(table, 5), deal(table, 5)
+    tags = [tag for _, group in first for tag in group]
+    assert len(tags) == len(kept)
+    assert sorted(Counter(tags).values()) == sorted(kept["person"].value_counts())  # two hash alike in 1 of 1e14 tries
+    assert first != second  # the key is fresh: equal with probability about 5^-150
 
 
 def test_dealing_at_random_without_an_id_and_by_key_with_one(make_table, frame):
     table = make_table(frame, relation="add-remove")
     assert table.assignment is Assignment.RANDOM
-    parts = np.concatenate([p for _, p in table.dealt_rows(Gate(table.door, pure(1)), ["age"], 4, table.assignment)])
-    assert set(parts.tolist()) == {0, 1, 2, 3}
+    found = deal(table, 4)
+    assert all(len(ages) > 0 for ages, _ in found)
+    assert len({tag for _, tags in found for tag in tags}) == len(frame)
     keyed = make_table(frame, relation="add-remove", row_id="person")
     assert keyed.assignment is Assignment.KEYED
-    parts = np.concatenate([p for _, p in keyed.dealt_rows(Gate(keyed.door, pure(1)), ["age"], 4, keyed.assignment)])
-    assert (pd.Series(parts).groupby(frame["person"].to_numpy()).nunique() == 1).all()
+    assert len({tag for _, tags in deal(keyed, 4) for tag in tags}) == frame["person"].nunique()
 
 
 def test_public_random_is_reproducible_and_stays_in_the_domain(domain):

@@ -14,11 +14,11 @@ import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
+from dpexplain.data.dealing import Dealt
 from dpexplain.methods import parts
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.interaction_ranking import release as interaction_ranking
-from dpexplain.methods.plain import Dealt
 from dpexplain.methods.rank_aggregation import release as rank_aggregation
 from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.rank_aggregation.result import Votes
@@ -362,11 +362,11 @@ def test_rows_of_one_table_are_dealt_in_the_order_of_parts():
 
 
 def test_long_work_shows_that_it_goes_on(make_table, frame, model, monkeypatch):
-    """One bar at a time: for the calls of a user's function their number, for our own batched work that it goes on."""
+    """One bar at a time: parts are counted for a user's function, and for our own work where rows are public."""
     table, bars, open_bars = make_table(frame), [], []
 
     @contextmanager
-    def track(label, total):
+    def track(label, total, _what):
         assert not open_bars  # rich can show one at a time
         open_bars.append(label)
         steps = []
@@ -376,14 +376,22 @@ def test_long_work_shows_that_it_goes_on(make_table, frame, model, monkeypatch):
     def median(rows, model):
         return [20, 29], [rows["income"].median() / 100] * 2
 
-    monkeypatch.setattr("dpexplain.methods.parts.track", track)
+    monkeypatch.setattr("dpexplain.engines.local.track", track)
     dpx.generic_plot(table, median, "age", output=(0, 1), parts=7, epsilon=1)
     dpx.generic_plot(table, "pdp", "age", output=(0, 1), parts=7, epsilon=1, model=model)
     interactions(table, model, epsilon=1, parts=7, points=5)
     assert bars == [
         ("median of age in parts", 7, 7),
-        ("pdp of age in parts", None, 0),
-        ("ranking of pairs by interaction", None, 0),
+        ("pdp of age in parts", 7, 7),
+        ("ranking of pairs by interaction", 7, 7),
+    ]
+    bars.clear()
+    table = make_table(frame, relation="add-remove")  # steps of parts by their rows would tell the number of rows
+    dpx.generic_plot(table, median, "age", output=(0, 1), parts=7, epsilon=1)
+    dpx.generic_plot(table, "pdp", "age", output=(0, 1), parts=7, epsilon=1, model=model)
+    assert [(label, total) for label, total, _ in bars] == [
+        ("median of age in parts", 7),
+        ("pdp of age in parts", None),
     ]
 
 

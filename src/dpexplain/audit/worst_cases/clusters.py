@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from dpexplain.audit.cases import Case, Pair, Row, Run, cases_of
@@ -17,7 +18,7 @@ from dpexplain.models.clustering import Clustering
 
 LABELLED = Domain({**{name: Categorical([0, 1, 2, 3]) for name in "pqr"}, "label": Categorical([0, 1, 2])})
 CLUSTERING = Clustering.of(
-    lambda rows: rows["label"], labels=[0, 1], domain=LABELLED, features=["label"], name="label", version="1"
+    itemgetter("label"), labels=[0, 1], domain=LABELLED, features=["label"], name="label", version="1"
 )
 
 

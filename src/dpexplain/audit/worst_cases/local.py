@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def of_adaptive() -> list[Case]:
 def of_local_sketch() -> list[Case]:
     """One cell with its centre in the middle, and rows at its radius."""
     domain = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1), "f": Numeric(-1, 1)})
-    model = Model(lambda rows: rows["f"].to_numpy(), output=(-1, 1), name="f", version="1")
+    model = Model(itemgetter("f"), output=(-1, 1), name="f", version="1")
     given = asks(LocalSketchRequest(features=["a", "b"], centres=[(0.5, 0.5)], radius=0.3), model)
     drawn = asks(LocalSketchRequest(features=["a", "b"], cells=2), model)
 

@@ -207,7 +207,7 @@ def explain(
         for_counts, for_quantiles, _ = spec.costs(cost)
         cells = [*spec.partitions, *(ladder.partition for ladder in spec.by_quantile.values())]
         kernel, size = partial(histogram.statistic, partitions=cells), histogram.size_of(cells)
-        exact = table.map_sum(gate, kernel, request.features, size=size, label=label + ": counts")
+        exact = table.sum_rows(gate, kernel, request.features, size=size, label=label + ": counts")
         noisy = gate.noisy_counts("counts", exact[: spec.cells], for_counts, partitions=len(spec.steps))
         positions, start = dict[int, list[int]](), spec.cells
         for place, ladder in spec.by_quantile.items():
@@ -222,7 +222,7 @@ def explain(
         bins = spec.bins_of(counts, table.size, positions)
         kernel = partial(statistic, predictor=predictor, spec=spec, bins=bins)
         size = sum(one.size for one in bins)
-        sums = table.map_sum(gate, kernel, columns, size=size, label=label, parallel=model.thread_safe)
+        sums = table.sum_rows(gate, kernel, columns, size=size, label=label, parallel=model.thread_safe)
         gate.noisy_sum("effects", sums, sensitivity(spec, gate.neighbours), for_effects, mechanism=spec.mechanism)
 
     public = ["the cells", "the clip", "the output range", "the model"]

@@ -223,7 +223,7 @@ def explain(table: PrivateTable, clustering: Clustering, request: Clusters, *, c
 
     def body(gate: Gate) -> None:
         kernel = partial(statistic, assign=clustering.assign, partitions=spec.partitions, clusters=spec.clusters)
-        counts = table.map_sum(gate, kernel, columns, size=size, label=request.label, parallel=safe)
+        counts = table.sum_rows(gate, kernel, columns, size=size, label=request.label, parallel=safe)
         tables = tables_of(counts, spec.partitions, spec.clusters)
         chosen = choose(gate, tables, spec, cost)
         cells = Cells(tuple(p.size for p in spec.partitions), chosen, cost.definition is Definition.ZCDP)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +29,8 @@ from dpexplain.core.domain import Categorical, Domain, PublicRange
 from dpexplain.core.noise import Noise
 from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Assignment
+from dpexplain.data.dealing import Dealt
+from dpexplain.data.reading import BATCH_ROWS
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
@@ -41,12 +44,15 @@ from dpexplain.methods.generic_plot.spec import Explainer, Spec, count_weight, f
 from dpexplain.methods.histogram import SHOWN_CELLS, known_marginals, share_to_show
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.release import RESOLUTIONS, UNKNOWN_ROWS_RESOLUTION, USUAL_PLACE
-from dpexplain.methods.plain import Dealt, Levels, accumulated_effects, partial_dependence
-from dpexplain.methods.plain.grouped import Floats
+from dpexplain.methods.plain import Levels, accumulated_effects, partial_dependence
+from dpexplain.methods.plain.grouped import Floats, Integers
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models.arguments import of_wrapped
 
+Curves = Callable[[Dealt], Floats]  # [part, point]
+
 BUILT_IN = {"pdp": partial_dependence, "ale": accumulated_effects}
+AT_ONCE = {"pdp": BATCH_ROWS, "ale": 2**11}  # rows; accumulated effects predict each of them at several points
 TITLES = {"pdp": "Partial dependence", "ale": "Accumulated effects"}
 # What a small part is taken to distort, in units of the box: this times parts / rows. Rules of thumb; the mean of the
 # partial dependences of equal parts is the partial dependence of the table, however small the parts are.
@@ -140,15 +146,17 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     """Release the curve of `request` for `cost`, rug included."""
     spec = resolve(request, Setting.of(table), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    columns, curves = _black_box(table, model, request, spec)
+    columns, curves, how = _black_box(table, model, request, spec)
+    kernel = partial(_of_dealt, curves=curves, spec=spec)
+    size = spec.curve_size + sum(partition.size for partition in spec.rug)
 
     def body(gate: Gate) -> None:
-        dealt = shared.collect(table, gate, columns, spec.parts.number)
+        found = table.sum_groups(gate, kernel, columns, spec.parts.number, size=size, label=request.label, **how)
+        sums, counts = np.split(found, [spec.curve_size])
         rug_cost, curve_cost = split(cost, spec.rug_share)
-        sums = statistic(curves(dealt), spec)
         gate.noisy_sum("curve", sums, sensitivity(spec, gate.neighbours), curve_cost, mechanism=spec.mechanism)
-        for partition in spec.rug:
-            gate.noisy_counts("rug", partition.counts(dealt.rows[request.feature]), rug_cost)
+        if spec.rug:
+            gate.noisy_counts("rug", counts, rug_cost)
 
     identity = shared.identified(table, model) if request.built_in is None else model.identity
     public = ["the explainer", "the number of parts", "the grid", "the output box", "the model"]
@@ -158,30 +166,32 @@ def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost
     return GenericCurve(receipt, payload, 0, request.smooth)
 
 
+def _of_dealt(dealt: Dealt, curves: Curves, spec: Spec) -> Integers:
+    """The sums of some parts, and the counts of the rug behind them."""
+    counts = [partition.counts(dealt.rows[partition.feature]) for partition in spec.rug]
+    return np.concatenate([statistic(curves(dealt), spec), *counts])
+
+
 def _black_box(
     table: PrivateTable, model: Any, request: GenericPlot, spec: Spec
-) -> tuple[list[str], Callable[[Dealt], Floats]]:
-    """The columns that are read, and the function from dealt rows to [part, point], tried out on synthetic rows."""
-    axis, domain = spec.axis, table.domain
+) -> tuple[list[str], Curves, dict[str, Any]]:
+    """The columns that are read, the function from dealt rows to [part, point], tried out on synthetic rows, and how
+    many parts it may get at once.
+    """
+    axis = spec.axis
     if request.built_in is not None:
         known = shared.required_model(model, f"the explainer {request.built_in!r}")
-        levels = Levels(table.predictor(known), known.output, known.thread_safe)
-        explainer = BUILT_IN[request.built_in]
+        levels = Levels(table.predictor(known), known.output)
         columns = list(dict.fromkeys([*levels.predictor.features, axis.feature]))
-        return columns, shared.pulsing(request.label, lambda dealt: explainer(dealt, levels, axis))
-    function, given = request.explainer, shared.original(model)
-    assert callable(function)
-    columns = list(domain if spec.columns is None else spec.columns)
-    reader = shared.Reader(domain, columns)
-    sizes = shared.synthetic_sizes(table.rows_hint, spec.parts.number)
-    synthetic = shared.synthetic_parts(domain, sizes, axis.feature)
-    shared.try_out(reader, function, given, synthetic, lambda answer: problem(answer, axis, domain))
-
-    def curves(dealt: Dealt) -> Floats:
-        answers = shared.answers(dealt, reader, function, given, lambda answer: on_grid(answer, axis))
-        return np.array(list(shared.tracked(request.label, dealt.parts, iter(answers))))
-
-    return columns, curves
+        how = {"parallel": known.thread_safe, "at_once": AT_ONCE[request.built_in]}
+        return columns, partial(BUILT_IN[request.built_in], levels=levels, axis=axis), how
+    assert callable(request.explainer)
+    columns = list(table.domain if spec.columns is None else spec.columns)
+    asked = {"function": request.explainer, "model": shared.original(model), "columns": columns}
+    wrong = partial(problem, axis=axis, domain=table.domain)
+    shared.try_out(**asked, problem=wrong, table=table, parts=spec.parts.number, feature=axis.feature)
+    curves = partial(shared.answers, **asked, understood=partial(on_grid, axis=axis))
+    return columns, curves, shared.ONE_AT_A_TIME
 
 
 def on_grid(answer: Any, axis: Axis) -> Floats:

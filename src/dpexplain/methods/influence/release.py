@@ -17,27 +17,27 @@ Release      a share of the price for the histograms ("counts"), the rest for th
              33 million predictions allow, or the caller: `forecast.py` chooses, before any row is touched. What chance
              adds is in the intervals, and where it is more than the noise, the result says so.
 References   Datta, Sen, Zick 2016 (method="paper": values from other rows by public pairings, each row being
-             explained once and a donor once, so that the bound doubles; Laplace noise).
+             explained once and a donor once, so that the bound doubles; Laplace noise. It needs all rows at once, in
+             the memory of this machine).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
-import numpy as np
 from scipy.special import ndtri
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Gate, split
-from dpexplain.data.donors import Replaced, by_histogram, by_pairing, drawn, gather
-from dpexplain.data.rows import Rows
+from dpexplain.data.donors import by_pairing
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.engines import map_sum
+from dpexplain.engines import summed
 from dpexplain.errors import InputError
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods import histogram as histograms
@@ -47,7 +47,7 @@ from dpexplain.methods.influence.request import MARGINALS_SHARE, Item
 from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
 from dpexplain.methods.influence.result import Influence, TableInfluence
-from dpexplain.methods.influence.spec import Integers, Spec, Values, sensitivity, statistic
+from dpexplain.methods.influence.spec import Integers, drawn_statistic, paired_statistic, sensitivity
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model
@@ -118,13 +118,30 @@ def explain(
         if request.method == "paper":
             raise InputError('method="paper" has no use for marginals.', hint="leave them out")
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
-    job = _Job(table, Asker(table.predictor(model), spec.outcome), spec, request.label, model.thread_safe)
+    asker = Asker(table.predictor(model), spec.outcome)
+    columns = list(dict.fromkeys([*asker.predictor.features, *spec.names, *(spec.group.columns if spec.group else [])]))
+    how: dict[str, Any] = {"size": spec.size, "label": request.label, "parallel": model.thread_safe}
     if not (spec.single or spec.own):
         _ = spec.plan  # it may be large: made before anything is reserved
 
+    def paired(gate: Gate) -> Integers:
+        """Sums with values from other rows."""
+        batches = by_pairing(table.gathered(gate, columns), spec.names, spec.draws, spec.seed)
+        return summed(partial(paired_statistic, asker=asker, spec=spec), batches, total=table.size, **how)
+
+    def drawn(gate: Gate, cost: Cost) -> Integers:
+        """Sums with values from histograms that are released here, or were before."""
+        known = (
+            histograms.send_counts(table, gate, spec.partitions, cost, request.label)
+            if marginals is None
+            else histograms.references(spec.names, marginals, table.domain)
+        )
+        kernel = partial(drawn_statistic, asker=asker, spec=spec, known=known)
+        return table.sum_rows(gate, kernel, columns, one_in=spec.one_in, secret=True, **how)
+
     def body(gate: Gate) -> None:
         counts_cost, sums_cost = split(cost, spec.marginals_share)
-        sums = job.paired(gate) if spec.method == "paper" else job.drawn(gate, counts_cost, marginals)
+        sums = paired(gate) if spec.method == "paper" else drawn(gate, counts_cost)
         gate.noisy_sum("influences", sums, sensitivity(spec, gate.neighbours), sums_cost, mechanism=spec.mechanism)
 
     public = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
@@ -136,63 +153,7 @@ def explain(
         return result
     used = result.marginals
     known = {} if used is None else histograms.references(spec.names, used, table.domain)
-    return replace(result, sampling=sampling_error(spec, job.asker, known))
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One release under way: what its passes over the rows share."""
-
-    table: PrivateTable
-    asker: Asker
-    spec: Spec
-    label: str
-    parallel: bool
-
-    @property
-    def columns(self) -> list[str]:
-        group = [] if self.spec.group is None else self.spec.group.columns
-        return list(dict.fromkeys([*self.asker.predictor.features, *self.spec.names, *group]))
-
-    def drawn(self, gate: Gate, cost: Cost, marginals: Marginals | None) -> Integers:
-        """Values from histograms that are released here, or were before."""
-        spec, table = self.spec, self.table
-        known = (
-            histograms.send_counts(table, gate, spec.partitions, cost, self.label)
-            if marginals is None
-            else histograms.references(spec.names, marginals, table.domain)
-        )
-        weights = {name: known[name].weights for name in spec.listed}
-
-        def others(rows: Rows) -> Values:
-            """Point by point, or drawn one after the other; for sets those of one draw together."""
-            if not spec.single:
-                return by_histogram(rows, known, spec.draws, table.uniform).values
-            return {
-                name: (np.broadcast_to(point, rows.size) for point in reference.points)
-                if name in weights
-                else drawn(rows.size, reference, spec.draws, table.uniform)
-                for name, reference in known.items()
-            }
-
-        def kernel(rows: Rows) -> Integers:
-            shape = (rows.size, len(spec.names))
-            orders = (table.uniform(math.prod(shape)).reshape(shape) for _ in range(spec.draws if spec.own else 0))
-            return statistic(rows, self.asker, spec, others(rows), weights, orders)
-
-        return table.map_sum(
-            gate, kernel, self.columns, size=spec.size, label=self.label, parallel=self.parallel, one_in=spec.one_in
-        )
-
-    def paired(self, gate: Gate) -> Integers:
-        """Values from other rows."""
-        spec = self.spec
-        batches = by_pairing(gather(self.table, gate, self.columns), spec.names, spec.draws, spec.seed)
-
-        def kernel(batch: Replaced) -> Integers:
-            return statistic(batch.rows, self.asker, spec, batch.values)
-
-        return map_sum(kernel, batches, size=spec.size, label=self.label, total=self.table.size, parallel=self.parallel)
+    return replace(result, sampling=sampling_error(spec, asker, known))
 
 
 @of_wrapped

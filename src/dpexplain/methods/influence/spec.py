@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Neighbours, Relation, Sensitivity
+from dpexplain.data.donors import Replaced, Uniform, by_histogram, drawn
 from dpexplain.data.groups import Group
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InternalError
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.games import DRAWN, Norms, Plan, exact_plan, norms, outcomes_plan
 from dpexplain.maths.grids import Partition
+from dpexplain.maths.reference import Reference
 from dpexplain.models.outcomes import Asker, Outcome
 
 Integers = NDArray[np.int64]
@@ -292,6 +294,31 @@ def statistic(
     sums = [found[held].sum(axis=0) for held in inside[: spec.blocks]]
     counts = [spec.count_weight * int(held.sum()) for held in inside[: spec.counts]]
     return np.concatenate([*sums, np.array(counts, dtype=np.int64)])
+
+
+def drawn_statistic(rows: Rows, uniform: Uniform, asker: Asker, spec: Spec, known: Mapping[str, Reference]) -> Integers:
+    """`statistic` with values of released histograms: point by point, or by secret numbers of the row's own, one draw
+    after the other; for sets those of one draw together.
+    """
+    weights = {name: known[name].weights for name in spec.listed}
+    values: Values = (
+        {
+            name: (np.broadcast_to(point, rows.size) for point in reference.points)
+            if name in weights
+            else drawn(rows.size, reference, spec.draws, uniform)
+            for name, reference in known.items()
+        }
+        if spec.single
+        else by_histogram(rows, known, spec.draws, uniform).values
+    )
+    shape = (rows.size, len(spec.names))
+    orders = (uniform(math.prod(shape)).reshape(shape) for _ in range(spec.draws if spec.own else 0))
+    return statistic(rows, asker, spec, values, weights, orders)
+
+
+def paired_statistic(batch: Replaced, asker: Asker, spec: Spec) -> Integers:
+    """`statistic` with values of other rows."""
+    return statistic(batch.rows, asker, spec, batch.values)
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from dpexplain.core.budget import Cost
@@ -22,8 +23,7 @@ from dpexplain.errors import InputError
 from dpexplain.methods import parts as shared
 from dpexplain.methods.black_box import BUILT_IN
 from dpexplain.methods.interaction_ranking.request import InteractionRanking as InteractionRanking
-from dpexplain.methods.plain import Dealt, Levels, pairwise_interaction, total_interaction
-from dpexplain.methods.plain.grouped import Floats
+from dpexplain.methods.plain import Levels, pairwise_interaction, total_interaction
 from dpexplain.methods.rank_aggregation import release as voting
 from dpexplain.methods.rank_aggregation.request import checked_items
 from dpexplain.methods.rank_aggregation.result import Votes
@@ -33,6 +33,7 @@ from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 
 KINDS = {"pairwise": "Interaction of pairs (H)", "total": "Interaction with all other features (H)"}
+ROWS_AT_ONCE = 2**10  # each of them predicted with the values of all other points of its part
 MAX_PREDICTIONS = 6_000_000  # by default: about a minute for a forest on two cores
 
 
@@ -94,19 +95,19 @@ def explain(table: PrivateTable, model: Model, request: InteractionRanking, *, c
     model = shared.required_model(model, "an interaction ranking")
     setting = Setting.of(table, model)
     spec, views = resolve(request, setting, cost), views_of(request, setting)
-    levels = Levels(table.predictor(model), model.output, model.thread_safe)
+    levels = Levels(table.predictor(model), model.output)
     columns = list(dict.fromkeys([*levels.predictor.features, *itertools.chain(*views)]))
-
-    def scores(dealt: Dealt) -> Floats:
-        if request.kind == "total":
-            return total_interaction(dealt, levels, [view[0] for view in views], request.points)
-        return pairwise_interaction(dealt, levels, [(view[0], view[1]) for view in views], request.points)
-
+    scores = (
+        partial(total_interaction, features=[view[0] for view in views])
+        if request.kind == "total"
+        else partial(pairwise_interaction, pairs=[(view[0], view[1]) for view in views])
+    )
+    scores = partial(scores, levels=levels, points=request.points)
     public = ["the model", "the items", "the number of parts and of points"]
+    how = {"parallel": model.thread_safe, "at_once": ROWS_AT_ONCE}
     return voting.release_votes(
-        "interaction-ranking", table, request, spec, cost, columns, shared.pulsing(request.label, scores), public,
-        model.identity,
-    )  # fmt: skip
+        "interaction-ranking", table, request, spec, cost, columns, scores, public, model.identity, how
+    )
 
 
 @of_wrapped

@@ -144,7 +144,7 @@ def explain(table: PrivateTable, _model: object, request: KMeans, *, cost: Cost)
     spec = resolve(request, Setting.of(table), cost)
     lloyd, noise = spec.lloyd, forecast(spec, table.neighbours, cost)  # a price too small is refused here
     bound = sensitivity(lloyd.space, lloyd.weight, table.neighbours)
-    map_sum = partial(table.map_sum, columns=lloyd.space.features, label=request.label)
+    sum_rows = partial(table.sum_rows, columns=lloyd.space.features, label=request.label)
 
     def body(gate: Gate) -> None:
         first, each = spec.costs(cost)
@@ -152,11 +152,11 @@ def explain(table: PrivateTable, _model: object, request: KMeans, *, cost: Cost)
         def ask(part: str, centres: Integers) -> tuple[Integers, Noise]:
             if part == "marginals":
                 kernel = partial(histogram.statistic, partitions=lloyd.partitions)
-                counts = map_sum(gate, kernel, size=lloyd.histogram_size)
+                counts = sum_rows(gate, kernel, size=lloyd.histogram_size)
                 answer = gate.noisy_counts(part, counts, first, partitions=len(lloyd.partitions))
             else:
                 kernel = partial(statistic, lloyd=lloyd, centres=centres)
-                sums = map_sum(gate, kernel, size=lloyd.size(len(centres)))
+                sums = sum_rows(gate, kernel, size=lloyd.size(len(centres)))
                 answer = gate.noisy_sum(part, sums, bound, each)
             return np.array(answer, dtype=np.int64), noise[part]
 

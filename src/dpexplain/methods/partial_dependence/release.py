@@ -143,7 +143,7 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
 
     def body(gate: Gate) -> None:
         kernel = partial(statistic, predictor=predictor, spec=spec)
-        sums = table.map_sum(gate, kernel, columns, size=spec.size, label=request.label, parallel=model.thread_safe)
+        sums = table.sum_rows(gate, kernel, columns, size=spec.size, label=request.label, parallel=model.thread_safe)
         rug_cost, curve_cost = split(cost, spec.rug_share)
         curve, rug = sums[: spec.curve_size], sums[spec.curve_size :]
         gate.noisy_sum("curve", curve, sensitivity(spec, gate.neighbours), curve_cost, mechanism=spec.mechanism)

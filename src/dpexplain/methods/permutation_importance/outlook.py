@@ -21,7 +21,9 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Numeric
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.sensitivity import Assignment
-from dpexplain.data.donors import TAGS, Gathered, by_feature, by_group, drawn
+from dpexplain.data.assignment import TAGS
+from dpexplain.data.dealing import Dealt
+from dpexplain.data.donors import by_feature, by_group, drawn
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.tails import Term, combined_halfwidth
@@ -129,8 +131,8 @@ def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
             place = np.concatenate(places)
             tags = table * groups + place % groups + place // groups * (TABLES * groups)  # no group has rows of two
             owner = np.unique(tags % (TABLES * groups)) // groups
-            batches = by_group(Gathered(rows, tags), TABLES * groups, spec.features, spec.draws, spec.most, draw.random)
-            moved = np.concatenate([changes(batch, predictor, spec) for batch in batches])
+            dealt_rows = Dealt.of(rows, tags, TABLES * groups, draw.random(rows.size))
+            moved = changes(by_group(dealt_rows, spec.features, spec.draws, spec.most), predictor, spec)
         dealt.append([moved[owner == t] for t in tables])
     return [list(lines) for lines in zip(*dealt, strict=True)]
 

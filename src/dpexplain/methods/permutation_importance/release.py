@@ -18,7 +18,8 @@ Sensitivity  groups: a unit changes c of them, and each moves inside a ball of r
 Release      base, limit, changes, squares and what was cut off share one price. Means, intervals and the order are
              post-processing. `spec.py` has `statistic` and `sensitivity`, `result.py` what intervals contain.
 References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private Global Explanations", Lemma V.3
-             (method="paper": one fixed permutation for each feature, sensitivity 2 K of each error, Laplace noise).
+             (method="paper": one fixed permutation for each feature, sensitivity 2 K of each error, Laplace noise. It
+             needs all rows at once, in the memory of this machine).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,11 +37,10 @@ from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment, Neighbours
 from dpexplain.data.assignment import assignment_for
-from dpexplain.data.donors import by_feature, by_group, by_permutation, gather
-from dpexplain.data.rows import Rows
+from dpexplain.data.donors import by_permutation
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.engines import map_sum
+from dpexplain.engines import summed
 from dpexplain.errors import InputError
 from dpexplain.maths.losses import Loss
 from dpexplain.methods import histogram as histograms
@@ -55,7 +55,9 @@ from dpexplain.methods.permutation_importance.spec import (
     Sums,
     base_sensitivity,
     base_statistic,
+    drawn_statistic,
     forecast,
+    group_statistic,
     limit_selection,
     lost_sensitivity,
     noise_at,
@@ -64,7 +66,6 @@ from dpexplain.methods.permutation_importance.spec import (
     score_range,
     sensitivity,
     squares_sensitivity,
-    statistic,
 )
 from dpexplain.methods.setting import Setting
 from dpexplain.methods.sums import RowSums
@@ -221,32 +222,30 @@ def explain(
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     predictor, prices = table.predictor(model), spec.shares(cost)
     columns = list(dict.fromkeys([*predictor.features, *spec.features, spec.target]))
-    over_rows = partial(table.map_sum, columns=columns, label=request.label, parallel=model.thread_safe)
-    over_batches = partial(map_sum, size=spec.size, label=request.label, total=table.size, parallel=model.thread_safe)
+    how: dict[str, Any] = {"label": request.label, "parallel": model.thread_safe}
+    kernel: dict[str, Any] = {"predictor": predictor, "spec": spec}
 
     def body(gate: Gate) -> None:
         if spec.paper:  # errors under fixed permutations, and the base
-            batches = by_permutation(gather(table, gate, columns), spec.features, spec.seed)
-            errors = over_batches(partial(paper_statistic, predictor=predictor, spec=spec), batches)
+            batches = by_permutation(table.gathered(gate, columns), spec.features, spec.seed)
+            errors = summed(partial(paper_statistic, **kernel), batches, size=spec.size, total=table.size, **how)
             bound = paper_sensitivity(spec, gate.neighbours)
             gate.noisy_sum("errors", errors, bound, prices["errors"], mechanism=spec.mechanism)
             return
-        base = partial(base_statistic, predictor=predictor, spec=spec)
-        losses = over_rows(gate, base, size=2 if spec.count_weight else 1)
+        base, size = partial(base_statistic, **kernel), 2 if spec.count_weight else 1
+        losses = table.sum_rows(gate, base, columns, size=size, **how)
         noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), prices["base"])
         # groups are made, and limits wanted, by the *released* number of rows
         groups = spec.groups(max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else table.size or 1)
         if marginals is None:
-            gathered = gather(table, gate, columns, spec.assignment)
-            batches = by_group(gathered, groups, spec.features, spec.draws, spec.most, table.uniform)
-            exact = over_batches(partial(statistic, predictor=predictor, spec=spec), batches)
+            in_groups = partial(group_statistic, **kernel)
+            exact = table.sum_groups(
+                gate, in_groups, columns, groups, size=spec.size, rule=spec.assignment, secret=True, **how
+            )
         else:
             others = histograms.references(spec.features, marginals, table.domain)
-
-            def drawn(rows: Rows) -> Integers:
-                return statistic(by_feature(rows, others, spec.draws, table.uniform), predictor, spec)
-
-            exact = over_rows(gate, drawn, size=spec.size)
+            drawn = partial(drawn_statistic, others=others, **kernel)
+            exact = table.sum_rows(gate, drawn, columns, size=spec.size, secret=True, **how)
         send_changes(gate, spec, cost, exact, groups)
 
     about = {"model": model.identity, **histograms.builds_on(marginals)}

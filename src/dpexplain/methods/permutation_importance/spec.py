@@ -6,7 +6,7 @@ The docstring of `release.py` says it in words; `resolve` there chooses the numb
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,11 +18,13 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.mechanisms import Selection, best, selection
 from dpexplain.core.noise import Noise
 from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, ScoreRange, Sensitivity
-from dpexplain.data.donors import Replaced
+from dpexplain.data.dealing import Dealt
+from dpexplain.data.donors import Replaced, Uniform, by_feature, by_group
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.laws import shape_of
 from dpexplain.maths.losses import Loss
+from dpexplain.maths.reference import Reference
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.targets import Target
 from dpexplain.models import Predictor
@@ -216,6 +218,18 @@ def statistic(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
     groups = changes(batch, predictor, spec)
     norms = norms_of(groups, spec.norm)
     return np.concatenate([_sums(groups, norms, limit, spec) for limit in spec.limits])
+
+
+def group_statistic(dealt: Dealt, predictor: Predictor, spec: Spec) -> Integers:
+    """`statistic` of rows that take values from their group."""
+    return statistic(by_group(dealt, spec.features, spec.draws, spec.most), predictor, spec)
+
+
+def drawn_statistic(
+    rows: Rows, uniform: Uniform, others: Mapping[str, Reference], predictor: Predictor, spec: Spec
+) -> Integers:
+    """`statistic` of rows that take values from released histograms, by secret numbers of their own."""
+    return statistic(by_feature(rows, others, spec.draws, uniform), predictor, spec)
 
 
 def _sums(groups: Integers, norms: Norms, limit: int, spec: Spec) -> Integers:

@@ -6,13 +6,12 @@ once, but row by row, and become whole numbers before they are added up, so that
 """
 
 from dpexplain.methods.plain.accumulated_effects import accumulated_effects
-from dpexplain.methods.plain.grouped import Dealt, Levels
+from dpexplain.methods.plain.grouped import Levels
 from dpexplain.methods.plain.importance import importance
 from dpexplain.methods.plain.interaction import pairwise_interaction, total_interaction
 from dpexplain.methods.plain.partial_dependence import partial_dependence
 
 __all__ = [
-    "Dealt",
     "Levels",
     "accumulated_effects",
     "importance",

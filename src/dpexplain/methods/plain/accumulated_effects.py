@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpexplain.core.domain import Numeric
+from dpexplain.data.dealing import Dealt
 from dpexplain.maths.grids import Axis
-from dpexplain.methods.plain.grouped import Dealt, Floats, Integers, Levels
+from dpexplain.methods.plain.grouped import Floats, Integers, Levels
 
 INTERVALS = 20
-ROWS_AT_ONCE = 2**11  # each of them predicted at several points
 PREDICTIONS_AT_ONCE = 2**15
 
 
@@ -33,21 +33,15 @@ def accumulated_effects(dealt: Dealt, levels: Levels, axis: Axis) -> Floats:
     """
     values, column = dealt.rows[axis.feature], dealt.rows.domain[axis.feature]
     points = np.asarray(axis.points if axis.ordered else range(len(axis.points)), dtype=np.float64)
-    places = [slice(start, start + size) for start, size in zip(dealt.starts, dealt.sizes, strict=True)]
 
     def path_of(own: Floats) -> Path:
         return _numeric(own, column, points) if isinstance(column, Numeric) else _categorical(own, len(points))
 
-    def kernel(numbers: slice) -> list[Floats]:
-        """The curves of some parts, their predictions made together."""
-        paths = [path_of(values[place]) for place in places[numbers]]
-        row = np.concatenate([place.start + path.row for place, path in zip(places[numbers], paths, strict=True)])
-        answers = _predictions(dealt, levels, axis.feature, row, np.concatenate([path.at for path in paths]))
-        ends = np.cumsum([len(path.row) for path in paths])[:-1]
-        return [path.curve(mine, points) for path, mine in zip(paths, np.split(answers, ends), strict=True)]
-
-    parts_at_once = max(1, ROWS_AT_ONCE * dealt.parts // max(1, dealt.rows.size))
-    curves = [curve for _, some in levels.in_batches(dealt.parts, kernel, parts_at_once) for curve in some]
+    paths = [path_of(own) for own in np.split(values, dealt.starts[1:])]
+    row = np.concatenate([start + path.row for start, path in zip(dealt.starts, paths, strict=True)])
+    answers = _predictions(dealt, levels, axis.feature, row, np.concatenate([path.at for path in paths]))
+    ends = np.cumsum([len(path.row) for path in paths])[:-1]
+    curves = [path.curve(mine, points) for path, mine in zip(paths, np.split(answers, ends), strict=True)]
     return np.array(curves) * levels.output.width / levels.output.levels
 
 

@@ -11,29 +11,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpexplain.methods.plain.grouped import Dealt, Floats, Integers, Levels
+from dpexplain.data.dealing import Dealt
+from dpexplain.data.reading import BATCH_ROWS
+from dpexplain.methods.plain.grouped import Floats, Integers, Levels
+from dpexplain.methods.targets import Target
 
 LEVELS = 2**16  # coarser than elsewhere, so that sums of squares stay exact for two billion rows
 
 
-def importance(dealt: Dealt, levels: Levels, features: Sequence[str], target: Floats) -> Floats:
+def importance(dealt: Dealt, levels: Levels, features: Sequence[str], target: str, truth_of: Target) -> Floats:
     """[part, feature] in squared levels; NaN for a part without rows.
 
-    `target` has one number for each row of `dealt`, in units of the output. The number of features plus one predictions
-    for each row.
+    `truth_of` turns the target into a number in units of the output. The number of features plus one predictions for
+    each row.
     """
     levels = replace(levels, output=replace(levels.output, levels=LEVELS))
-    truth, donor = levels.output.quantize(target), _donors(dealt)
+    truth, donor = levels.output.quantize(truth_of(dealt.rows[target])), _donors(dealt)
     growth = np.zeros((len(features), dealt.rows.size), dtype=np.int64)
-
-    def kernel(place: slice) -> Integers:
+    for start in range(0, dealt.rows.size, BATCH_ROWS):  # a part may have many rows
+        place = slice(start, start + BATCH_ROWS)
         exchanged = [{name: dealt.rows[name][donor[place]]} for name in features]
         losses = (levels.at(dealt.rows.take(place), [{}, *exchanged]) - truth[place]) ** 2
-        more: Integers = losses[1:] - losses[0]
-        return more
-
-    for place, found in levels.in_batches(dealt.rows.size, kernel):
-        growth[:, place] = found
+        growth[:, place] = losses[1:] - losses[0]
     totals = np.array([dealt.sums(line) for line in growth], dtype=np.float64).T
     return np.where(dealt.sizes[:, None] > 0, totals, np.nan)
 

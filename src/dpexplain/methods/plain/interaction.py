@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpexplain.methods.plain.grouped import Dealt, Floats, Integers, Levels
+from dpexplain.data.dealing import Dealt
+from dpexplain.methods.plain.grouped import Floats, Levels
 
 ROUNDING = 4  # levels: three rounded means and their centres are off by half a level each, three levels at most
 
@@ -29,7 +30,7 @@ def pairwise_interaction(dealt: Dealt, levels: Levels, pairs: Sequence[tuple[str
         by_view = {view: effects[i] for i, view in enumerate(views)}
         return np.array([_h_squared(by_view[j, k], by_view[j,], by_view[k,]) for j, k in pairs])
 
-    return _each_part(dealt, levels, views, [], points, len(pairs), scores)
+    return _each_part(dealt, levels, views, False, points, len(pairs), scores)
 
 
 def total_interaction(dealt: Dealt, levels: Levels, features: Sequence[str], points: int) -> Floats:
@@ -41,45 +42,36 @@ def total_interaction(dealt: Dealt, levels: Levels, features: Sequence[str], poi
         own, rest, plain = effects[: len(features)], effects[len(features) : -1], effects[-1]
         return np.array([_h_squared(plain, own[i], rest[i]) for i in range(len(features))])
 
-    return _each_part(dealt, levels, views, everything, points, len(features), scores)
+    return _each_part(dealt, levels, views, True, points, len(features), scores)
 
 
 def _each_part(
     dealt: Dealt,
     levels: Levels,
     views: Sequence[Sequence[str]],
-    plain: Sequence[str],
+    plain: bool,
     points: int,
     size: int,
     scores: Callable[[Floats], Floats],
 ) -> Floats:
     """[part, score] from the centred effects [view, point] of each part; `plain` adds the predictions themselves."""
-    kept = [start + np.arange(min(size, points)) for start, size in zip(dealt.starts, dealt.sizes, strict=True)]
-    order = dealt.shuffled()
-    found = np.full((dealt.parts, size), np.nan)
-
-    def kernel(place: slice) -> Integers:
-        """Sums over the rows of a part, for each view and each of its points; parts one after the other."""
-        at = [order[index] for index in kept[place] if len(index)]
-        if not at:
-            return np.zeros((len(views) + 1, 0), dtype=np.int64)
-        base = dealt.rows.take(np.concatenate([np.tile(index, len(index)) for index in at]))
-        other = dealt.rows.take(np.concatenate([np.repeat(index, len(index)) for index in at]))
-        answers = levels.at(base, [{name: other[name] for name in view} for view in views])
-        ends = np.concatenate([np.full(len(index), len(index)) for index in at])
-        sums = np.add.reduceat(answers, np.concatenate([[0], np.cumsum(ends)[:-1]]), axis=1)
-        rows = dealt.rows.take(np.concatenate(at))
-        itself = levels.at(rows, [{}])[0] * ends if plain else np.zeros(rows.size, dtype=np.int64)
-        return np.vstack([sums, itself])
-
-    parts_at_once = max(1, 2**14 // points**2)
-    for place, sums in levels.in_batches(dealt.parts, kernel, parts_at_once):
-        start = 0
-        for number in range(place.start, place.stop):
-            if count := len(kept[number]):
-                found[number] = scores(sums[:, start : start + count] / count)
-                start += count
-    return found
+    scored = np.full((dealt.size, size), np.nan)
+    counts = np.minimum(dealt.sizes, points)
+    filled, order = np.flatnonzero(counts), dealt.shuffled()
+    if not len(filled):
+        return scored
+    at = [order[dealt.starts[part] : dealt.starts[part] + counts[part]] for part in filled]
+    base = dealt.rows.take(np.concatenate([np.tile(index, len(index)) for index in at]))
+    other = dealt.rows.take(np.concatenate([np.repeat(index, len(index)) for index in at]))
+    answers = levels.at(base, [{name: other[name] for name in view} for view in views])
+    # sums over the rows of a part, for each view and each of its points; parts one after the other
+    each = np.repeat(counts[filled], counts[filled])
+    sums = np.add.reduceat(answers, np.concatenate([[0], np.cumsum(each)[:-1]]), axis=1)
+    if plain:
+        sums = np.vstack([sums, levels.at(dealt.rows.take(np.concatenate(at)), [{}])[0] * each])
+    for part, effects in zip(filled, np.split(sums / each, np.cumsum(counts[filled])[:-1], axis=1), strict=True):
+        scored[part] = scores(effects)
+    return scored
 
 
 def _h_squared(joint: Floats, one: Floats, other: Floats) -> float:

@@ -75,7 +75,7 @@ def explain(table: PrivateTable, model: Model | None, request: QuantilesRequest,
 
     def body(gate: Gate) -> None:
         kernel = partial(statistic, partitions=cells)
-        counts = table.map_sum(gate, kernel, [ladder.feature], size=ladder.partition.size, label=request.label)
+        counts = table.sum_rows(gate, kernel, [ladder.feature], size=ladder.partition.size, label=request.label)
         count_cost, levels_cost = split(cost, spec.count_share)
         select_quantiles(gate, counts, ladder, levels_cost)
         if spec.count_share:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -25,13 +26,14 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
+from dpexplain.data.dealing import Dealt
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import BudgetWarning, InputError, warn
 from dpexplain.methods import parts as shared
 from dpexplain.methods.black_box import MOST_PARTS
-from dpexplain.methods.plain import Dealt, Levels, importance
-from dpexplain.methods.plain.grouped import Floats
+from dpexplain.methods.plain import Levels, importance
+from dpexplain.methods.plain.grouped import Floats, Integers
 from dpexplain.methods.rank_aggregation.request import RankAggregation, Vote, checked_items
 from dpexplain.methods.rank_aggregation.result import Votes
 from dpexplain.methods.rank_aggregation.spec import UNIT, Spec, forecast, score_range, sensitivity, statistic
@@ -39,6 +41,8 @@ from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.targets import target_of
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
+
+Scores = Callable[[Dealt], Floats]  # [part, item]
 
 SMALL_BALLOTS = 0.5  # what small parts are taken to distort: this times parts / rows, of all the points there are
 USUAL_AGREEMENT = 0.5  # of ballots: the spread of mean points, as a share of the one if all of them agreed
@@ -150,10 +154,10 @@ def explain(table: PrivateTable, model: Any, request: RankAggregation, *, cost: 
     if request.built_in is not None:
         shared.required_model(model, f"the ranker {request.built_in!r}")
     spec = resolve(request, Setting.of(table, model if request.built_in else None), cost)
-    columns, scores = _black_box(table, model, request, spec)
+    columns, scores, how = _black_box(table, model, request, spec)
     identity = shared.identified(table, model) if request.built_in is None else model.identity
     public = ["the ranker", "the items", "the number of parts", "the model"]
-    return release_votes("rank-aggregation", table, request, spec, cost, columns, scores, public, identity)
+    return release_votes("rank-aggregation", table, request, spec, cost, columns, scores, public, identity, how)
 
 
 def release_votes(
@@ -163,11 +167,13 @@ def release_votes(
     spec: Spec,
     cost: Cost,
     columns: Sequence[str],
-    scores: Callable[[Dealt], Floats],
+    scores: Scores,
     public: Sequence[str],
     model: JsonObject | None,
+    how: Mapping[str, Any],
 ) -> Votes:
-    """Send the ballots of all parts through the door; `scores` gives a number for each part and item.
+    """Send the ballots of all parts through the door; `scores` gives a number for each part and item, `how` is how
+    many parts it may get at once.
 
     An order near chance is warned of before anything is spent. It is not refused: whoever studies small prices may want
     this very answer.
@@ -175,8 +181,10 @@ def release_votes(
     if words := chance_words(spec, table.neighbours, cost):
         warn(BudgetWarning, f"{request.label}: {words}")
 
+    kernel, parts, size = partial(_of_dealt, scores=scores), spec.parts.number, len(spec.items)
+
     def body(gate: Gate) -> None:
-        sums = statistic(scores(shared.collect(table, gate, columns, spec.parts.number)))
+        sums = table.sum_groups(gate, kernel, columns, parts, size=size, label=request.label, **how)
         top_cost, votes_cost = spec.shares(cost)
         if spec.k is not None:
             chosen = gate.select("top", sums, score_range(spec, gate.neighbours), top_cost, k=spec.k)
@@ -186,31 +194,31 @@ def release_votes(
     return Votes(*table.release(method, request.label, spec.to_json(), cost, body, public=public, model=model))
 
 
+def _of_dealt(dealt: Dealt, scores: Scores) -> Integers:
+    """The points that some parts give."""
+    return statistic(scores(dealt))
+
+
 def _black_box(
     table: PrivateTable, model: Any, request: RankAggregation, spec: Spec
-) -> tuple[list[str], Callable[[Dealt], Floats]]:
-    """The columns that are read, and the function from dealt rows to scores [part, item], tried on synthetic rows."""
+) -> tuple[list[str], Scores, Mapping[str, Any]]:
+    """The columns that are read, the function from dealt rows to scores [part, item], tried out on synthetic rows, and
+    how many parts it may get at once.
+    """
     items, domain, target = spec.items, table.domain, request.target
     if target is not None:
         assert isinstance(model, Model)
-        truth = target_of(target, domain, model.label)
-        levels = Levels(table.predictor(model), model.output, model.thread_safe)
+        levels = Levels(table.predictor(model), model.output)
         columns = list(dict.fromkeys([*levels.predictor.features, *items, target]))
-        return columns, shared.pulsing(
-            request.label, lambda dealt: importance(dealt, levels, items, truth(dealt.rows[target]))
-        )
-    function, given = request.ranker, shared.original(model)
-    assert callable(function)
+        truth_of = target_of(target, domain, model.label)
+        scores = partial(importance, levels=levels, features=items, target=target, truth_of=truth_of)
+        return columns, scores, {"parallel": model.thread_safe}
+    assert callable(request.ranker)
     columns = list(domain) if request.columns is None else list(request.columns)
-    reader = shared.Reader(domain, columns)
-    synthetic = shared.synthetic_parts(domain, shared.synthetic_sizes(table.rows_hint, spec.parts.number), None)
-    shared.try_out(reader, function, given, synthetic, lambda answer: _problem(answer, items))
-
-    def scores(dealt: Dealt) -> Floats:
-        answers = shared.answers(dealt, reader, function, given, lambda answer: _scores(answer, items))
-        return np.array(list(shared.tracked(request.label, dealt.parts, iter(answers))))
-
-    return columns, scores
+    asked = {"function": request.ranker, "model": shared.original(model), "columns": columns}
+    wrong = partial(_problem, items=items)
+    shared.try_out(**asked, problem=wrong, table=table, parts=spec.parts.number)
+    return columns, partial(shared.answers, **asked, understood=partial(_scores, items=items)), shared.ONE_AT_A_TIME
 
 
 def _scores(answer: Any, items: tuple[str, ...]) -> Floats:

@@ -143,7 +143,7 @@ def _released(
 
     def body(gate: Gate) -> None:
         kernel, size = partial(statistic, asker=asker, spec=spec), histograms.size_of(spec.partitions)
-        sums = table.map_sum(gate, kernel, columns, size=2 * size, label=request.label, parallel=model.thread_safe)
+        sums = table.sum_rows(gate, kernel, columns, size=2 * size, label=request.label, parallel=model.thread_safe)
         outcomes, counts = split(cost, spec.share)
         if spec.marginals is None:
             gate.noisy_counts("counts", sums[:size], counts, partitions=len(spec.partitions), mechanism=spec.mechanism)

@@ -24,7 +24,7 @@ THIRDS = (1 / 3, 1 / 3, 1 / 3)
 
 def tables_of(table):
     kernel = partial(spec.statistic, assign=CLUSTERING.assign, partitions=PARTITIONS, clusters=3)
-    found = table.map_sum(
+    found = table.sum_rows(
         Gate(table.door, pure(1)), kernel, [*ATTRIBUTES, "group"], size=spec.size_of(PARTITIONS, 3), label=""
     )
     return spec.tables_of(found, PARTITIONS, 3)

@@ -462,7 +462,7 @@ def test_draws_are_made_one_after_the_other(make_table, frame, model):
     table = make_table(frame)
     known = {"age": dpx.marginals(table, ["age"], epsilon=5).reference("age", DOMAIN)}
     rows = Rows(DOMAIN, {"age": np.full(400, 20.0)}, 400)
-    draws = by_histogram(rows, known, 3, table.uniform).values["age"]
+    draws = by_histogram(rows, known, 3, table.secrets().uniform).values["age"]
     assert len(draws) == 3
     first = draws[0]
     assert draws[0] is first

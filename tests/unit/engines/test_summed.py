@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpexplain.core.quiet import quiet
-from dpexplain.engines import map_sum, progress
+from dpexplain.engines import progress, summed
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Batch:
 
 
 def run(batches, kernel, **options):
-    return map_sum(kernel, batches, **{"size": 2, "label": "test", "total": None, "parallel": True, **options})
+    return summed(kernel, batches, **{"size": 2, "label": "test", "total": None, "parallel": True, **options})
 
 
 @pytest.mark.parametrize("parallel", [True, False])
