@@ -127,7 +127,7 @@ class FakeMarginals:
         class entry:  # noqa: N801
             payload_hash = "hash"
 
-    class rug:  # noqa: N801
+    class histogram:  # noqa: N801
         def __init__(self, feature):
             self.feature = feature
 
