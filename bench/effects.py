@@ -51,7 +51,7 @@ class Bench:
         self.table, self.model = cached_table(case), CachedModel(case)
         self._references: dict[tuple[str, str], Curve] = {}
 
-    def release(self, kind: str, feature: str, epsilon: float, options: dict[str, Any]) -> dpx.Curve:
+    def release(self, kind: str, feature: str, epsilon: float, options: dict[str, Any]) -> dpx.results.Curve:
         cost = self.table.cost(epsilon=epsilon)
         request = KINDS[kind].request(self, feature, options)
         return KINDS[kind].explain(self.table, self.model, request, cost=cost)
@@ -73,7 +73,7 @@ class Bench:
             self._references[kind, feature] = KINDS[kind].reference(self, feature)
         return self._references[kind, feature]
 
-    def mise(self, kind: str, curve: dpx.Curve) -> float:
+    def mise(self, kind: str, curve: dpx.results.Curve) -> float:
         """Mean integrated squared error as the published protocol defines it."""
         axis = curve.axes[0]
         x, y = self.reference(kind, axis.feature)
@@ -129,7 +129,7 @@ class Kind:
     forms: tuple[tuple[str, dict[str, Any]], ...] = (("ours", {}), ("paper", {"method": "paper"}))
 
 
-def _first(explain: Callable[..., dpx.Curves], *args: Any, cost: Any) -> dpx.Curve:
+def _first(explain: Callable[..., dpx.results.Curves], *args: Any, cost: Any) -> dpx.results.Curve:
     return explain(*args, cost=cost)[0]
 
 

@@ -72,7 +72,7 @@ def _same_bins(bench: Bench, curve: AccumulatedCurve) -> np.ndarray:
     return found - np.interp(values, points, found).mean()
 
 
-def _draw(ax: Axes, curve: dpx.Curve, exact: tuple[np.ndarray, np.ndarray]) -> None:
+def _draw(ax: Axes, curve: dpx.results.Curve, exact: tuple[np.ndarray, np.ndarray]) -> None:
     low, high = curve.interval(0.95)
     if curve.axes[0].ordered:
         x = np.asarray(curve.axes[0].points, dtype=float)

@@ -167,7 +167,7 @@ def _effects(scene: HonestTable, table: dpx.PrivateTable, epsilon: float, featur
     return Answer(np.concatenate(exact), *_intervals(curves), raw, 2.0, STEP)
 
 
-def _exact_effects(scene: HonestTable, curve: dpx.Curve) -> Floats:
+def _exact_effects(scene: HonestTable, curve: dpx.results.Curve) -> Floats:
     """The accumulated effects of all rows for the bins of a release; differences are not clipped."""
     feature, bins = curve.feature, curve.bins
     values = scene.columns[feature]

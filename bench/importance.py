@@ -153,7 +153,7 @@ class Exact:
             ledger="sqlite:///:memory:", name="bench",
         )  # fmt: skip
 
-    def _announce(self, known: dpx.Marginals) -> None:
+    def _announce(self, known: dpx.results.Marginals) -> None:
         """What values will be drawn from which cells, so that their predictions are remembered."""
         for cell in known.partitions:
             even = np.full(cell.size, 1 / cell.size)

@@ -76,7 +76,7 @@ def test_requests(make_table, frame, model, options, message):
     ],
 )
 def test_domains(declare, message):
-    with pytest.raises(dpx.DomainError, match=message):
+    with pytest.raises(dpx.errors.DomainError, match=message):
         declare()
 
 
@@ -134,16 +134,16 @@ def test_a_new_version_of_the_data_goes_on_in_the_same_account(make_table, frame
 def test_a_ledger_that_cannot_be_used(frame, make_table, tmp_path):
     garbage = tmp_path / "garbage.db"
     garbage.write_bytes(b"this is not a database at all" * 100)
-    with pytest.raises(dpx.LedgerCorrupt):
+    with pytest.raises(dpx.errors.LedgerCorrupt):
         make_table(frame, ledger=f"sqlite:///{garbage}")
-    with pytest.raises(dpx.LedgerUnavailable):
+    with pytest.raises(dpx.errors.LedgerUnavailable):
         make_table(frame, ledger=f"sqlite:///{tmp_path}/no/such/folder/budget.db")
     url = f"sqlite:///{tmp_path}/budget.db"
     table = make_table(frame, ledger=url)
     with sqlite3.connect(tmp_path / "budget.db") as connection:
         connection.execute("UPDATE meta SET value = '99'")
     connection.close()
-    with pytest.raises(dpx.LedgerTooNew):
+    with pytest.raises(dpx.errors.LedgerTooNew):
         make_table(frame, ledger=url)
     assert table.size == 400
 

@@ -77,12 +77,12 @@ class TestResults:
         result = dpx.marginals(open_table(frame, ledger, "2027"), epsilon=1)
         document = json.loads(result.to_json())
         del document["receipt"]["request"]["table"]["line"]
-        with pytest.raises(dpx.VerificationError, match="guarantee written in this file"):
+        with pytest.raises(dpx.errors.VerificationError, match="guarantee written in this file"):
             dpx.from_json(json.dumps(document))
         request = json.loads(json.dumps(result.receipt.request))
         request["table"]["line"]["overlapping"] = False
         altered = replace(result, receipt=replace(result.receipt, request=request))
-        with pytest.raises(dpx.VerificationError, match="another request"):
+        with pytest.raises(dpx.errors.VerificationError, match="another request"):
             dpx.verify(altered, ledger)
 
     def test_whose_request_left_the_line_out_are_refused(self, frame, ledger):
@@ -91,7 +91,7 @@ class TestResults:
         ledger.renew("2026", "2027", overlapping=True, **SIGNED)
         table = open_table(frame, ledger, "2027")
         table.line = {}
-        with pytest.raises(dpx.VerificationError, match="is not that of the account") as caught:
+        with pytest.raises(dpx.errors.VerificationError, match="is not that of the account") as caught:
             dpx.verify(dpx.marginals(table, epsilon=1), ledger)
         assert "line of accounts" in caught.value.hint
 
@@ -126,7 +126,7 @@ class TestTheSameFiles:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             open_table(frame, ledger, "2027")
-        with pytest.warns(dpx.BudgetWarning, match='same columns as "2026", "2027"'):
+        with pytest.warns(dpx.errors.BudgetWarning, match='same columns as "2026", "2027"'):
             open_table(frame, ledger, "others")
 
 

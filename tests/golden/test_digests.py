@@ -150,7 +150,7 @@ def table_of(protection):
         }
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dpx.BudgetWarning)  # every table has a ledger of its own
+        warnings.simplefilter("ignore", dpx.errors.BudgetWarning)  # every table has a ledger of its own
         return dpx.PrivateTable(
             frame, domain=DOMAIN, ledger="sqlite:///:memory:", name="pinned", **PROTECTIONS[protection]
         )
@@ -172,7 +172,7 @@ def asked(name, protection):
     raise AssertionError("nothing was asked for")
 
 
-@pytest.mark.filterwarnings("ignore::dpexplain.BudgetWarning")
+@pytest.mark.filterwarnings("ignore::dpexplain.errors.BudgetWarning")
 @pytest.mark.parametrize("protection", PROTECTIONS)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_digest_changes_only_on_purpose(name, protection):

@@ -112,7 +112,7 @@ def test_local_explanations_of_before_there_was_an_average_person_are_read_as_th
     """Written by that version for a record with a rare category; a file whose values do not follow is refused."""
     document, result = json.loads(path.read_text(encoding="utf-8")), dpx.from_json(path)
     np.testing.assert_allclose(result.values, document["values"], rtol=1e-6, atol=1e-9)
-    if isinstance(result, dpx.LocalSketch):
+    if isinstance(result, dpx.results.LocalSketch):
         written = dpx.from_json(path.with_name(path.name.replace("sketch", "fitted")))
         np.testing.assert_allclose(result.explain(written.record).values, written.values, atol=1e-9)
     else:
@@ -155,7 +155,7 @@ def test_whoever_may_only_read_is_answered_what_is_stored(url, model, how):
     frame = pd.DataFrame({"a": draw.random(n), "b": draw.random(n), "sex": draw.choice(["f", "m"], n)})
     reader = dpx.open_ledger(url + "?mode=ro")
     if how != "?mode=ro":
-        refused = dpx.LedgerUnavailable("is read-only")
+        refused = dpx.errors.LedgerUnavailable("is read-only")
         refused.read_only = True
         reader = dpx.open_ledger(url)
         reader._database._writer = _Refusing(refused)
@@ -165,7 +165,7 @@ def test_whoever_may_only_read_is_answered_what_is_stored(url, model, how):
     )
     again = dpx.partial_dependence(opened, model, "a", epsilon=0.5, grid=3)
     assert again.receipt.replayed
-    with pytest.raises(dpx.LedgerUnavailable, match="read-only"):
+    with pytest.raises(dpx.errors.LedgerUnavailable, match="read-only"):
         dpx.partial_dependence(opened, model, "b", epsilon=0.5, grid=3)
 
 
@@ -188,7 +188,7 @@ def test_a_file_of_today_cannot_state_the_charge_as_its_price(table, model, tmp_
     document = json.loads(result.to_json())
     document["guarantee"] = result.receipt._promise(result.receipt.charged)
     assert document["guarantee"] != result.receipt.guarantee
-    with pytest.raises(dpx.VerificationError, match="guarantee written in this file"):
+    with pytest.raises(dpx.errors.VerificationError, match="guarantee written in this file"):
         dpx.from_json(json.dumps(document))
 
 

@@ -160,7 +160,7 @@ def test_a_model_that_fails_on_missing_values_is_found_out_before_anything_is_re
     complete = people.dropna()
     linear = dpx.Model(LinearRegression().fit(complete[NAMES], complete["y"]), output=(-1, 2), name="l", version="1")
     table = make_table(people, domain=DOMAIN)
-    with pytest.raises(dpx.ModelError, match="NaN") as refused:
+    with pytest.raises(dpx.errors.ModelError, match="NaN") as refused:
         dpx.partial_dependence(table, linear, "sex", epsilon=1)
     assert 'missing="nan"): age, income' in refused.value.hint
     assert table.ledger.statement(table.name).rows == ()
@@ -173,7 +173,7 @@ def test_a_model_that_fills_in_the_mean_of_a_batch_is_found_out(make_table, peop
         return rows["age"].fillna(rows["age"].mean()).to_numpy() / 30
 
     table = make_table(people, domain=DOMAIN)
-    with pytest.raises(dpx.ModelError, match="not always the same"):
+    with pytest.raises(dpx.errors.ModelError, match="not always the same"):
         dpx.partial_dependence(table, dpx.Model(filled, output=(0, 1), features=["age"]), "age", epsilon=1)
     assert table.ledger.statement(table.name).rows == ()
 
@@ -256,10 +256,10 @@ def test_columns_that_are_cleaned_alike_share_a_sentence(make_table):
 def test_what_a_file_says_about_cleaning_must_follow_from_the_domain(make_table, people, model):
     document = json.loads(dpx.marginals(make_table(people, domain=DOMAIN), epsilon=1).to_json())
     lie = {**document, "cleaning": document["cleaning"][1:]}
-    with pytest.raises(dpx.VerificationError, match="about cleaning"):
+    with pytest.raises(dpx.errors.VerificationError, match="about cleaning"):
         from_json(json.dumps(lie))
     document["receipt"]["domain"]["age"]["missing"] = 24.0
-    with pytest.raises(dpx.VerificationError, match="domain of this receipt"):
+    with pytest.raises(dpx.errors.VerificationError, match="domain of this receipt"):
         from_json(json.dumps(document))
     del document["receipt"]["domain"], document["cleaning"]  # as earlier versions wrote it
     assert from_json(json.dumps(document)).receipt.cleaning() == []

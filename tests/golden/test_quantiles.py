@@ -194,7 +194,7 @@ def test_a_damaged_file_is_refused(make_table, frame):
         '"level-1": {\n    "values": [\n     [\n      ', '"level-1": {\n    "values": [\n     [\n      9999'
     )
     assert edited != text
-    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+    with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
         from_json(edited)
 
 

@@ -80,7 +80,7 @@ def test_no_entry_changes_the_code_of_another_one(reader: str, tmp_path_factory:
     for column in DECLARED.values():
         try:
             left, right = (codes(READERS[reader]({"value": side}, folder), column) for side in (entries, other))
-        except dpx.TableError as refused:
+        except dpx.errors.TableError as refused:
             words = ("stores it as date32", "stores it as timestamp", "stores it as time32", "Python objects of type")
             assert any(word in refused.message for word in words)  # noqa: PT017
             continue
@@ -162,7 +162,7 @@ def test_one_id_is_one_unit_and_two_ids_are_two(reader: str, tmp_path_factory: A
             source, domain=domain, budget=dpx.Budget(1), relation="add-remove", unit=dpx.Unit("id", 1),
             ledger=dpx.open_ledger("sqlite:///:memory:"), name="t",
         )  # fmt: skip
-    except dpx.TableError as refused:
+    except dpx.errors.TableError as refused:
         assert "floating-point" in refused.message  # noqa: PT017
         return
     found = ids_of(source)
@@ -198,11 +198,11 @@ def test_ids_with_two_spellings_are_refused(odd: Any) -> None:
     """
     rows = pd.DataFrame({"id": pd.Series(["a", odd], dtype=object), "value": 1})
     settings = {"budget": dpx.Budget(1), "relation": "add-remove", "ledger": "sqlite:///:memory:", "name": "t"}
-    with pytest.raises(dpx.TableError, match=r"Python objects of"):
+    with pytest.raises(dpx.errors.TableError, match=r"Python objects of"):
         dpx.PrivateTable(rows, domain=dpx.Domain({"value": dpx.Numeric(0, 2)}), unit=dpx.Unit("id", 1), **settings)
     if not isinstance(odd, tuple):
         declared = dpx.Domain({"id": dpx.Categorical(["a", "b"])})
-        with pytest.raises(dpx.TableError, match="Python objects of type"):
+        with pytest.raises(dpx.errors.TableError, match="Python objects of type"):
             dpx.PrivateTable(rows, domain=declared, **settings)
 
 
@@ -224,7 +224,7 @@ def test_long_ids_with_one_missing_are_refused_and_not_merged() -> None:
     domain = dpx.Domain({"value": dpx.Numeric(0, 2)})
     settings_ = {"domain": domain, "budget": dpx.Budget(1), "relation": "add-remove", "name": "t"}
     for column in (frame, frame.astype({"id": "category"}), pa.Table.from_pandas(frame)):
-        with pytest.raises(dpx.TableError, match="floating-point numbers") as refused:
+        with pytest.raises(dpx.errors.TableError, match="floating-point numbers") as refused:
             dpx.PrivateTable(column, unit=dpx.Unit("id", 1), ledger="sqlite:///:memory:", **settings_)
         assert "dtype={'id': 'string'}" in refused.value.hint
 
@@ -233,7 +233,7 @@ def test_a_float_among_other_objects_is_refused() -> None:
     """One chunk with a missing id has floats: each may be any of many people, and to drop them removes other rows."""
     domain = dpx.Domain({"value": dpx.Numeric(0, 2)})
     mixed = pd.Series([1.1e18, 1_100_000_000_000_000_000, "x"], dtype=object)
-    with pytest.raises(dpx.TableError, match="floating-point"):
+    with pytest.raises(dpx.errors.TableError, match="floating-point"):
         dpx.PrivateTable(
             pd.DataFrame({"id": mixed, "value": 1}), domain=domain, budget=dpx.Budget(1), relation="add-remove",
             unit=dpx.Unit("id", 1), ledger=dpx.open_ledger("sqlite:///:memory:"), name="t",
@@ -443,5 +443,5 @@ def test_a_file_cannot_be_named_twice(tmp_path: Path) -> None:
         [folder, tmp_path / "hard.parquet"],
         [tmp_path / "table.csv", tmp_path / "table.csv"],
     ):
-        with pytest.raises(dpx.TableError, match="named twice"):
+        with pytest.raises(dpx.errors.TableError, match="named twice"):
             open_source(twice)

@@ -108,13 +108,13 @@ def test_last_digits_by_the_size_of_a_call_move_no_other_row(function, fails, si
 @pytest.mark.parametrize("explain", [effects, curve])
 @pytest.mark.parametrize("fails", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_last_digits_by_place_are_asked_one_row_at_a_time(fails, explain):
-    with pytest.warns(dpx.ModelWarning, match="one row at a time") as shown:
+    with pytest.warns(dpx.errors.ModelWarning, match="one row at a time") as shown:
         check(failing(by_place) if fails else by_place, explain, 120)
     assert len(shown) == 1  # once for a model, not for each release
 
 
 def test_blocks_that_are_asked_for_must_be_exact():
-    with pytest.raises(dpx.ModelError, match=r"blocks of 64 rows the last digits.*") as error:
+    with pytest.raises(dpx.errors.ModelError, match=r"blocks of 64 rows the last digits.*") as error:
         dpx.Model(by_place, output=(0, 1), block=64).checked(DOMAIN)
     assert "block=1" in error.value.hint
     with warnings.catch_warnings():

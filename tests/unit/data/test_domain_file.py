@@ -87,7 +87,7 @@ class TestRoundTrip:
     def test_an_unreviewed_file_loads_but_no_table_opens(self, tmp_path):
         domain = parse_domain(domain_text(dpx.Domain({"age": dpx.Numeric(0, 120)}, reviewed_by=None)))
         assert domain.reviewed_by is None
-        with pytest.raises(dpx.DomainError, match="no person has reviewed"):
+        with pytest.raises(dpx.errors.DomainError, match="no person has reviewed"):
             dpx.PrivateTable(
                 pd.DataFrame({"age": [1, 2]}), domain=domain, budget=dpx.Budget(1), relation="replace-one",
                 ledger=f"sqlite:///{tmp_path}/budget.db", name="t",
@@ -111,7 +111,7 @@ class TestWordsAndNumbers:
         assert domain["age"] == dpx.Numeric(0, 9, integer=True, missing="nan")
         assert "missing: nan" in domain_text(domain)
         assert parse_domain(domain_text(domain)).digest == domain.digest
-        with pytest.raises(dpx.DomainError, match='missing \\(unless it is "nan"\\) must be a finite number'):
+        with pytest.raises(dpx.errors.DomainError, match='missing \\(unless it is "nan"\\) must be a finite number'):
             parse_domain(declared("{type: numeric, low: 0, high: 9, missing: unknown}"))
 
     def test_quotes_make_texts(self):
@@ -138,7 +138,7 @@ class TestDraft:
 
     def test_a_draft_does_not_load_even_when_signed(self, frame):
         signed = draft_domain(frame).replace("reviewed_by: null", "reviewed_by: Ada")
-        with pytest.raises(dpx.DomainError, match=r"'age' still has \?\?\? for low, high, missing") as caught:
+        with pytest.raises(dpx.errors.DomainError, match=r"'age' still has \?\?\? for low, high, missing") as caught:
             parse_domain(signed)
         assert "smallest value" in caught.value.hint
 
@@ -146,7 +146,7 @@ class TestDraft:
         frame.to_csv(tmp_path / "t.csv", index=False)
         text = draft_domain(tmp_path / "t.csv")
         assert "age: {type: ???}" in text
-        with pytest.raises(dpx.DomainError, match=r"\?\?\? for type"):
+        with pytest.raises(dpx.errors.DomainError, match=r"\?\?\? for type"):
             parse_domain(text)
 
     def test_peek_suggests_and_marks_every_line(self, frame):
@@ -263,15 +263,15 @@ class TestBadFiles:
         ],
     )  # fmt: skip
     def test_a_wrong_file_is_refused_with_its_place(self, text, message):
-        with pytest.raises(dpx.DomainError, match=message) as caught:
+        with pytest.raises(dpx.errors.DomainError, match=message) as caught:
             parse_domain(text, "domain.yaml")
         assert "domain.yaml" in caught.value.message
 
     def test_a_file_that_is_not_there_or_not_text(self, tmp_path):
-        with pytest.raises(dpx.DomainError, match="cannot be read"):
+        with pytest.raises(dpx.errors.DomainError, match="cannot be read"):
             Domain.load(tmp_path / "none.yaml")
         (tmp_path / "bad.yaml").write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(dpx.DomainError, match="cannot be read"):
+        with pytest.raises(dpx.errors.DomainError, match="cannot be read"):
             Domain.load(tmp_path / "bad.yaml")
 
 
@@ -289,5 +289,5 @@ def test_tags_and_aliases_are_not_used(tmp_path, line):
     """They can run code, raise odd errors, or make a small file enormous."""
     path = tmp_path / "domain.yaml"
     path.write_text(f"dpexplain_domain: 1\nreviewed_by: Ada\npeeked: false\ncolumns:\n  {line}\n")
-    with pytest.raises(dpx.DomainError, match="not readable|tags and aliases"):
+    with pytest.raises(dpx.errors.DomainError, match="not readable|tags and aliases"):
         dpx.Domain.load(path)

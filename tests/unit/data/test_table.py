@@ -31,7 +31,7 @@ def test_rows_need_an_open_gate_of_the_same_door(make_table, frame):
             partial(table.sum_groups, gate, sizes, ["age"], 3, size=1, label=""),
             partial(table.gathered, gate, ["age"]),
         ):
-            with pytest.raises(dpx.InternalError, match="without an open reservation"):
+            with pytest.raises(dpx.errors.InternalError, match="without an open reservation"):
                 ask()
 
     refused(other)
@@ -59,9 +59,9 @@ def test_rows_do_not_print_themselves(make_table, frame):
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_replace_one_needs_two_units(make_table, frame, rows):
-    with pytest.raises(dpx.TableError, match="fewer than two"):
+    with pytest.raises(dpx.errors.TableError, match="fewer than two"):
         make_table(frame.head(rows))
-    with pytest.raises(dpx.TableError, match="fewer than two"):
+    with pytest.raises(dpx.errors.TableError, match="fewer than two"):
         make_table(frame.head(20).assign(person=7).head(20 * rows), unit=dpx.Unit("person", 3))
     assert make_table(frame.head(rows), relation="add-remove").size is None
 

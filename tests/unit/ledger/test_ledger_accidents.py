@@ -55,7 +55,7 @@ class TestInMemory:
         if child == 0:
             try:
                 dpx.marginals(opened, epsilon=1)
-            except dpx.LedgerError as error:
+            except dpx.errors.LedgerError as error:
                 os._exit(42 if "belongs to the process that opened it" in error.message else 1)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
@@ -90,7 +90,7 @@ class TestRelativePaths:
         one.mkdir()
         two.mkdir()
         monkeypatch.chdir(two)
-        with pytest.raises(dpx.LedgerUnavailable):
+        with pytest.raises(dpx.errors.LedgerUnavailable):
             open_ledger("budget.db", create=False)  # what does not exist is not remembered
         monkeypatch.chdir(one)
         with pytest.warns(BudgetWarning):

@@ -152,11 +152,11 @@ def test_what_was_computed_already_is_not_read_again(monkeypatch):
 def test_altered_values_and_guarantees_are_noticed():
     document = json.loads(explained().to_json())
     document["values"][0] += 0.01
-    with pytest.raises(dpx.VerificationError, match="not those that follow"):
+    with pytest.raises(dpx.errors.VerificationError, match="not those that follow"):
         dpx.from_json(json.dumps(document))
     document = json.loads(explained().to_json())
     document["guarantee"] = "perfectly safe"
-    with pytest.raises(dpx.VerificationError, match="guarantee written in this file"):
+    with pytest.raises(dpx.errors.VerificationError, match="guarantee written in this file"):
         dpx.from_json(json.dumps(document))
 
 
@@ -206,7 +206,7 @@ def at(*path, value):
 def test_hostile_files_are_refused_in_words(change):
     document = json.loads(explained().to_json())
     change(document)
-    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+    with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
         dpx.from_json(json.dumps(document))
 
 

@@ -65,7 +65,7 @@ def test_the_forecast_is_the_noise_that_is_released(make_table, frame, model):
                 position
             ]
             curve = dpx.partial_dependence(table, model, request.feature, epsilon=1)
-            curve = curve if isinstance(curve, dpx.Curve) else curve[0]
+            curve = curve if isinstance(curve, dpx.results.Curve) else curve[0]
             noise = curve.part("curve")[1]
             assert (option.law, option.points) == (noise.law.value, noise.size)
             assert option.std == pytest.approx(curve.std)

@@ -145,7 +145,7 @@ def pairs_of(make_table, rows, epsilon, **options):
 
 def test_an_order_that_would_be_chance_is_said_before_and_warned_of(make_table):
     request = dpx.requests.InteractionRanking(points=6)
-    with pytest.warns(dpx.BudgetWarning, match="the order would be near chance"):
+    with pytest.warns(dpx.errors.BudgetWarning, match="the order would be near chance"):
         ranking, domain = pairs_of(make_table, 120, 0.1)
     options = {"domain": domain, "n": 120, "relation": "replace-one", "features": list("abc")}
     assert "near chance" in str(dpx.plan(request, epsilon=0.1, **options))

@@ -141,7 +141,7 @@ class TestOneRegistration:
         assert str(own).startswith("in my own words")
         dpx.verify(own, table.ledger)
         Own.relies_on = [foreign]
-        with pytest.raises(dpx.VerificationError, match="above-counts in this result are of another table"):
+        with pytest.raises(dpx.errors.VerificationError, match="above-counts in this result are of another table"):
             dpx.verify(own, table.ledger)
 
     def test_what_is_typed_wrong(self, toy, project, capsys):

@@ -37,7 +37,7 @@ def test_round_trip_through_text_and_file(curve, make_table, frame, model, tmp_p
         again = dpx.from_json(result.to_json(path))
         assert again == result
         assert dpx.from_json(path).receipt.guarantee == result.receipt.guarantee
-        assert dpx.Curve.from_json(str(path)) == result
+        assert dpx.results.Curve.from_json(str(path)) == result
         np.testing.assert_array_equal(again.values, result.values)
         np.testing.assert_array_equal(again.interval(0.9), result.interval(0.9))
 
@@ -45,7 +45,7 @@ def test_round_trip_through_text_and_file(curve, make_table, frame, model, tmp_p
 def test_a_file_that_was_altered_is_refused(curve):
     document = json.loads(curve.to_json())
     document["values"][3] += 0.01
-    with pytest.raises(dpx.VerificationError, match="not those that follow"):
+    with pytest.raises(dpx.errors.VerificationError, match="not those that follow"):
         dpx.from_json(json.dumps(document))
     for damage in ({"kind": "nothing"}, {"released": {}}, {"receipt": None}, {"values": "x"}):
         with pytest.raises(dpx.InputError, match="damaged"):
@@ -212,20 +212,20 @@ def test_a_forged_rug_is_noticed(make_table, frame, model):
     document = json.loads(curve.to_json())
     values = document["view"]["marginals"]["released"]["parts"]["counts"]["values"]
     values[0], values[1] = values[1], values[0] + 50
-    forged_rug = dpx.Marginals.rebuild(marginals.receipt, document["view"]["marginals"]["released"], {})
+    forged_rug = dpx.results.Marginals.rebuild(marginals.receipt, document["view"]["marginals"]["released"], {})
     forged = replace(curve, marginals=forged_rug)
     assert dpx.from_json(forged.to_json()) == forged  # the file agrees with itself
-    with pytest.raises(dpx.VerificationError, match="not those that the ledger recorded"):
+    with pytest.raises(dpx.errors.VerificationError, match="not those that the ledger recorded"):
         dpx.verify(forged, table.ledger)
     other = make_table(frame)
-    with pytest.raises(dpx.VerificationError, match="another table"):
+    with pytest.raises(dpx.errors.VerificationError, match="another table"):
         dpx.verify(replace(curve, marginals=dpx.marginals(other, epsilon=0.5)), table.ledger)
 
 
 def test_the_written_guarantee_is_checked(curve):
     document = json.loads(curve.to_json())
     document["guarantee"] = "perfectly safe"
-    with pytest.raises(dpx.VerificationError, match="guarantee written in this file"):
+    with pytest.raises(dpx.errors.VerificationError, match="guarantee written in this file"):
         dpx.from_json(json.dumps(document))
 
 
@@ -258,7 +258,7 @@ def hostile(change):
     ],
 )
 def test_hostile_files_are_refused_in_words(curve, text):
-    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+    with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
         dpx.from_json(text(json.loads(curve.to_json())))
 
 

@@ -43,7 +43,7 @@ def test_blocks_for_a_number_that_is_known_leave_little_to_fill_up(rows, block):
 
 @pytest.mark.parametrize("block", [0, -1, 1.5, True, "1", 2**21])
 def test_unusable_blocks(block):
-    with pytest.raises(dpx.ModelError, match="block must be a whole number"):
+    with pytest.raises(dpx.errors.ModelError, match="block must be a whole number"):
         dpx.Model(lambda rows: rows["b"], output=(0, 1), block=block)
 
 
@@ -73,7 +73,7 @@ def test_a_model_that_passed_has_its_answers():
 
 
 def test_last_digits_that_change_by_chance_are_refused():
-    with pytest.raises(dpx.ModelError, match="last digits.*asked again") as error:
+    with pytest.raises(dpx.errors.ModelError, match="last digits.*asked again") as error:
         dpx.Model(lambda rows: rows["b"] + 1e-12 * (next(counter) % 3), output=(0, 1)).checked(DOMAIN)
     assert "n_jobs=1" in error.value.hint
 
@@ -83,10 +83,10 @@ def test_smaller_blocks_are_tried_before_single_rows(largest, block, words):
     def model(rows: pd.DataFrame) -> np.ndarray:
         return rows["b"] + 1e-13 * (np.arange(len(rows)) % 2) * (len(rows) > largest)
 
-    with pytest.warns(dpx.ModelWarning, match=words) as shown:
+    with pytest.warns(dpx.errors.ModelWarning, match=words) as shown:
         assert dpx.Model(model, output=(0, 1)).checked(DOMAIN).block == block
     assert [warning.filename for warning in shown] == [__file__]
-    with pytest.raises(dpx.ModelError, match="in blocks of 128 rows the last digits") as error:
+    with pytest.raises(dpx.errors.ModelError, match="in blocks of 128 rows the last digits") as error:
         dpx.Model(model, output=(0, 1), block=128).checked(DOMAIN)
     assert "leave block out" in error.value.hint
     assert dpx.Model(model, output=(0, 1), block=block).checked(DOMAIN).block == block
@@ -94,7 +94,7 @@ def test_smaller_blocks_are_tried_before_single_rows(largest, block, words):
 
 @pytest.mark.parametrize("size", [0.5, 1e-5])
 def test_batch_statistics_are_no_matter_of_last_digits(size):
-    with pytest.raises(dpx.ModelError, match="not always the same"):
+    with pytest.raises(dpx.errors.ModelError, match="not always the same"):
         dpx.Model(lambda rows: rows["b"] + size * rows["b"].mean(), output=(0, 1)).checked(DOMAIN)
 
 
@@ -177,7 +177,7 @@ def one_column(rows: pd.DataFrame, name: str) -> np.ndarray:
 )
 def test_what_is_computed_from_a_whole_batch_is_found(model, block):
     """Every evenly drawn batch has the same categories and ends of whole numbers: only a poorer one shows it."""
-    with pytest.raises(dpx.ModelError, match="not always the same") as error:
+    with pytest.raises(dpx.errors.ModelError, match="not always the same") as error:
         dpx.Model(model, output=(0, 1), block=block).checked(BATCH)
     assert "batch statistics" in error.value.hint
 
@@ -186,7 +186,7 @@ def test_what_is_computed_from_a_whole_batch_is_found(model, block):
 def test_one_category_that_is_absent_is_found_in_every_column(columns):
     domain = dpx.Domain({f"c{i}": dpx.Categorical([0, 1]) for i in range(columns)} | {"x": dpx.Numeric(0, 1)})
     for i in range(columns):
-        with pytest.raises(dpx.ModelError, match="not always the same"):
+        with pytest.raises(dpx.errors.ModelError, match="not always the same"):
             dpx.Model(lambda rows, i=i: rows["x"] * rows[f"c{i}"].max(), output=(0, 1), block=64).checked(domain)
 
 
@@ -214,5 +214,5 @@ def test_a_statistic_of_the_batch_that_shows_in_last_digits_only_leads_to_single
         return (np.rint(inputs / scale) * scale) @ np.array([0.2, 0.25], dtype=np.float32)
 
     assert dpx.Model(rounded, output=(0, 1), version="1").checked(domain).block == 1
-    with pytest.raises(dpx.ModelError, match="last digits|not always the same"):
+    with pytest.raises(dpx.errors.ModelError, match="last digits|not always the same"):
         dpx.Model(rounded, output=(0, 1), version="1", block=256).checked(domain)

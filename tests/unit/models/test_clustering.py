@@ -130,7 +130,7 @@ def test_labels_of_rows_are_refused_with_an_explanation(labels):
 
 @pytest.mark.parametrize("estimator", [AgglomerativeClustering(2), DBSCAN()], ids=str)
 def test_what_cannot_say_where_another_row_belongs_is_refused(sample, estimator):
-    with pytest.raises(dpx.ModelError, match="cannot say where another row belongs"):
+    with pytest.raises(dpx.errors.ModelError, match="cannot say where another row belongs"):
         Clustering.of(estimator.fit(sample), labels=[0, 1], domain=DOMAIN)
 
 
@@ -161,7 +161,7 @@ def failing(rows: pd.DataFrame):
 )
 def test_unusable_rules_are_refused(function, message):
     labels = ["old", "young"] if not isinstance(function, dict) else None
-    with pytest.raises(dpx.ModelError, match=message):
+    with pytest.raises(dpx.errors.ModelError, match=message):
         Clustering.of(function, labels=labels, domain=NUMBERS if hasattr(function, "predict") else DOMAIN)
 
 
@@ -192,11 +192,11 @@ def test_unusable_labels_are_refused(labels, message):
 
 
 def test_undeclared_columns_and_text_for_an_array():
-    with pytest.raises(dpx.ModelError, match="the clustering needs columns.*'height'"):
+    with pytest.raises(dpx.errors.ModelError, match="the clustering needs columns.*'height'"):
         Clustering.of(ages, labels=["old"], domain=DOMAIN, features=["height"])
-    with pytest.raises(dpx.ModelError, match="text categories"):
+    with pytest.raises(dpx.errors.ModelError, match="text categories"):
         Clustering.of(ages, labels=["old"], domain=DOMAIN, as_array=True)
-    with pytest.raises(dpx.ModelError, match="name and version"):
+    with pytest.raises(dpx.errors.ModelError, match="name and version"):
         Clustering.of(ages, labels=["old"], domain=DOMAIN, name="")
 
 

@@ -70,7 +70,7 @@ def test_every_explainer_refuses_another_model_of_the_same_version(table, ask):
     ask(table, model(up))
     assert len(declared(table)) == 1
     before = spent(table)
-    with pytest.raises(dpx.ModelError, match='the model "model", version "1", gives other answers') as error:
+    with pytest.raises(dpx.errors.ModelError, match='the model "model", version "1", gives other answers') as error:
         ask(table, model(down))
     assert "new version" in error.value.hint
     ask(table, model(up))  # the first one is still welcome, in another object too
@@ -82,7 +82,7 @@ def test_every_explainer_refuses_another_model_of_the_same_version(table, ask):
 
 def test_a_replay_is_not_made_for_another_model(table):
     first = dpx.partial_dependence(table, model(up), "age", epsilon=1)
-    with pytest.raises(dpx.ModelError, match="gives other answers"):
+    with pytest.raises(dpx.errors.ModelError, match="gives other answers"):
         dpx.partial_dependence(table, model(down), "age", epsilon=1)
     again = dpx.partial_dependence(table, model(up), "age", epsilon=1)
     assert again.receipt.replayed
@@ -100,7 +100,7 @@ def test_last_digits_of_another_machine_are_no_other_model(table, change, kind, 
 
     table.predictor(at(0.0))
     if refused:
-        with pytest.raises(dpx.ModelError, match="gives other answers"):
+        with pytest.raises(dpx.errors.ModelError, match="gives other answers"):
             table.predictor(at(change))
     else:
         table.predictor(at(change))
@@ -193,7 +193,7 @@ def test_rules_of_clusterings(table):
 
     explain(ages(50))
     assert explain(ages(50)).receipt.replayed
-    with pytest.raises(dpx.ModelError, match='the clustering "ages", version "1", gives other answers'):
+    with pytest.raises(dpx.errors.ModelError, match='the clustering "ages", version "1", gives other answers'):
         explain(ages(20))
     explain(ages(20), "2")
     explain(ages(70), None)
@@ -212,7 +212,7 @@ def test_a_rule_that_is_fitted_anew_is_a_new_one(table, version):
     assert dpx.explain_clusters(table, clustering, epsilon=1).receipt.replayed
     limit[0] = 20
     if version is not None:
-        with pytest.raises(dpx.ModelError, match="gives other answers"):
+        with pytest.raises(dpx.errors.ModelError, match="gives other answers"):
             dpx.explain_clusters(table, clustering, epsilon=1)
         return
     second = dpx.explain_clusters(table, clustering, epsilon=1)
@@ -242,7 +242,7 @@ def test_functions_with_models_without_a_version_are_never_answered_again(table,
         assert not ask(table, given).receipt.replayed  # nothing tells that it is the same
     assert not ask(table, model(up)).receipt.replayed
     assert ask(table, model(up)).receipt.replayed
-    with pytest.raises(dpx.ModelError, match="gives other answers"):
+    with pytest.raises(dpx.errors.ModelError, match="gives other answers"):
         ask(table, model(down))
 
 

@@ -43,7 +43,7 @@ counter = iter(range(10**9))
 )
 def test_unusable_functions_are_refused_before_anything_is_spent(make_table, frame, function, message):
     table = make_table(frame)
-    with pytest.raises(dpx.ModelError, match=message):
+    with pytest.raises(dpx.errors.ModelError, match=message):
         dpx.partial_dependence(table, dpx.Model(function, output=(0, 1)), "age", epsilon=1)
     assert table.ledger.statement(table.name).spent.amount == 0
 
@@ -66,16 +66,16 @@ def test_unusable_descriptions(arguments, message):
 
 def test_a_classifier_needs_a_class_it_knows():
     forest = RandomForestClassifier(3).fit([[0.0], [1.0]], ["no", "yes"])
-    with pytest.raises(dpx.ModelError, match="say which class") as error:
+    with pytest.raises(dpx.errors.ModelError, match="say which class") as error:
         dpx.Model(forest, output=(0, 1))
     assert "'no', 'yes'" in str(error.value)
-    with pytest.raises(dpx.ModelError, match="does not know the class"):
+    with pytest.raises(dpx.errors.ModelError, match="does not know the class"):
         dpx.Model(forest, output=(0, 1), label="maybe")
 
 
 def test_undeclared_inputs_are_named(domain):
     model = LinearRegression().fit(pd.DataFrame({"age": [1.0, 2.0], "height": [1.0, 3.0]}), [1, 2])
-    with pytest.raises(dpx.ModelError, match="'height'"):
+    with pytest.raises(dpx.errors.ModelError, match="'height'"):
         dpx.Model(model, output=(0, 5)).checked(domain)
 
 
@@ -89,7 +89,7 @@ def test_arrays_hold_declared_numbers_not_codes():
     at_five = predictor.predict_at(inputs, {"b": 1})
     expected = fitted.predict_proba(np.column_stack([rows["a"], np.full(6, 5.0)]))[:, 1]
     np.testing.assert_allclose(at_five, expected)
-    with pytest.raises(dpx.ModelError, match="text categories"):
+    with pytest.raises(dpx.errors.ModelError, match="text categories"):
         dpx.Model(fitted, output=(0, 1), label=1).features(dpx.Domain({"b": dpx.Categorical(["x", "y"])}))
 
 
@@ -178,6 +178,6 @@ def test_another_process_has_another_model_unless_it_has_a_version():
 
 def test_an_output_range_that_was_read_from_predictions_is_refused():
     seen = np.array([0.25, 0.75])
-    with pytest.raises(dpx.ModelError, match="looks as if it was read from predictions") as refused:
+    with pytest.raises(dpx.errors.ModelError, match="looks as if it was read from predictions") as refused:
         dpx.Model(score, output=(seen.min(), seen.max()))
     assert "float(...)" in refused.value.hint

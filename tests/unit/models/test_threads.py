@@ -102,7 +102,7 @@ def test_boosted_trees_are_safe_and_the_linear_booster_is_not(booster, safe):
 
 
 def test_a_wrapper_that_mixes_up_threads_is_refused():
-    with pytest.raises(dpx.ModelError, match="several threads") as error:
+    with pytest.raises(dpx.errors.ModelError, match="several threads") as error:
         dpx.Model(Wrapper(), output=(0, 1), thread_safe=True).checked(DOMAIN)
     assert "thread_safe=False" in error.value.hint
     dpx.Model(Wrapper(), output=(0, 1)).checked(DOMAIN)
@@ -116,7 +116,7 @@ def test_threads_are_tried_in_blocks_of_the_size_that_is_used():
             if len(self.inputs) >= 1000:
                 time.sleep(0.01)
 
-    with pytest.raises(dpx.ModelError, match="several threads"):
+    with pytest.raises(dpx.errors.ModelError, match="several threads"):
         dpx.Model(Late(), output=(0, 1), thread_safe=True).checked(DOMAIN, rows=20_000, exact=True)
 
 

@@ -147,12 +147,12 @@ class TestModel:
     @pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x04K\x01."])
     def test_not_a_pickle_or_not_a_model(self, tmp_path, content):
         (tmp_path / "model.pkl").write_bytes(content)
-        with pytest.raises(dpx.ModelError):
+        with pytest.raises(dpx.errors.ModelError):
             project(tmp_path).model()
 
     def test_a_pickle_of_a_package_that_is_not_installed(self, tmp_path):
         (tmp_path / "model.pkl").write_bytes(b"cno_such_package_here\nThing\n.")
-        with pytest.raises(dpx.ModelError, match="needs the package 'no_such_package_here'"):
+        with pytest.raises(dpx.errors.ModelError, match="needs the package 'no_such_package_here'"):
             project(tmp_path).model()
 
     def test_an_import_beside_the_project_file(self, tmp_path, monkeypatch):
@@ -165,7 +165,7 @@ class TestModel:
         monkeypatch.setattr("sys.path", list(sys.path))
         (tmp_path / "fails_on_import.py").write_text("raise ValueError('secret row')\n")
         text = FULL.replace('path = "model.pkl"', 'import = "fails_on_import:score"')
-        with pytest.raises(dpx.ModelError, match="ValueError") as caught:
+        with pytest.raises(dpx.errors.ModelError, match="ValueError") as caught:
             project(tmp_path, text).model()
         assert "secret" not in str(caught.value)
         assert caught.value.__suppress_context__

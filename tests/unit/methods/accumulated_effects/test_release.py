@@ -42,7 +42,7 @@ def test_bad_requests_are_refused_before_anything_is_paid(make_table, frame, mod
 
 def test_a_model_that_fails_on_synthetic_rows_costs_nothing(make_table, frame):
     table = make_table(frame)
-    with pytest.raises(dpx.ModelError):
+    with pytest.raises(dpx.errors.ModelError):
         dpx.accumulated_effects(table, dpx.Model(lambda rows: rows["none"], output=(0, 1)), "age", epsilon=1)
     assert spent(table) == 0
 
@@ -87,7 +87,7 @@ class TestMarginalsReleasedBefore:
         text = json.loads(curve.to_json())
         for marginals in (json.loads(other.to_json()), None):
             text["view"]["marginals"] = marginals
-            with pytest.raises((dpx.InputError, dpx.VerificationError)):
+            with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
                 dpx.from_json(json.dumps(text))
 
     @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_file_that_was_tampered_with_is_refused_and_nothing_else_happens(make_
         broken("released", "parts", "counts", "noise", "size", 0),
         curve.to_json().replace('"span": 1.0', '"span": 1e400'),
     ):
-        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+        with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
             dpx.from_json(text)
     assert ("equally full" in curve.caveat) == (method == "paper")
     assert ("cut off" in curve.caveat) == (curve.spec.clip < curve.span)

@@ -96,7 +96,7 @@ def test_files_that_state_what_was_counted_are_read(make, table):
     assert from_json(json.dumps(document)).receipt.guarantee == answer.receipt.guarantee
     history = json.loads(explainer.non_interactive().explain(FAR[2]).to_json())
     del history["receipt"]["request"]["cost"]  # which answers from a history did not have
-    with pytest.raises(dpx.VerificationError, match="guarantee"):
+    with pytest.raises(dpx.errors.VerificationError, match="guarantee"):
         from_json(json.dumps(history))
     history["guarantee"] = history["guarantee"].replace(
         table.budget.describe(explainer.total), table.budget.describe(explainer.spent)
@@ -118,7 +118,7 @@ def test_a_receipt_that_counts_more_than_its_price_is_refused(make, part, said):
     for name in part[:-1]:
         place = place[name]
     place[part[-1]] = said
-    with pytest.raises(dpx.VerificationError, match="receipt"):
+    with pytest.raises(dpx.errors.VerificationError, match="receipt"):
         from_json(json.dumps(document))
 
 
@@ -348,7 +348,7 @@ def test_computed_answers_are_verified_and_answers_from_the_history_are_not(make
     computed = [explainer.explain(point) for point in FAR[:2]]
     for answer in computed:
         dpx.verify(answer, table.ledger)
-    with pytest.raises(dpx.VerificationError):
+    with pytest.raises(dpx.errors.VerificationError):
         dpx.verify(explainer.non_interactive().explain(FAR[3]), table.ledger)
 
 
@@ -373,11 +373,11 @@ def test_a_history_does_not_answer_for_a_model_that_was_fitted_anew(table, versi
     explainer.explain(FAR[0])
     free, paid = explainer.non_interactive(), spent(table)
     weights[0] = 0.5
-    with pytest.raises(dpx.ModelError, match="fitted anew") as error:
+    with pytest.raises(dpx.errors.ModelError, match="fitted anew") as error:
         free.explain(FAR[0])
     assert "new AdaptiveExplainer" in error.value.hint
     for point in FAR[:2]:  # one that would be reused, one that would be computed
-        with pytest.raises(dpx.ModelError, match="fitted anew" if version is None else "gives other answers"):
+        with pytest.raises(dpx.errors.ModelError, match="fitted anew" if version is None else "gives other answers"):
             explainer.explain(point)
     assert spent(table) == paid
     assert len(explainer.history) == 1

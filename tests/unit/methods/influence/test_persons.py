@@ -62,7 +62,7 @@ def test_what_cannot_be_answered_is_refused_before_anything_is_paid(make_table, 
     with pytest.raises(dpx.InputError, match="free with marginals"):
         ask(table, model)
     silent = dpx.Model(lambda r: np.where(r["age"] == 25, np.nan, 0.5), output=(0, 1), features=["age"], version="1")
-    with pytest.raises(dpx.ModelError, match="NaN|no number"):
+    with pytest.raises(dpx.errors.ModelError, match="NaN|no number"):
         ask(table, silent, epsilon=1)
     assert spent(table) == 0
 
@@ -107,7 +107,7 @@ def test_a_forged_file_of_marginals_is_refused(make_table, frame, model):
     released = dpx.marginals(table, epsilon=1)
     parts = released.released["parts"]
     values = [count + 1 for count in parts["counts"]["values"]]
-    forged = dpx.Marginals(released.receipt, {"parts": {"counts": {**parts["counts"], "values": values}}})
+    forged = dpx.results.Marginals(released.receipt, {"parts": {"counts": {**parts["counts"], "values": values}}})
     with pytest.raises(dpx.InputError, match="has not released these"):
         ask(table, model, marginals=forged)
 

@@ -124,7 +124,7 @@ def test_many_features(make_table):
 
 def test_a_model_that_fails_on_synthetic_rows_is_refused(make_table, frame):
     table = make_table(frame)
-    with pytest.raises(dpx.ModelError):
+    with pytest.raises(dpx.errors.ModelError):
         influence(table, dpx.Model(lambda rows: 1 / 0, output=(0, 1)), epsilon=1)
     assert spent(table) == 0
 
@@ -156,7 +156,7 @@ def test_parts_and_prices(make_table, frame, model):
     assert spent(table) == 1
     np.testing.assert_array_equal(again.values, found.values)
     known = found.marginals
-    assert isinstance(known, dpx.Marginals)
+    assert isinstance(known, dpx.results.Marginals)
     assert known.features == ["age", "sex", "income"]
     reused = influence(table, model, "disparity", ["age", ("sex", "income")], group=FEMALE, epsilon=1, marginals=known)
     assert list(reused.released["parts"]) == ["influences"]
@@ -467,7 +467,7 @@ def test_draws_are_made_one_after_the_other(make_table, frame, model):
     first = draws[0]
     assert draws[0] is first
     assert (draws[2] != first).any()
-    with pytest.raises(dpx.InternalError, match="in their order"):
+    with pytest.raises(dpx.errors.InternalError, match="in their order"):
         draws[0]
     with pytest.raises(IndexError, match="no more draws"):
         draws[3]

@@ -471,7 +471,7 @@ def test_damaged_files_are_refused(ask):
     text = found.to_json()
     document = json.loads(text)
     document["values"][0] += 0.01
-    with pytest.raises(dpx.VerificationError):
+    with pytest.raises(dpx.errors.VerificationError):
         from_json(json.dumps(document))
 
     def damaged(change):
@@ -508,7 +508,7 @@ def test_damaged_files_are_refused(ask):
         lambda d: d["released"]["parts"]["influences"].update(values=[1, 2]),
     ]
     for change in changes:
-        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+        with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
             from_json(damaged(change))
 
 
@@ -539,12 +539,12 @@ def test_what_ended_the_draws_fits_them(ask, options, asked):
         {"more": 1},
     ]
     for damage in wrong:
-        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+        with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
             from_json(forged(ended={**ended, **damage}))
     for nothing in ([], {}, "end", 7, {"asked": asked}):
-        with pytest.raises((dpx.InputError, dpx.VerificationError)):
+        with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
             from_json(forged(ended=nothing))
-    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+    with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
         from_json(forged(method="paper"))
 
 
@@ -556,5 +556,5 @@ def test_numbers_are_rounded_up_to_two_digits():
 def test_no_sampling_error_where_no_orders_were_drawn(ask):
     document = json.loads(ask().to_json())
     document["view"].update(sampling=[0.3, 0.3, 0.3])
-    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+    with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
         from_json(json.dumps(document))

@@ -193,7 +193,7 @@ def test_round_trip_through_a_file(make_table, frame, tmp_path):
 def test_altered_files_are_refused_in_words(make_table, frame, alter):
     document = json.loads(dp_kmeans(make_table(frame), 3, epsilon=1, rounds=1).result.to_json())
     alter(document)
-    with pytest.raises((dpx.InputError, dpx.VerificationError)):
+    with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
         dpx.from_json(json.dumps(document))
 
 

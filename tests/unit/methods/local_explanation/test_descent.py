@@ -175,7 +175,7 @@ def test_noise_widens_the_intervals_and_the_deviation_is_no_less_than_what_happe
     moved = {**record, "age": 29.0}
     assert "another record" in spec.fit(parts, Asked(moved)).notes[0]
     for other in (Asked(moved), Asked(record, value=0.7)):
-        with pytest.raises(dpx.VerificationError, match="another record"):
+        with pytest.raises(dpx.errors.VerificationError, match="another record"):
             spec.read(parts, other)
     with pytest.raises(ValueError, match="no prediction"):
         spec.fit(parts, Asked(record, value=123.0))

@@ -77,13 +77,13 @@ def test_fewer_rows_than_coordinates_are_refused_only_where_their_number_is_publ
 
 def test_a_model_that_fails_on_synthetic_rows_or_on_the_record_costs_nothing(make_table, frame):
     table = make_table(frame, budget=ZCDP)
-    with pytest.raises(dpx.ModelError):
+    with pytest.raises(dpx.errors.ModelError):
         local_explanation(table, dpx.Model(lambda rows: rows["none"], output=(0, 1)), RECORD, epsilon=1)
 
     def holes(rows):
         return np.where(rows["income"].to_numpy() == 40, np.nan, 0.5)
 
-    with pytest.raises(dpx.ModelError, match="no number for the record"):
+    with pytest.raises(dpx.errors.ModelError, match="no number for the record"):
         local_explanation(table, dpx.Model(holes, output=(0, 1)), RECORD, epsilon=1, anchor="prediction")
     assert spent(table) == 0
     assert (
@@ -220,7 +220,7 @@ def test_the_diagram_is_a_privacy_enabling_set():
         (lambda d: d["released"]["parts"].clear(), dpx.InputError),
         (lambda d: d["receipt"]["request"]["spec"].update(scale="0/1"), dpx.InputError),
         (lambda d: d["receipt"]["request"]["spec"].update(method="magic"), dpx.InputError),
-        (lambda d: d["released"]["parts"]["moments"]["values"].__setitem__(0, 10**12), dpx.VerificationError),
+        (lambda d: d["released"]["parts"]["moments"]["values"].__setitem__(0, 10**12), dpx.errors.VerificationError),
     ],
 )
 def test_a_damaged_or_altered_file_is_refused(make_table, frame, model, change, error):

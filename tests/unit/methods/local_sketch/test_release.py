@@ -66,7 +66,7 @@ def test_a_failing_model_and_marginals_of_another_domain_are_refused(make_table,
     def broken(rows):
         raise RuntimeError("no")
 
-    with pytest.raises(dpx.ModelError, match="fails on synthetic rows"):
+    with pytest.raises(dpx.errors.ModelError, match="fails on synthetic rows"):
         local_sketch(table, dpx.Model(broken, output=(0, 1)), epsilon=1)
     foreign = marginals(make_table(frame, budget=ZCDP, domain=OTHER), epsilon=1)
     with pytest.raises(dpx.InputError, match="another domain"):
@@ -179,11 +179,11 @@ def test_files_that_are_no_sketch_any_more(sketch, make_table, frame, tmp_path):
     refused(marginals(make_table(frame), epsilon=1).to_json(), dpx.InputError, "kind 'marginals', not a local sketch")
     document = json.loads(text)
     document["released"]["parts"]["moments"]["values"][7] += 1
-    refused(json.dumps(document), dpx.VerificationError, "not those that were written(.|\n)*fetch it again")
+    refused(json.dumps(document), dpx.errors.VerificationError, "not those that were written(.|\n)*fetch it again")
     for place, value in (("weights", [1, 2, 3, 4, 5]), ("seed", 5), ("cells", 2)):
         document = json.loads(text)
         document["receipt"]["request"]["spec"][place] = value
-        refused(json.dumps(document), dpx.VerificationError, "not those that were written")
+        refused(json.dumps(document), dpx.errors.VerificationError, "not those that were written")
     with pytest.raises(dpx.InputError, match="cannot be read"):
         LocalSketch.load(tmp_path / "nowhere.json")
 

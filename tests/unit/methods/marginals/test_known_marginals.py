@@ -34,7 +34,7 @@ def forged(found, change):
     text = json.dumps(document)
     try:
         return dpx.from_json(text)
-    except dpx.VerificationError:  # values or guarantee written beside it
+    except dpx.errors.VerificationError:  # values or guarantee written beside it
         document["values"], document["guarantee"] = _derived(document)
         return dpx.from_json(json.dumps(document))
 
@@ -42,7 +42,7 @@ def forged(found, change):
 def _derived(document):
     from dpexplain.receipts import Receipt
 
-    result = dpx.Marginals.rebuild(Receipt.from_json(document["receipt"]), document["released"], {})
+    result = dpx.results.Marginals.rebuild(Receipt.from_json(document["receipt"]), document["released"], {})
     return [float(v) for v in result.values], result.receipt.guarantee
 
 

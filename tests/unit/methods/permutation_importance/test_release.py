@@ -165,7 +165,7 @@ def test_the_same_call_is_the_same_request():
 def test_a_release_without_marginals_is_not_taken_for_some():
     data = table()
     grouped = dpx.permutation_importance(data, model(), "ill", epsilon=1, method="groups")
-    made_up = dpx.Marginals(grouped.receipt, grouped.released)
+    made_up = dpx.results.Marginals(grouped.receipt, grouped.released)
     with pytest.raises(dpx.InputError, match="this release has no marginals"):
         dpx.permutation_importance(data, model(), "ill", epsilon=1, marginals=made_up)
 

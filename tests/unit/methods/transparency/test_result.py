@@ -162,7 +162,7 @@ def test_damaged_files_are_refused(report, damage):
 def test_altered_values_are_refused(report):
     document = json.loads(report.to_json())
     document["released"]["parts"]["counts"]["values"][0] += 500
-    with pytest.raises(dpx.VerificationError, match="released integers"):
+    with pytest.raises(dpx.errors.VerificationError, match="released integers"):
         dpx.from_json(json.dumps(document))
 
 
