@@ -139,7 +139,7 @@ def flip_charged_as_gumbel(scores: list[int]) -> int:
     """Permute-and-flip with epsilon 1 costs up to epsilon^2/2 in zCDP; epsilon^2/8 is for Gumbel noise only."""
     first = below(2)
     best = max(scores)
-    accepted = bernoulli_exp(Fraction(best - scores[first]))
+    accepted = bernoulli_exp(best - scores[first], 1)
     return first if accepted else 1 - first
 
 

@@ -133,7 +133,8 @@ def effects(rows, protection, released):
     gate = Gate(table.door, PRICE)
     kernel = partial(ale.statistic, predictor=predictor(), spec=spec, bins=bins)
     sums = table.sum_rows(gate, kernel, list("abc"), size=sum(b.size for b in bins), label="", parallel=False)
-    counts = table.sum_rows(gate, partial(ale.counts, spec=spec), list("abc"), size=spec.cells, label="")
+    kernel = partial(histogram.statistic, partitions=spec.partitions)
+    counts = table.sum_rows(gate, kernel, list("abc"), size=spec.cells, label="")
     table.ledger.close()
     return counts, sums, spec, table.neighbours
 

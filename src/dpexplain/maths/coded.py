@@ -3,7 +3,7 @@
     tuple <-> list       Fraction <-> "1/50"       Enum <-> its value       anything with to_json and from_json
 
 A field with a default may be missing in a file of an earlier version. Values of a wrong type are refused (ValueError,
-TypeError or LookupError, which `Result.from_json` takes for a damaged file).
+TypeError or LookupError, which `dpx.from_json` takes for a damaged file).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_round_trip_through_text_and_file(curve, make_table, frame, model, tmp_p
         again = dpx.from_json(result.to_json(path))
         assert again == result
         assert dpx.from_json(path).receipt.guarantee == result.receipt.guarantee
-        assert dpx.results.Curve.from_json(str(path)) == result
+        assert dpx.from_json(str(path)) == result
         np.testing.assert_array_equal(again.values, result.values)
         np.testing.assert_array_equal(again.interval(0.9), result.interval(0.9))
 

@@ -123,7 +123,7 @@ def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
     for _ in range(DEALINGS):
         if setting.marginals is not None:
             others = histograms.references(spec.features, setting.marginals, setting.domain)
-            moved, owner = changes(by_feature(rows, others, spec.draws, draw.random), predictor, spec), table
+            moved, owner = changes(by_feature(rows, others, spec.draws, draw.random), predictor, spec)[0], table
         else:
             groups = spec.groups(size)
             by_place = spec.assignment is Assignment.POSITION
@@ -132,7 +132,7 @@ def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
             tags = table * groups + place % groups + place // groups * (TABLES * groups)  # no group has rows of two
             owner = np.unique(tags % (TABLES * groups)) // groups
             dealt_rows = Dealt.of(rows, tags, TABLES * groups, draw.random(rows.size))
-            moved = changes(by_group(dealt_rows, spec.features, spec.draws, spec.most), predictor, spec)
+            moved = changes(by_group(dealt_rows, spec.features, spec.draws, spec.most), predictor, spec)[0]
         dealt.append([moved[owner == t] for t in tables])
     return [list(lines) for lines in zip(*dealt, strict=True)]
 

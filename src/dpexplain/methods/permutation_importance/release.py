@@ -232,21 +232,30 @@ def explain(
             bound = paper_sensitivity(spec, gate.neighbours)
             gate.noisy_sum("errors", errors, bound, prices["errors"], mechanism=spec.mechanism)
             return
-        base, size = partial(base_statistic, **kernel), 2 if spec.count_weight else 1
-        losses = table.sum_rows(gate, base, columns, size=size, **how)
-        noisy = gate.noisy_sum("base", losses, base_sensitivity(spec, gate.neighbours), prices["base"])
-        # groups are made, and limits wanted, by the *released* number of rows
-        groups = spec.groups(max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else table.size or 1)
-        if marginals is None:
-            in_groups = partial(group_statistic, **kernel)
-            exact = table.sum_groups(
-                gate, in_groups, columns, groups, size=spec.size, rule=spec.assignment, secret=True, **how
-            )
-        else:
+        first = 2 if spec.count_weight else 1  # the numbers of the base
+        if marginals is not None:
             others = histograms.references(spec.features, marginals, table.domain)
             drawn = partial(drawn_statistic, others=others, **kernel)
-            exact = table.sum_rows(gate, drawn, columns, size=spec.size, secret=True, **how)
-        send_changes(gate, spec, cost, exact, groups)
+            exact = table.sum_rows(gate, drawn, columns, size=first + spec.size, secret=True, **how)
+            groups = send_base(gate, exact[:first])
+        elif spec.count_weight:  # groups are made by the *released* number of rows: two passes
+            base = table.sum_rows(gate, partial(base_statistic, **kernel), columns, size=first, **how)
+            groups = send_base(gate, base)
+            exact = np.append(base, in_groups(gate, groups, spec.size))
+        else:
+            groups = spec.groups(table.size or 1)
+            exact = in_groups(gate, groups, first + spec.size, with_base=True)
+            send_base(gate, exact[:first])
+        send_changes(gate, spec, cost, exact[first:], groups)
+
+    def in_groups(gate: Gate, groups: int, size: int, **options: Any) -> Integers:
+        found = partial(group_statistic, **kernel, **options)
+        return table.sum_groups(gate, found, columns, groups, size=size, rule=spec.assignment, secret=True, **how)
+
+    def send_base(gate: Gate, sums: Integers) -> int:
+        """Release the mean loss as the rows are; how many groups there are, by the released number of rows."""
+        noisy = gate.noisy_sum("base", sums, base_sensitivity(spec, gate.neighbours), prices["base"])
+        return spec.groups(max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else table.size or 1)
 
     about = {"model": model.identity, **histograms.builds_on(marginals)}
     public = ["the loss", "the output range", "the model"]

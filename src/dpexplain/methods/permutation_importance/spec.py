@@ -189,10 +189,13 @@ def _counted(law: Callable[[Floats], Floats], mean: float, most: float) -> float
 
 def base_statistic(rows: Rows, predictor: Predictor, spec: Spec) -> Integers:
     """The sum of the quantised losses of one batch as it is, and its weighted number of rows where that is private."""
-    losses = _losses(rows, predictor, spec, predictor.inputs(rows), {})
+    return _base(_losses(rows, predictor, spec, predictor.inputs(rows), {}), spec)
+
+
+def _base(losses: Integers, spec: Spec) -> Integers:
     if not spec.count_weight:
         return np.array([losses.sum()])
-    return np.array([(losses - spec.loss.range.levels // 2).sum(), spec.count_weight * rows.size])
+    return np.array([(losses - spec.loss.range.levels // 2).sum(), spec.count_weight * len(losses)])
 
 
 @dataclass(frozen=True)
@@ -210,26 +213,27 @@ class Sums:
         return cls(line[:M], line[M : 2 * M], int(line[-2]), int(line[-1]))
 
 
-def statistic(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
+def statistic(batch: Replaced, predictor: Predictor, spec: Spec, with_base: bool = False) -> Integers:
     """Exact integer sums of one batch: no noise, no budget, and no randomness but the values it is given.
 
-    A line of `Sums` for each limit, one after the other.
+    A line of `Sums` for each limit, one after the other; before them `base_statistic`, where both share a pass.
     """
-    groups = changes(batch, predictor, spec)
+    groups, losses = changes(batch, predictor, spec)
     norms = norms_of(groups, spec.norm)
-    return np.concatenate([_sums(groups, norms, limit, spec) for limit in spec.limits])
+    base = [_base(losses, spec)] if with_base else []
+    return np.concatenate(base + [_sums(groups, norms, limit, spec) for limit in spec.limits])
 
 
-def group_statistic(dealt: Dealt, predictor: Predictor, spec: Spec) -> Integers:
+def group_statistic(dealt: Dealt, predictor: Predictor, spec: Spec, with_base: bool = False) -> Integers:
     """`statistic` of rows that take values from their group."""
-    return statistic(by_group(dealt, spec.features, spec.draws, spec.most), predictor, spec)
+    return statistic(by_group(dealt, spec.features, spec.draws, spec.most), predictor, spec, with_base)
 
 
 def drawn_statistic(
     rows: Rows, uniform: Uniform, others: Mapping[str, Reference], predictor: Predictor, spec: Spec
 ) -> Integers:
-    """`statistic` of rows that take values from released histograms, by secret numbers of their own."""
-    return statistic(by_feature(rows, others, spec.draws, uniform), predictor, spec)
+    """`statistic`, with its base, of rows that take values from released histograms, by secret numbers of their own."""
+    return statistic(by_feature(rows, others, spec.draws, uniform), predictor, spec, with_base=True)
 
 
 def _sums(groups: Integers, norms: Norms, limit: int, spec: Spec) -> Integers:
@@ -241,8 +245,10 @@ def _sums(groups: Integers, norms: Norms, limit: int, spec: Spec) -> Integers:
     return np.concatenate([small.sum(axis=0), squares.astype(np.int64).sum(axis=0), totals])
 
 
-def changes(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
-    """One line for each group: the sum over its rows of the mean change of the loss, for each feature."""
+def changes(batch: Replaced, predictor: Predictor, spec: Spec) -> tuple[Integers, Integers]:
+    """One line for each group: the sum over its rows of the mean change of the loss, for each feature. And the loss of
+    each row as it is.
+    """
     rows, inputs = batch.rows, predictor.inputs(batch.rows)
     before = _losses(rows, predictor, spec, inputs, {})
     moved = np.zeros((rows.size, len(spec.features)), dtype=np.int64)
@@ -252,7 +258,7 @@ def changes(batch: Replaced, predictor: Predictor, spec: Spec) -> Integers:
             for values, valid in zip(batch.values[feature], batch.valid, strict=True):
                 moved[:, j] += np.where(valid, _losses(rows, predictor, spec, inputs, {feature: values}) - before, 0)
     moved = np.sign(moved) * (np.abs(moved) // number[:, None])
-    return np.add.reduceat(moved, batch.starts, axis=0) if rows.size else moved
+    return np.add.reduceat(moved, batch.starts, axis=0) if rows.size else moved, before
 
 
 def shrunk(groups: Integers, norms: Norms, limit: int, norm: str | None) -> Integers:

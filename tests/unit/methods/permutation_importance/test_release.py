@@ -16,6 +16,7 @@ from dpexplain.core.budget import pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door
 from dpexplain.core.sensitivity import Neighbours, Relation
+from dpexplain.data.reading import Reading
 from dpexplain.methods.permutation_importance.outlook import outlook
 from dpexplain.methods.permutation_importance.release import resolve
 from dpexplain.methods.permutation_importance.request import PermutationImportance
@@ -160,6 +161,20 @@ def test_the_same_call_is_the_same_request():
     first, second = (dpx.permutation_importance(data, model(), "ill", epsilon=5) for _ in range(2))
     assert first.released == second.released
     assert spent(data) == 5
+
+
+@pytest.mark.parametrize(("relation", "handed_over", "passes"), [
+    ("replace-one", False, 1), ("add-remove", False, 2), ("replace-one", True, 1), ("add-remove", True, 1),
+])  # fmt: skip
+def test_base_and_changes_share_a_pass_unless_groups_wait_for_a_noisy_number_of_rows(
+    relation, handed_over, passes, monkeypatch
+):
+    data, readings = table(relation=relation), []
+    known = dpx.marginals(data, USES, epsilon=1) if handed_over else None
+    read = Reading.identified
+    monkeypatch.setattr(Reading, "identified", lambda self: readings.append(self) or read(self))
+    dpx.permutation_importance(data, model(), "ill", epsilon=5, marginals=known)
+    assert len(readings) == passes
 
 
 def test_a_release_without_marginals_is_not_taken_for_some():
