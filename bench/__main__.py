@@ -22,6 +22,7 @@ NAMES = {
     "honesty": "coverage of every 95 % interval and forecasts against realised errors",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP and of importance in groups over a large Parquet table",
+    "versions": "CPU time and memory of the same releases in two versions of dpexplain (--old: a checkout of one)",
     "start": "CPU time of `import dpexplain`, of --help and of short commands against `import numpy, pandas`",
     "ledger": "time of a reservation in a long history against a short one, SQLite and PostgreSQL",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
@@ -43,7 +44,10 @@ def main() -> None:
     parser.add_argument(
         "--part", default="all", help=f"for clusters, influence, audit: {', '.join(parts)}; a method of honesty"
     )
+    parser.add_argument("--old", type=Path, help="for versions: the folder of another checkout")
     options = parser.parse_args()
+    if options.name == "versions" and options.old is None:
+        parser.error("versions needs --old FOLDER, a checkout of the other commit: git worktree add FOLDER COMMIT")
     if options.name != "honesty" and options.part not in parts:
         parser.error(f"--part is one of {', '.join(parts)}")
     importlib.import_module(f"bench.{options.name}").run(options)
