@@ -228,7 +228,7 @@ def interactions(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) ->
     table.door = Door(table.door.account, sampler=sampler)
     features = scene.features[:4]
     found = dpx.interaction_ranking(table, scene.model, features=features, points=8, epsilon=epsilon)
-    exact = dict(zip(found.candidates, sampler.exact * found._votes[2], strict=True))
+    exact = dict(zip(found.candidates, sampler.exact * found.gap_noise[1], strict=True))
     truth = np.array([exact[item] for item in found.items])
     return Answer(truth, *_intervals(found), found.values, float(len(found.candidates) - 1), 1e-6)
 

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from dpexplain.cli.reference import reference
 from dpexplain.demo import run
 from dpexplain.design import DataFlow
-from dpexplain.methods import ALGORITHMS, EXPLAINERS
-from dpexplain.methods.clusters import release as clusters
-from dpexplain.methods.kmeans import release as kmeans
+from dpexplain.methods.influence import persons
+from dpexplain.methods.local_explanation import descent
+from dpexplain.methods.registry import methods
 
 DOCS = Path(__file__).parent
 PAPER_PDP = DataFlow(
@@ -25,10 +25,11 @@ PAPER_PDP = DataFlow(
 
 
 def main() -> None:
-    modules = {module.__name__.split(".")[-1]: module for module in EXPLAINERS + ALGORITHMS}
-    modules |= {"clusters": clusters, "kmeans": kmeans}
-    diagrams = {f"flow-{name.replace('_', '-')}": module.diagram() for name, module in modules.items()}
-    diagrams["flow-paper-pdp"] = PAPER_PDP
+    diagrams = {
+        f"flow-{method.home.rpartition('.')[2].replace('_', '-')}": method.load(method.diagram)()
+        for method in methods().values()
+    }
+    diagrams |= {"flow-persons": persons.diagram(), "flow-descent": descent.diagram(), "flow-paper-pdp": PAPER_PDP}
     for name, flow in diagrams.items():
         size = max(1.0, (1 + max(flow.layer(stage) for stage in flow.stages)) / 5)
         figure = Figure(figsize=(8.5 * size, 2.6 * size), layout="constrained")

@@ -145,7 +145,7 @@ def test_a_refuted_claim_has_an_exit_code(project, capsys, monkeypatch):
 
         return table.door.release("count", {}, cost, body)
 
-    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    monkeypatch.setattr(registry, "_methods", dict(methods()))
     register(replace(methods()["marginals"], explain=heavy_count))
     assert run(["audit", *QUICK, "--attack", "membership", "--json"]) == 4
     told = json.loads(capsys.readouterr().out)

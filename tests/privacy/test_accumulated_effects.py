@@ -237,6 +237,22 @@ def test_intervals_cover_on_correlated_columns_and_rare_categories(relation, tab
     assert (half <= 1).all()  # a curve on a probability scale
 
 
+def crowded_end():
+    """Rows near the upper end, and so little budget that the noise may be all there is of their number."""
+    rows = pd.DataFrame({"x": np.random.default_rng(3).beta(20, 1, 1_000)})
+    return rows, dpx.Domain({"x": dpx.Numeric(0, 1)}), lambda rows: rows["x"].to_numpy() ** 2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("broken", [False, True])
+def test_intervals_cover_where_the_number_of_rows_is_noise(broken, monkeypatch):
+    """600 releases: five standard deviations are 0.044. Taken for sure, a total that is noise scales everything."""
+    if broken:
+        monkeypatch.setattr(Accumulation, "_sure", True)
+    inside, _ = coverage(Releases(crowded_end(), "add-remove", 0.015), 600)
+    assert (inside > 0.95 - 0.044).all() != broken, inside
+
+
 @pytest.mark.long
 def test_half_of_the_intervals_miss_half_of_the_time():
     """Not so wide that nothing could ever be outside, where counts are far above their noise."""

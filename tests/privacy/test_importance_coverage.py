@@ -106,7 +106,7 @@ def misses(people, truth, target, account, options, noise_only=False, marginals=
         found = dpx.permutation_importance(table, MODELS[target], target, epsilon=epsilon + number * 1e-6, **options)
         assert isinstance(found, Importance)
         if noise_only:
-            half = found.part("changes")[1].halfwidth(0.95) * found._unit
+            half = found.part("changes")[1].halfwidth(0.95) * found.gap_noise[1]
             low, high = found.scores - half, found.scores + half
         else:
             low, high = found.score_interval(0.95)

@@ -6,21 +6,22 @@ nothing new), the project's target and a record that is made up, and public. `Me
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_origin
 
 from dpexplain.audit.subject import Subject, record_of
 from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Categorical, Domain
+from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.methods.kmeans.release import explain as kmeans
 from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.methods.registry import Method, methods
+from dpexplain.methods.request import members
 
 MAX_COLUMNS = 8  # of one release that is attacked
 MAX_COMBINATIONS = 5_000  # of columns for clusters: the probability of each is computed
-USUAL = ("pdp", "ale", "importance", "influence", "sketch", "clusters")  # clusters where there are some
 
 
 def explainers() -> dict[str, Method]:
@@ -47,7 +48,15 @@ def release(method: Method, subject: Subject, table: PrivateTable, cost: Cost) -
     record = record_of(PublicRandom(0).rows(subject.domain, 1), 0, subject.features)
     offered |= {"feature": columns, "features": columns, "target": subject.target, "record": record, "row": record}
     asked = {name: value for name, value in offered.items() if name in method.request.model_fields}
+    if "feature" in asked and not _takes_several(method):  # one column: a number, if there is one
+        asked["feature"] = next((name for name in columns if isinstance(subject.domain[name], Numeric)), columns[0])
     return method.load(method.explain)(table, explained, method.request(**{**asked, **method.attacked}), cost=cost)
+
+
+def _takes_several(method: Method) -> bool:
+    """Whether the field `feature` takes a list of columns."""
+    kinds = members(method.request.model_fields["feature"].annotation)
+    return any((get_origin(kind) or kind) in (list, tuple, Sequence) for kind in kinds)
 
 
 def attributes(domain: Domain, groups: int) -> list[str] | None:

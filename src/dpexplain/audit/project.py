@@ -103,7 +103,9 @@ class Plan:
         `keep_missing` are the inputs of the model without which there is no distance between rows.
         """
         methods, chosen = own_releases.explainers(), _known("attack", attacks, ATTACKS) or ATTACKS
-        usual = [name for name in own_releases.USUAL if clustering or not methods[name].takes_clustering]
+        usual = [
+            name for name, one in methods.items() if one.attack_by_default and (clustering or not one.takes_clustering)
+        ]
         named = _known("explainer", explainers, methods) or usual
         whole_number(workers, "workers", 1)
         possible, left_out = list[str](), list[str]()

@@ -12,6 +12,7 @@ import typer
 from dpexplain.cli.options import DEFAULT_PROJECT, Json, ProjectFile, option
 from dpexplain.cli.report import Reporter, text
 from dpexplain.errors import InputError
+from dpexplain.methods.registry import methods
 from dpexplain.project.file import Project
 from dpexplain.project.run import prepare_folder
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
     from dpexplain.core.domain import Domain
     from dpexplain.models.clustering import Clustering
+
+
+def _usual() -> list[str]:
+    """The commands whose releases are attacked unless others are named."""
+    return sorted(str(one.command) for one in methods().values() if one.command and one.attack_by_default)
 
 
 def audit(
@@ -33,8 +39,8 @@ def audit(
         option(
             "--explainer",
             "NAME",
-            "A command whose releases are attacked. May be repeated. "
-            "Default: pdp, ale, importance, influence, sketch, and clusters if there are any.",
+            f"A command whose releases are attacked. May be repeated. Default: {', '.join(_usual())}, "
+            "clusters if there are any.",
         ),
     ] = None,
     kmeans: Annotated[

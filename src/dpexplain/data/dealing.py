@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -181,6 +181,10 @@ class _Run:
                 writer.write_batch(pa.record_batch(arrays, schema=schema))
         self._file = pa.OSFile(str(path), "rb")
         self._batches = pa.ipc.open_file(self._file)
+        with suppress(
+            OSError
+        ):  # an open file needs no name, and a killed process leaves none, where the system allows it
+            path.unlink()
 
     def read(self, number: int) -> Columns:
         return [column.to_numpy(zero_copy_only=False) for column in self._batches.get_batch(number).columns]

@@ -99,12 +99,16 @@ class Accumulation:
         return self.counts.size if self.shared is None else self.shared
 
     @cached_property
-    def _known(self) -> NDArray[np.bool_]:
-        """The bins that have rows beyond doubt; none of them where not even the total does."""
+    def _sure(self) -> bool:
+        """Whether there are rows beyond doubt: all shares of rows are shares of their total."""
         off = np.sqrt(self._sharers) / self.sharing if self.sharing else 0.0
         off = np.sqrt(self.bins.members.shape[1]) if self.own_total else off
-        sure = self.bins.total > SURE_COUNT * self.counts.std * off
-        return np.asarray((self.bins.rows >= SURE_COUNT * self._count_std) & sure)
+        return bool(self.bins.total > SURE_COUNT * self.counts.std * off)
+
+    @cached_property
+    def _known(self) -> NDArray[np.bool_]:
+        """The bins that have rows beyond doubt; none of them where not even the total does."""
+        return np.asarray((self.bins.rows >= SURE_COUNT * self._count_std) & self._sure)
 
     @cached_property
     def _factors(self) -> tuple[Floats, Floats]:
@@ -134,7 +138,11 @@ class Accumulation:
         return combined_halfwidth([(self.effects, summed[point]), (self.counts, counted[point])], 0.0, level)
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
-        """(low, high) around each point of the exact curve, cut at the range that is possible."""
+        """(low, high) around each point of the exact curve, cut at the range that is possible; that range itself where
+        noise may be all there is of the total number of rows.
+        """
+        if not self._sure:
+            return np.full(len(self._middle), -self.span), np.full(len(self._middle), self.span)
         half = np.array([self.half_width(i, level) for i in range(len(self._middle))])
         unknown = self._lifted[:, ~self._known]  # any effect is possible in these bins
         middle, reach = self._middle - unknown @ self._effects[~self._known], self.clip * np.abs(unknown).sum(axis=1)

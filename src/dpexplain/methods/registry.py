@@ -45,6 +45,7 @@ class Method:
     worst_cases  () -> neighbouring tables for the audit
     attacked  options of the request that `dpexplain audit` attacks on a project's own rows, beside columns, target and
               record, which it gives itself
+    attack_by_default  whether it does so unless other methods are named
     needs_delta  whether only Gaussian noise can answer it, which a pure account cannot pay for
     """
 
@@ -71,6 +72,7 @@ class Method:
     takes_clustering: bool = False
     worst_cases: Named | None = None
     attacked: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    attack_by_default: bool = True
     needs_delta: bool = False
 
     def load(self, what: Named | None) -> Any:

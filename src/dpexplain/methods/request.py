@@ -27,6 +27,9 @@ class Must(str):
     """What a value must be, in words, for an error: where the type does not say it well."""
 
 
+LONGEST_SHOWN = 40  # characters of a text that an error repeats
+
+
 @dataclass(frozen=True)
 class Flag:
     """How an option is typed on the command line, where its name, type and description do not say it well.
@@ -149,8 +152,11 @@ def refusal(kind: type[Request], error: ValidationError) -> InputError:
 
 
 def _shown(value: Any, *, inside: bool) -> str:
-    """What was given, if it is a single value. Of anything else, and of what is in a list, the type: it may be rows."""
-    plain = value is None or isinstance(value, str | int | float | Fraction)
+    """What was given, if it is a single value. Of anything else, of what is in a list and of long texts the type: they
+    may be rows.
+    """
+    plain = value is None or isinstance(value, int | float | Fraction)
+    plain = plain or (isinstance(value, str) and len(value) <= LONGEST_SHOWN and value.isprintable())
     empty = isinstance(value, list | tuple) and not value
     return repr(value) if not inside and (plain or empty) else f"an object of type {type(value).__name__}"
 

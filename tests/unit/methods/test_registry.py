@@ -46,7 +46,7 @@ def toy(tmp_path, monkeypatch):
     folder.mkdir()
     shutil.copy(TOY, folder / "toy_of_a_test.py")
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(registry, "_methods", dict(registry._methods))
+    monkeypatch.setattr(registry, "_methods", dict(registry.methods()))
     monkeypatch.setattr(Result, "kinds", dict(Result.kinds))
     yield import_module("toy_of_a_test")
     del sys.modules["toy_of_a_test"]

@@ -21,6 +21,7 @@ register(
         lead="which columns act together, so that their joint effect is not the sum of their own ones",
         worst_cases="dpexplain.audit.worst_cases.parts:of_interaction_ranking",
         attacked={"kind": "total"},
+        attack_by_default=False,
         home=__name__,
     )
 )

@@ -25,6 +25,7 @@ register(
         worst_cases="dpexplain.audit.worst_cases.local:of_local_explanation",
         attacked={"method": "moments", "features": None},
         needs_delta=True,
+        attack_by_default=False,
         home=__name__,
     )
 )

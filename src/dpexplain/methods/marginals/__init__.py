@@ -21,6 +21,7 @@ register(
         title="Marginals",
         lead="how many rows have each value of each column",
         worst_cases="dpexplain.audit.worst_cases.effects:of_marginals",
+        attack_by_default=False,
         home=__name__,
     )
 )

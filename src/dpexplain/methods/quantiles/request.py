@@ -54,7 +54,9 @@ def exact_probs(probs: Any) -> tuple[Fraction, ...]:
         raise InputError("probs must be a list of probabilities.", hint=hint)
     given = [p.item() if hasattr(p, "item") else p for p in probs]
     for p in given:
-        if isinstance(p, bool) or not isinstance(p, int | float | Fraction) or not 0 < p < 1:
+        if isinstance(p, bool) or not isinstance(p, int | float | Fraction):
+            raise InputError(f"a probability is a number; got an object of type {type(p).__name__}.", hint=hint)
+        if not 0 < p < 1:
             raise InputError(f"a probability lies between 0 and 1; got {repr(p)[:60]}.", hint=hint)
     exact = tuple(Fraction(p).limit_denominator(FINEST) for p in given)
     if not 1 <= len(exact) <= MAX_PROBS:

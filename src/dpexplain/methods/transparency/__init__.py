@@ -25,6 +25,7 @@ register(
         title="Transparency report",
         lead="what made the model decide as it did about a person, and what did not",
         worst_cases="dpexplain.audit.worst_cases.influence:of_transparency",
+        attack_by_default=False,
         home=__name__,
     )
 )
