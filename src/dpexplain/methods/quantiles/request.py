@@ -55,7 +55,8 @@ def exact_probs(probs: Any) -> tuple[Fraction, ...]:
     given = [p.item() if hasattr(p, "item") else p for p in probs]
     for p in given:
         if isinstance(p, bool) or not isinstance(p, int | float | Fraction):
-            raise InputError(f"a probability is a number; got an object of type {type(p).__name__}.", hint=hint)
+            kind = type(p).__name__
+            raise InputError(f"a probability is a number between 0 and 1; got an object of type {kind}.", hint=hint)
         if not 0 < p < 1:
             raise InputError(f"a probability lies between 0 and 1; got {repr(p)[:60]}.", hint=hint)
     exact = tuple(Fraction(p).limit_denominator(FINEST) for p in given)
