@@ -1,6 +1,6 @@
 """Two versions of dpexplain against each other: CPU time of the same releases, and peak memory, old and new in turns.
 
-    git worktree add /tmp/old COMMIT && python -m bench versions --old /tmp/old
+    git worktree add ../before COMMIT && python -m bench versions --old ../before
 
 Every round is a process for each version: made-up rows, a boosted model, everything included (ledger, cleaning, noise,
 post-processing), after a first call of each on a small table. Times are CPU seconds of the process, so that a busy

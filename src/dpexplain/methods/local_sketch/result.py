@@ -84,15 +84,23 @@ class LocalSketch(Result):
         vars(answer).update(spec=self.spec, record=point)  # known already: no need to read them again
         return answer
 
-    def explain_many(self, records: Any, predictions: Sequence[float] | None = None, **options: Any) -> Attributions:
+    def explain_many(
+        self,
+        records: Any,
+        predictions: Sequence[float] | None = None,
+        *,
+        anchor: str | float | None = None,
+        weight: Weight | StepWeight = "stable",
+        width: float = 1.0,
+    ) -> Attributions:
         """`explain` for each line of a DataFrame, or for each record of a list, with the same options."""
         lines: list[Any] = _lines(records)
         known: list[Any] = [None] * len(lines) if predictions is None else list(predictions)
         if len(known) != len(lines):
             raise InputError(f"there are {len(lines)} records and {len(known)} predictions.", spent="")
-        if lines:  # a weight function is tabulated once
-            options["weight"] = self._weight(options.get("weight", "stable"), options.pop("width", 1.0))
-        return Attributions(self.explain(line, value, **options) for line, value in zip(lines, known, strict=True))
+        steps = self._weight(weight, width) if lines else weight  # a weight function is tabulated once
+        pairs = zip(lines, known, strict=True)
+        return Attributions(self.explain(line, value, anchor=anchor, weight=steps) for line, value in pairs)
 
     def _weight(self, weight: Weight | StepWeight, width: float) -> StepWeight:
         return weight if isinstance(weight, StepWeight) else StepWeight.of(weight, self.space.diameter, width=width)
