@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,14 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_figures() -> Iterator[None]:
+    """What one file draws is no burden for the next one of the same worker."""
+    yield
+    if (pyplot := sys.modules.get("matplotlib.pyplot")) is not None:
+        pyplot.close("all")
 
 
 @pytest.fixture
