@@ -160,8 +160,19 @@ def category_effects(scene: HonestTable, table: dpx.PrivateTable, epsilon: float
     return _effects(scene, table, epsilon, scene.categorical)
 
 
-def _effects(scene: HonestTable, table: dpx.PrivateTable, epsilon: float, features: list[str]) -> Answer:
-    curves = dpx.accumulated_effects(table, scene.model, features, epsilon=epsilon)
+def effects_marginals(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    """Marginals released before, at the same price, from an account that remembers them."""
+    fresh = scene.table(table.neighbours.relation.value, None, memory=True)
+    known = dpx.marginals(fresh, scene.numeric, epsilon=epsilon)
+    answer = _effects(scene, fresh, epsilon, scene.numeric, marginals=known)
+    fresh.ledger.close()
+    return answer
+
+
+def _effects(
+    scene: HonestTable, table: dpx.PrivateTable, epsilon: float, features: list[str], **options: Any
+) -> Answer:
+    curves = dpx.accumulated_effects(table, scene.model, features, epsilon=epsilon, **options)
     exact = [_exact_effects(scene, curve) for curve in curves]
     raw = np.concatenate([curve.raw for curve in curves])
     return Answer(np.concatenate(exact), *_intervals(curves), raw, 2.0, STEP)
@@ -363,6 +374,7 @@ QUESTIONS: dict[str, Question] = {
     "accumulated effects of categories": Question(
         category_effects, lambda s: R.AccumulatedEffects(feature=s.categorical)
     ),
+    "accumulated effects, known marginals": Question(effects_marginals),
     "importance": Question(importance, lambda s: R.PermutationImportance(target=TARGET, positive="1")),  # noqa: ARG005
     "importance, 20 repeats": Question(
         importance_repeats,
