@@ -30,7 +30,7 @@ from rings import (  # noqa: F401 (hooks)
     pytest_runtest_protocol,
     pytest_terminal_summary,
 )
-from stubs import Unshuffled, ZeroNoise
+from stubs import Copies, Unshuffled, ZeroNoise
 
 # Files are in memory where that is possible: nobody pulls the plug, and ledgers wait for the disk at every write
 MEMORY = Path("/dev/shm")
@@ -80,6 +80,15 @@ def sketched_pictures() -> Iterator[None]:
 
     with sketched():
         yield
+
+
+@pytest.fixture(params=["copies", pytest.param("processes", marks=pytest.mark.long)])
+def workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What audits share their work out to. Processes take seconds to start: in the short ring one test does that
+    (test_membership.py), the others have copies of the work in this process.
+    """
+    if request.param == "copies":
+        monkeypatch.setattr("dpexplain.audit.runs.ProcessPoolExecutor", Copies)
 
 
 MakeTable = Callable[..., dpx.PrivateTable]

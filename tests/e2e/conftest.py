@@ -2,23 +2,34 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import nullcontext
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 from commands import DOMAIN, MODEL, PROJECT, edit
 from dpexplain.cli.app import run
-from pictures import sketched
+from pictures import unpainted
 
 ZCDP = "epsilon = 8.0\ndelta = 1e-6"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def quick_pictures(request):
-    """What a command writes is asked here, not how it looks; the demo alone draws as users do."""
-    if not request.module.__name__.endswith("test_demo"):
-        request.getfixturevalue("sketched_pictures")
+    """What a command writes is asked here, not how it looks; the demo and commands in processes draw as users do."""
+    with nullcontext() if request.module.__name__.endswith("test_demo") else unpainted():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_parser():
+    """The parser of a command line is made once for each list of methods, not for every command as in a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
+        yield
 
 
 @pytest.fixture
@@ -35,7 +46,7 @@ def spent(tmp_path_factory):
 
 def after(tmp_path_factory, *command, budget="epsilon = 2.0"):
     """A folder with a small project in which this command has run."""
-    with pytest.MonkeyPatch.context() as patch, sketched():
+    with pytest.MonkeyPatch.context() as patch, unpainted():
         folder = fill(tmp_path_factory.mktemp("spent"), patch)
         edit(folder / "dpexplain.toml", "epsilon = 2.0", budget)
         assert run(list(command)) == 0

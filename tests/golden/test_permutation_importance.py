@@ -43,6 +43,7 @@ PROTECTIONS = [
     {"relation": "replace-one", "unit": dpx.Unit("person", 3)},
     {"relation": "add-remove", "unit": dpx.Unit("person", 3)},
 ]
+GROUPS = {"clip": math.inf, "method": "groups"}
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +247,8 @@ def test_tables_with_hardly_any_rows(make_table, people, rows):
 @pytest.mark.parametrize(
     ("protection", "options"),
     [
-        *((p, {"clip": math.inf, "method": "groups"}) for p in PROTECTIONS),
+        (PROTECTIONS[1], GROUPS),
+        *(pytest.param(PROTECTIONS[i], GROUPS, marks=pytest.mark.long) for i in (0, 2, 3)),
         (PROTECTIONS[0], {"method": "paper"}),
     ],
 )

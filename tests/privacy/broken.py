@@ -7,14 +7,15 @@ rebuild by hand what the door would have refused. docs/broken-on-purpose.md has 
 which command catches it (tests/rings.py): `make test` what a few hundred runs or cheap ones show, `make audit` all
 others.
 
-`counted_twice` breaks every method of the registry, and `test_every_release.py` must catch it in each of them.
+`counted_twice` and `half_the_noise` break every method of the registry, and `test_every_release.py` must catch them in
+each one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ import numpy as np
 import pytest
 
 import dpexplain as dpx
+from dpexplain.core import release as gates
 from dpexplain.core.budget import Cost, pure, zcdp
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.release import Door, Gate
@@ -320,6 +322,18 @@ def counted_twice(patch: pytest.MonkeyPatch) -> None:
         "select_combination",
         lambda gate, part, scores, *rest, **how: combine(gate, part, 2 * np.asarray(scores), *rest, **how),
     )
+
+
+def half_the_noise(patch: pytest.MonkeyPatch) -> None:
+    """The gate takes half the scale that a price allows, for noise and for choices."""
+    best, selection, rate_for = gates.best, gates.selection, gates.rate_for
+
+    def halved(law: Any) -> Any:
+        return replace(law, scale=law.scale / 2)
+
+    patch.setattr(gates, "best", lambda *asked: halved(best(*asked)))
+    patch.setattr(gates, "selection", lambda *asked: halved(selection(*asked)))
+    patch.setattr(gates, "rate_for", lambda *asked: 2 * rate_for(*asked))
 
 
 ROWS = [5, 5, 5]

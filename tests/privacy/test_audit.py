@@ -98,7 +98,7 @@ def test_the_ring_of_a_test_is_read_from_its_marks() -> None:
     assert ring_of("tests/privacy/test_audit.py", "test_broken_mechanisms_are_caught") == "audit"  # by a list of cases
     assert ring_of("tests/privacy/test_importance_coverage.py", "test_histograms") == "audit"  # by its file
     assert ring_of("tests/unit/ledger/test_ledger_postgresql.py", "test_before") == "audit"  # by its class
-    assert ring_of("tests/privacy/test_audit.py", "test_selection_is_healthy") == "test"
+    assert ring_of("tests/privacy/test_audit.py", "test_delta_lowers_the_bound") == "test"
 
 
 def test_every_test_on_the_page_exists() -> None:
@@ -230,6 +230,7 @@ def choice(gate: Gate, scores: Any) -> Any:
     return gate.select("best", scores, ScoreRange(gate.neighbours, -1, 1), gate.cost)
 
 
+@pytest.mark.long
 def test_selection_is_healthy() -> None:
     mechanism = through_the_door(PURE, "replace-one", ONE, choice)
     bound = epsilon_lower_bound(mechanism, [1, 1], [2, 0], trials=4_000, confidence=SURE, claim=ONE)
@@ -542,6 +543,7 @@ def test_two_processes_give_a_bound_like_one() -> None:
     assert bound.epsilon > 0.4
 
 
+@pytest.mark.usefixtures("workers")
 def test_processes_that_repeat_each_other_are_refused() -> None:
     mechanism = partial(seeded, np.random.default_rng(3))
     with pytest.raises(InputError, match="same runs"):

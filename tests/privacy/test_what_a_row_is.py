@@ -7,7 +7,7 @@ whole releases move at most as far as their bound says, under both relations, wi
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +77,13 @@ def test_no_entry_changes_the_code_of_another_one(reader: str, tmp_path_factory:
     )
     place = data.draw(st.integers(0, len(entries) - 1))
     other = [*entries[:place], data.draw(st.sampled_from(ENTRIES)), *entries[place + 1 :]]
+    sources = {}
+    for name, side in (("left", entries), ("right", other)):
+        (folder / name).mkdir(exist_ok=True)
+        sources[name] = READERS[reader]({"value": side}, folder / name)
     for column in DECLARED.values():
         try:
-            left, right = (codes(READERS[reader]({"value": side}, folder), column) for side in (entries, other))
+            left, right = (codes(source, column) for source in sources.values())
         except dpx.errors.TableError as refused:
             words = ("stores it as date32", "stores it as timestamp", "stores it as time32", "Python objects of type")
             assert any(word in refused.message for word in words)  # noqa: PT017
@@ -89,16 +93,26 @@ def test_no_entry_changes_the_code_of_another_one(reader: str, tmp_path_factory:
         np.testing.assert_array_equal(np.signbit(left), np.signbit(right))
 
 
+@cache
+def typed(name: str, entries: tuple[str, ...]) -> list[float]:
+    """The codes of entries that no reader touched."""
+    return [encode(DECLARED[name], pd.Series([entry], dtype=object))[0] for entry in entries]
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_gives_an_entry_the_same_code(reader: str, tmp_path: Path) -> None:
     """So neither does it matter which reader somebody uses."""
     unclear = ("2020-01-01", "08:00", "12:30", "12:30:05.5", "NA", "", "#NA", "NaN", "null")
     clear = [entry for entry in ENTRIES if entry not in unclear]
-    for column in DECLARED.values():
-        together = codes(READERS[reader]({"value": clear}, tmp_path), column)
-        alone = [codes(READERS[reader]({"value": [entry, entry]}, tmp_path), column)[0] for entry in clear]
-        typed = [encode(column, pd.Series([entry], dtype=object))[0] for entry in clear]
-        assert together.tolist() == alone == typed
+    of_all, of_each = READERS[reader]({"value": clear}, tmp_path), []
+    for number, entry in enumerate(clear):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        of_each.append(READERS[reader]({"value": [entry, entry]}, folder))
+    for name, column in DECLARED.items():
+        together = codes(of_all, column)
+        alone = [codes(source, column)[0] for source in of_each]
+        assert together.tolist() == alone == typed(name, tuple(clear))
 
 
 def test_the_finding_one_missing_value_no_longer_moves_everybody() -> None:
@@ -270,10 +284,12 @@ def failing(rows: pd.DataFrame) -> Any:
     return np.where(rows["age"] == 33, np.nan, np.where(rows["age"] == 34, np.inf, 3 * value))
 
 
+FAILING = dpx.Model(failing, output=(-1, 1), name="failing")  # tried once for all tables
+
+
 def explained(table: dpx.PrivateTable) -> None:
-    model = dpx.Model(failing, output=(-1, 1), name="failing")
-    dpx.partial_dependence(table, model, ["x", "sex"], epsilon=1, grid=3)
-    dpx.accumulated_effects(table, model, "x", epsilon=1, clip=0.01)
+    dpx.partial_dependence(table, FAILING, ["x", "sex"], epsilon=1, grid=3)
+    dpx.accumulated_effects(table, FAILING, "x", epsilon=1, clip=0.01)
     dpx.marginals(table, epsilon=1)
 
 

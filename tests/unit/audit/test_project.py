@@ -200,8 +200,19 @@ def test_the_hidden_value_is_the_one_that_matters_most():
     assert (pair.left.iloc[-1] != pair.right.iloc[-1]).tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize("settings", [{}, {"unit": dpx.Unit("id", 3)}, {"row_id": "id"}], ids=str)
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+# in the short ring each relation and each rule by which rows are dealt
+@pytest.mark.parametrize(
+    ("relation", "settings"),
+    [
+        ("replace-one", {}),
+        pytest.param("replace-one", {"unit": dpx.Unit("id", 3)}, marks=pytest.mark.long),
+        pytest.param("replace-one", {"row_id": "id"}, marks=pytest.mark.long),
+        pytest.param("add-remove", {}, marks=pytest.mark.long),
+        ("add-remove", {"unit": dpx.Unit("id", 3)}),
+        ("add-remove", {"row_id": "id"}),
+    ],
+    ids=str,
+)
 def test_pairs_are_neighbours_and_no_exact_loss_exceeds_its_price(relation, settings):
     """For releases that add up rows, and for those that deal them to groups or parts."""
     mine = subject_of(120, ZCDP, relation, RULE, **settings)
@@ -262,6 +273,7 @@ def test_one_number_stands_for_a_long_vector_of_fine_gaussian_noise():
         assert abs(found.std() / mu - 1) < 6 / np.sqrt(1200)
 
 
+@pytest.mark.usefixtures("sketched_pictures")
 def test_sound_releases_are_not_accused(tmp_path):
     mine = subject_of(200, ZCDP)
     report = audits.run(mine, plan_of(mine, epsilons=[0.5, 3.0], explainers=["pdp", "sketch"]))
@@ -311,6 +323,7 @@ def test_a_release_that_costs_more_than_it_says_is_refuted(registered):
     assert exact.violates, "the exact loss alone refutes"
 
 
+@pytest.mark.usefixtures("workers")
 def test_work_is_shared_out_to_processes():
     mine = subject_of(60)
     report = audits.run(mine, plan_of(mine, explainers=["marginals"], attacks=["membership"], workers=2))

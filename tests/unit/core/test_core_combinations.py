@@ -19,6 +19,7 @@ from stubs import PURE, ZCDP, combination_score, combinations_of, free_door, rel
 pytestmark = pytest.mark.drawn(1e-5)
 
 CASES = [(3, 3, 1), (4, 2, 2), (2, 4, 1), (3, 3, 2), (5, 1, 2)]  # candidates, groups, uses
+SHORT = [(2, 4, 1), (3, 3, 2)]  # one use and several
 RATE = Fraction(UNIT, 2**20)
 
 
@@ -49,7 +50,10 @@ def drawn(scores, rate, uses, times):
     return [tuple(tuple(chosen) for chosen in draw(scores, rate, uses=uses)) for _ in range(times)]
 
 
-@pytest.mark.parametrize(("candidates", "groups", "uses"), CASES)
+@pytest.mark.parametrize(
+    ("candidates", "groups", "uses"),
+    [case if case in SHORT else pytest.param(*case, marks=pytest.mark.long) for case in CASES],
+)
 def test_draws_follow_the_law(candidates, groups, uses):
     scores = some_scores(candidates, groups, spread=1)
     expected = law(scores, RATE, uses)

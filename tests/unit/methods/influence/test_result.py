@@ -225,9 +225,17 @@ def test_draws_and_orders_widen_intervals(ask):
 FORMS = {"features": {}, "given": {"features": ["age"], "given": ["income"]}, "shapley": {"aggregate": "shapley"}}
 
 
+# in the short ring every form with each outcome and each relation
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("outcome", ["class", "score"])
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+@pytest.mark.parametrize(
+    ("outcome", "relation"),
+    [
+        ("class", "replace-one"),
+        ("score", "add-remove"),
+        pytest.param("class", "add-remove", marks=pytest.mark.long),
+        pytest.param("score", "replace-one", marks=pytest.mark.long),
+    ],
+)
 def test_the_rates_are_those_of_the_table(make_table, many, model, relation, outcome, form):
     table = make_table(many, exact=True, relation=relation, budget=dpx.Budget(100))
     options = {"outcome": outcome, "samples": 2, "exact": True if form == "shapley" else None}
