@@ -61,7 +61,7 @@ def sketched() -> Iterator[None]:
 
 @contextmanager
 def unpainted() -> Iterator[None]:
-    """Pictures that are put together as ever, and saved without what is in them: for tests of files, not of pictures."""
+    """Pictures that are put together as ever and saved empty: for tests of which files there are."""
 
     def save(picture: Picture, *where: Any, **options: Any) -> None:
         Figure((1, 1)).savefig(*where, **{**options, "dpi": 10})

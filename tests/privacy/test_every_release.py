@@ -41,7 +41,7 @@ METHODS = dict(zip(RELEASES, methods().values(), strict=True))
 SURE = 1 - 1.5e-7
 SOUND = 1_000
 PLANTED = {Law.GAUSSIAN: 2_000, Law.LAPLACE: 12_000, Law.CUBE: 6_000, Choice: 6_000, Combination: 9_000}
-DRAWN = ["partial_dependence", "marginals", "rank_aggregation", "clusters"]  # where the short ring finds a part of each law
+DRAWN = ["partial_dependence", "marginals", "rank_aggregation", "clusters"]  # in the short ring: a part of each law
 CHOICES = [
     ("rank_aggregation", "best", "top", "add-remove", Definition.PURE),
     ("clusters", "one stage", "combination", "add-remove", Definition.PURE),

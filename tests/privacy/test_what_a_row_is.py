@@ -65,7 +65,7 @@ def codes(source: Any, column: Any, name: str = "value") -> np.ndarray:
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_no_entry_changes_the_code_of_another_one(reader: str, tmp_path_factory: Any, data: Any) -> None:
     """Whatever one person's entry is, the others are read alike. A column of dates or times is refused by its type."""

@@ -100,6 +100,11 @@ def check(model: dpx.Model, explain, size: int) -> None:
             assert (-part.change).tolist() == list(gone.values), (protection, part.name)
 
 
+def check_both(model: dpx.Model, size: int) -> None:
+    check(model, effects, size)
+    check(model, curve, size)
+
+
 @pytest.mark.parametrize("explain", [effects, curve])
 @pytest.mark.parametrize(
     ("fails", "size"), [(False, 40), (False, 3000), (True, 40), pytest.param(True, 3000, marks=pytest.mark.long)]
@@ -113,8 +118,7 @@ def test_last_digits_by_the_size_of_a_call_move_no_other_row(function, fails, si
 def test_last_digits_by_place_are_asked_one_row_at_a_time(fails):
     model = model_of(failing(by_place) if fails else by_place)
     with pytest.warns(dpx.errors.ModelWarning, match="one row at a time") as shown:
-        check(model, effects, 40)
-        check(model, curve, 40)
+        check_both(model, 40)
     assert len(shown) == 1  # once for a model, not for each release
 
 
