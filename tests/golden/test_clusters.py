@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 
 import dpexplain as dpx
 from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, LABELS, Printed, all_combinations, binned, people
+from dpexplain.methods.clusters import spec
 from dpexplain.methods.clusters.release import explain_clusters
 
 THIRDS = (1 / 3, 1 / 3, 1 / 3)
@@ -64,9 +66,11 @@ def test_several_attributes_for_each_cluster(make_table, frame, best):
     assert_histograms(result, frame)
 
 
+@pytest.mark.parametrize("listed", [2**20, 1], ids=["listed", "weighed without a list"])
 @pytest.mark.parametrize("bounds", ["tight", "paper"])
 @pytest.mark.parametrize("budget", [dpx.Budget(10), dpx.Budget(10, 1e-6)])
-def test_two_stages_choose_among_the_best_candidates(make_table, frame, bounds, budget):
+def test_two_stages_choose_among_the_best_candidates(make_table, frame, bounds, budget, listed, monkeypatch):
+    monkeypatch.setattr(spec, "MOST_LISTED", listed)
     result = explained(make_table, frame, method="two-stage", candidates=2, bounds=bounds, budget=budget)
     printed = Printed(binned(frame))
     for mine, label in zip(result.candidates, LABELS, strict=True):
@@ -85,6 +89,41 @@ def test_two_stages_choose_among_the_best_candidates(make_table, frame, bounds, 
 def test_two_stages_with_all_candidates_choose_as_one_stage(make_table, frame, best):
     result = explained(make_table, frame, method="two-stage", candidates=4, per_cluster=2)
     assert tuple(map(tuple, result.chosen.values())) == best[2]
+
+
+def test_the_published_sizes_run_nine_clusters_with_five_candidates_and_fifteen_with_three(make_table):
+    """2 and 14 million combinations: more than are ever listed."""
+    draw = np.random.default_rng(0)
+    label = draw.integers(0, 15, 600)
+    names = [f"a{j}" for j in range(6)]
+    rows = pd.DataFrame({name: (label * (j + 1) + draw.integers(0, 2, 600)) % 5 for j, name in enumerate(names)})
+    values = {**{name: dpx.Categorical(range(5)) for name in names}, "label": dpx.Categorical(range(15))}
+    for clusters, candidates in ((9, 5), (15, 3)):
+        table = make_table(rows.assign(label=label), domain=dpx.Domain(values), relation="add-remove")
+        result = explain_clusters(
+            table, lambda r: r["label"], list(range(clusters)), names, epsilon=1, method="two-stage",
+            candidates=candidates,
+        )  # fmt: skip
+        assert result.spec.combinations == candidates**clusters > spec.MOST_LISTED
+        for (a,), mine in zip(result.chosen.values(), result.candidates, strict=True):
+            assert names.index(a) in mine
+        assert dpx.from_json(result.to_json()).chosen == result.chosen
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_histograms_as_in_the_paper_are_those_of_pandas_too(make_table, frame, best, protection):
+    result = explained(make_table, frame, histograms="paper", **protection)
+    assert tuple(map(tuple, result.chosen.values())) == best[1]
+    assert set(result.released["parts"]) == {"combination", "histograms", "everyone"}
+    assert_histograms(result, frame)
+    np.testing.assert_allclose(result.sizes[:3], [(frame["group"] == label).sum() for label in LABELS], atol=1e-6)
+
+
+def test_the_published_form_is_two_stages_its_bounds_and_its_histograms(make_table, frame):
+    one = explained(make_table, frame, method="paper")
+    same = explained(make_table, frame, method="two-stage", bounds="paper", histograms="paper")
+    assert one.spec == same.spec
+    assert (one.spec.method, one.spec.bounds, one.spec.histograms) == ("two-stage", "paper", "paper")
 
 
 def test_only_the_first_rows_of_a_unit_count(make_table, frame):

@@ -386,6 +386,21 @@ def test_importance_equals_a_loop_over_parts(frame):
             assert got[part, j] / 2**32 == pytest.approx(growth, abs=2e-3)
 
 
+def test_the_published_ranking_has_the_published_noise(make_table):
+    """Laplace of scale (ceil(M^2 / 2) + M) / epsilon for points, and our own bound beside it."""
+    table = make_table(pd.DataFrame({"x": range(20)}), domain=dpx.Domain({"x": dpx.Numeric(0, 19, integer=True)}))
+    ask = {"ranker": lambda rows, model: list("cab"), "items": list("abc"), "epsilon": 1, "parts": 10}
+    paper, ours = rank(table, method="paper", **ask), rank(table, mechanism="discrete-laplace", **ask)
+    for votes, bound in ((paper, 5 + 3), (ours, 4)):
+        _, noise = votes.part("votes")
+        assert noise.law.value == "discrete-laplace"
+        assert float(noise.scale / votes.spec.unit) == pytest.approx(bound)
+    assert dpx.from_json(paper.to_json()).spec.published
+    assert not ours.spec.published
+    with pytest.raises(dpx.errors.InputError, match="leave k"):
+        rank(table, method="paper", k=1, **ask)
+
+
 def test_importance_ranks_by_class_or_number(make_table, frame, model):
     labels = np.where(score(frame) > 0.3, "high", "low")
     domain = dpx.Domain({**DOMAIN, "label": dpx.Categorical(["low", "high"])})

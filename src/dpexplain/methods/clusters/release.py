@@ -17,7 +17,6 @@ References   Gilad, Milo, Razmadze, Zadacario, "Differentially Private Explanati
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -29,7 +28,7 @@ from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.combinations import steps
 from dpexplain.core.domain import Categorical, Domain
 from dpexplain.core.noise import Law
-from dpexplain.core.release import Gate
+from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
@@ -39,9 +38,12 @@ from dpexplain.maths.grids import Partition, partition_of
 from dpexplain.methods.clusters.request import Clusters, Weights
 from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.clusters.scores import (
+    CUT,
     Integers,
     Measures,
     Scoring,
+    among,
+    apart,
     combination_scores,
     listed_scores,
     measure,
@@ -49,6 +51,7 @@ from dpexplain.methods.clusters.scores import (
     single_scores,
 )
 from dpexplain.methods.clusters.spec import (
+    EVERYONE_SHARE,
     MOST_LISTED,
     Cells,
     Chosen,
@@ -58,7 +61,6 @@ from dpexplain.methods.clusters.spec import (
     nth_combination,
     own_weight,
     selection_laws,
-    sensitivity,
     shortfalls,
     size_of,
     statistic,
@@ -87,6 +89,7 @@ def resolve(request: Clusters, setting: Setting, cost: Cost) -> Spec:
     if uses > len(partitions):
         raise InputError(f"{uses} attributes for each cluster were asked for, of {len(partitions)} in all.")
     scoring = Scoring(len(request.labels), uses, Weights.of(request.weights))
+    method, bounds, histograms = request.form
     spec = Spec(
         labels=tuple(map(str, request.labels)),
         partitions=partitions,
@@ -94,28 +97,38 @@ def resolve(request: Clusters, setting: Setting, cost: Cost) -> Spec:
         weights=scoring.weights,
         unit=scoring.unit,
         cluster_unit=scoring.cluster_unit,
-        method=request.method,
-        bounds=request.bounds,
-        candidates=request.candidates if request.method == "two-stage" else None,
+        method=method,
+        bounds=bounds,
+        candidates=request.candidates if method == "two-stage" else None,
         per_cluster=uses,
         selection_share=request.share or UNKNOWN_ROWS_SHARE,
+        histograms=histograms,
     )
-    if spec.candidates is None:
-        steps(spec.attributes, spec.clusters, uses)  # too many to weigh them all: refused, never approximated
-    elif not uses <= spec.candidates <= spec.attributes:
+    if spec.candidates is not None and not uses <= spec.candidates <= spec.attributes:
         raise InputError(
             f"candidates={spec.candidates} must lie between per_cluster={uses} and the number of attributes, "
             f"{spec.attributes}."
         )
-    elif math.comb(spec.candidates, uses) ** spec.clusters > MOST_LISTED:
-        raise InputError(
-            f"{spec.candidates} candidates for each of {spec.clusters} clusters make more than {MOST_LISTED:,} "
-            "combinations.",
-            hint='use fewer candidates, or method="one-stage"',
-        )
+    if not spec.listed:
+        _check_work(spec)
     if request.share is not None or setting.hint is None:
         return spec
     return _with_share(spec, setting.neighbours, setting.hint, cost)
+
+
+def _check_work(spec: Spec) -> None:
+    """Refuse what is too much to weigh: nothing is ever approximated."""
+    try:
+        steps(spec.attributes, spec.clusters, spec.per_cluster)
+    except InputError as error:
+        if spec.candidates is None:
+            raise
+        raise InputError(
+            f"{spec.candidates} candidates for each of {spec.clusters} clusters make {spec.combinations:,.3g} "
+            f"combinations: too many to list (at most {MOST_LISTED:,}), and {spec.clusters} clusters are too many to "
+            "weigh them without a list.",
+            hint="use fewer candidates",
+        ) from error
 
 
 def _partitions(request: Clusters, domain: Domain) -> tuple[Partition, ...]:
@@ -147,12 +160,15 @@ def _with_share(spec: Spec, neighbours: Neighbours, rows: int, cost: Cost) -> Sp
 
 def check_noise(spec: Spec, neighbours: Neighbours, cost: Cost) -> None:
     """Refuse an impossible price before anything is reserved, however many attributes will be chosen."""
-    selection_laws(spec, neighbours, cost)
+    laws = selection_laws(spec, neighbours, cost)
+    if spec.restricted:
+        apart(Fraction(laws["combination"]["rate"]))
     for distinct in range(spec.per_cluster, spec.most_distinct + 1):
         histogram_noise(spec, neighbours, cost, distinct)
-    if spec.candidates is None and find_spec("numba") is None:
+    if not spec.listed and find_spec("numba") is None:
         raise InputError(
-            'method="one-stage" needs the package numba.', hint='pip install "dpexplain[clusters]", or use two-stage'
+            f"{spec.combinations:,.3g} combinations can only be weighed with the package numba.",
+            hint='pip install "dpexplain[clusters]", or method="two-stage" with few candidates',
         )
 
 
@@ -161,7 +177,8 @@ def outlook(request: Clusters, setting: Setting, cost: Cost) -> Outlook:
     spec = resolve(request, setting, cost)
     check_noise(spec, setting.neighbours, cost)
     noise = histogram_noise(spec, setting.neighbours, cost, spec.most_distinct)
-    own = own_weight(spec.clusters, spec.per_cluster, spec.most_distinct, noise.law is Law.GAUSSIAN)
+    clusters, uses, distinct = spec.clusters, spec.per_cluster, spec.most_distinct
+    own = 1 if spec.subtracts else own_weight(clusters, uses, distinct, noise.law is Law.GAUSSIAN)
     return Outlook(noise.law.value, noise.size, noise.std / own, noise.halfwidth(LEVEL) / own, noise.band(LEVEL) / own)
 
 
@@ -186,16 +203,18 @@ def choose(gate: Gate, tables: Sequence[Integers], spec: Spec, cost: Cost) -> Ch
     """Send the choice of attributes through the gate; for each cluster their numbers."""
     choice, scoring, neighbours = spec.costs(cost)[0], spec.scoring, gate.neighbours
     change = scoring.combination_range(neighbours, spec.bounds)
-    rate = selection_laws(spec, neighbours, cost)["combination"].get("rate", 0)
-    measures = measure(tables, scoring.steps, most_rows(scoring, float(Fraction(rate))))
-    if spec.candidates is None:
-        scores = combination_scores(measures, scoring)
-        chosen = gate.select_combination("combination", scores, change, choice[0], uses=scoring.uses)
-        return tuple(tuple(mine) for mine in chosen)
-    candidates = _candidates(gate, measures, spec, choice[0])
-    options = [list(itertools.combinations(mine, scoring.uses)) for mine in candidates]
-    (number,) = gate.select("combination", listed_scores(measures, scoring, options), change, choice[1])
-    return nth_combination(candidates, scoring.uses, number)
+    rate = Fraction(selection_laws(spec, neighbours, cost)["combination"].get("rate", 0))
+    measures = measure(tables, scoring.steps, most_rows(scoring, float(rate), CUT if spec.restricted else 1))
+    candidates = [] if spec.candidates is None else _candidates(gate, measures, spec, choice[0])
+    if spec.listed:
+        options = [list(itertools.combinations(mine, scoring.uses)) for mine in candidates]
+        (number,) = gate.select("combination", listed_scores(measures, scoring, options), change, choice[1])
+        return nth_combination(candidates, scoring.uses, number)
+    scores = combination_scores(measures, scoring)
+    if spec.restricted:
+        scores = among(scores, candidates, rate)
+    chosen = gate.select_combination("combination", scores, change, choice[-1], uses=scoring.uses)
+    return tuple(tuple(mine) for mine in chosen)
 
 
 def _candidates(gate: Gate, measures: Measures, spec: Spec, cost: Cost) -> list[list[int]]:
@@ -219,16 +238,22 @@ def explain(table: PrivateTable, clustering: Clustering, request: Clusters, *, c
         answers = clustering.assign(PublicRandom(0).rows(table.domain, SYNTHETIC))
         table.declare(title, clustering.identity, answers, 0.0)
     columns = list(dict.fromkeys([*clustering.features, *(p.feature for p in spec.partitions)]))
-    size, uses, safe = size_of(spec.partitions, spec.clusters), spec.per_cluster, clustering.thread_safe
+    size, safe = size_of(spec.partitions, spec.clusters), clustering.thread_safe
 
     def body(gate: Gate) -> None:
         kernel = partial(statistic, assign=clustering.assign, partitions=spec.partitions, clusters=spec.clusters)
         counts = table.sum_rows(gate, kernel, columns, size=size, label=request.label, parallel=safe)
         tables = tables_of(counts, spec.partitions, spec.clusters)
         chosen = choose(gate, tables, spec, cost)
-        cells = Cells(tuple(p.size for p in spec.partitions), chosen, cost.definition is Definition.ZCDP)
-        bound, price = sensitivity(gate.neighbours, cells.own, uses, len(cells.attributes)), spec.costs(cost)[1]
-        gate.noisy_sum("histograms", cells.histograms(tables), bound, price, mechanism=mechanism_for(cost))
+        sizes, law = tuple(p.size for p in spec.partitions), mechanism_for(cost)
+        cells = Cells(sizes, chosen, cost.definition is Definition.ZCDP, spec.subtracts)
+        price = everyone = spec.costs(cost)[1]
+        if spec.subtracts:
+            everyone, price = split(price, EVERYONE_SHARE)
+        gate.noisy_sum("histograms", cells.histograms(tables), cells.sensitivity(gate.neighbours), price, mechanism=law)
+        if spec.subtracts:
+            counts, attributes = cells.everyone(tables), len(cells.attributes)
+            gate.noisy_counts("everyone", counts, everyone, partitions=attributes, mechanism=law)
 
     receipt, payload = table.release(
         "clusters",
@@ -271,8 +296,9 @@ def explain_clusters(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
-    method: Literal["one-stage", "two-stage"] = "one-stage",
+    method: Literal["one-stage", "two-stage", "paper"] = "one-stage",
     bounds: Literal["tight", "paper"] = "tight",
+    histograms: Literal["disjoint", "paper"] = "disjoint",
     candidates: int = 3,
     per_cluster: int = 1,
     weights: Sequence[float] = (1 / 3, 1 / 3, 1 / 3),
@@ -286,8 +312,8 @@ def explain_clusters(
     explanation, choice and histograms together. `requests.Clusters` describes the options.
     """
     request = Clusters(
-        attributes=attributes, method=method, bounds=bounds, candidates=candidates, per_cluster=per_cluster,
-        weights=weights, cells=cells, selection_share=selection_share,
+        attributes=attributes, method=method, bounds=bounds, histograms=histograms, candidates=candidates,
+        per_cluster=per_cluster, weights=weights, cells=cells, selection_share=selection_share,
     )  # fmt: skip
     ready = Clustering.of(clustering, labels=labels, domain=table.domain)
     return explain(table, ready, request, cost=table.cost(epsilon=epsilon, rho=rho))

@@ -61,16 +61,23 @@ class Clusters(Request):
         Field(description="The columns that may explain a cluster. By default all that have more than one value."),
     ] = None
     method: Annotated[
-        Literal["one-stage", "two-stage"],
+        Literal["one-stage", "two-stage", "paper"],
         Field(
-            description='"one-stage" weighs all combinations of attributes; "two-stage", as in the paper, those of the '
-            "best candidates of each cluster."
+            description='"one-stage" weighs all combinations of attributes; "two-stage" those of the best candidates '
+            'of each cluster; "paper" is the published form: two stages with its bounds and its histograms.'
         ),
     ] = "one-stage"
     bounds: Annotated[
         Literal["tight", "paper"],
         Field(description='"tight" for our ranges of score changes, "paper" for the published ones.'),
     ] = "tight"
+    histograms: Annotated[
+        Literal["disjoint", "paper"],
+        Field(
+            description='"disjoint": counts inside the clusters and in the rest, which add up; "paper": half of the '
+            "price for counts inside, half for those of all rows, and the rest by subtraction."
+        ),
+    ] = "disjoint"
     candidates: Annotated[int, Field(ge=1, description="Candidates of each cluster, where there are two stages.")] = 3
     per_cluster: Annotated[int, Field(ge=1, description="How many attributes explain each cluster.")] = 1
     weights: Annotated[
@@ -91,12 +98,19 @@ class Clusters(Request):
         if self.labels is not None and len(set(map(str, self.labels))) < len(self.labels):
             raise InputError("every cluster needs a name of its own.")
         weights = Weights.of(self.weights)
-        if self.method == "two-stage" and weights.interest + weights.sufficiency == 0:
+        if self.method != "one-stage" and weights.interest + weights.sufficiency == 0:
             raise InputError(
                 "two stages choose the candidates by interestingness and sufficiency: one of them needs a weight.",
                 hint='method="one-stage" can do with diversity alone',
             )
         return self
+
+    @property
+    def form(self) -> tuple[str, str, str]:
+        """Stages, bounds and histograms: in the published form all three are the paper's."""
+        return (
+            (self.method, self.bounds, self.histograms) if self.method != "paper" else ("two-stage", "paper", "paper")
+        )
 
     @property
     def share(self) -> Fraction | None:

@@ -19,7 +19,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.tails import combined_halfwidth
-from dpexplain.methods.clusters.spec import MOST_LISTED, Cells, Chosen, Spec, nth_combination
+from dpexplain.methods.clusters.spec import Cells, Chosen, Spec, nth_combination
 from dpexplain.methods.histogram import nearest_with_total
 from dpexplain.methods.result import Floats, Result
 from dpexplain.receipts import Receipt
@@ -84,15 +84,18 @@ class ClusterExplanation(Result):
     def _numbers(self) -> Chosen:
         """The chosen attributes of each cluster by their number, as they were released."""
         spec, values = self.spec, self.released["parts"]["combination"]["values"]
-        if spec.candidates is None:
-            chosen = tuple(map(tuple, values))
-        else:
-            (number,), listed = values, self.candidates
-            if [len(mine) for mine in listed] != [spec.candidates] * spec.clusters or type(number) is not int:
+        listed = [] if spec.candidates is None else self.candidates
+        if listed and [len(mine) for mine in listed] != [spec.candidates] * spec.clusters:
+            raise ValueError("no candidates of ours")
+        if spec.listed:
+            (number,) = values
+            if type(number) is not int:
                 raise ValueError("no candidates of ours")
-            if spec.combinations > MOST_LISTED:
-                raise ValueError("more combinations than are ever listed")
             chosen = nth_combination(listed, spec.per_cluster, number)
+        else:
+            chosen = tuple(map(tuple, values))
+        if spec.restricted and not all(set(mine) <= set(own) for mine, own in zip(chosen, listed, strict=True)):
+            raise ValueError("no choice among the candidates")
         known = all(type(a) is int and 0 <= a < spec.attributes for mine in chosen for a in mine)
         if not known or [(len(mine), len(set(mine))) for mine in chosen] != [(spec.per_cluster,) * 2] * spec.clusters:
             raise ValueError("no choice of ours")
@@ -120,16 +123,21 @@ class ClusterExplanation(Result):
     @cached_property
     def cells(self) -> Cells:
         _, noise = self.part("histograms")
-        return Cells(tuple(p.size for p in self.partitions), self._numbers, noise.law is Law.GAUSSIAN)
+        sizes = tuple(p.size for p in self.partitions)
+        return Cells(sizes, self._numbers, noise.law is Law.GAUSSIAN, self.spec.subtracts)
 
     @cached_property
     def _noisy(self) -> Histograms:
         """Every released histogram in rows, as noisy as it is."""
         values, _ = self.part("histograms")
-        return {
+        found: dict[tuple[int, int | None], Floats] = {
             (a, group): values[place] / (1 if group is None else self.cells.own)
             for (a, group), place in self.cells.slices.items()
         }
+        if self.spec.subtracts:
+            everyone, _ = self.part("everyone")
+            found |= {(a, None): everyone[place] for a, place in self.cells.everyone_slices.items()}
+        return found
 
     @cached_property
     def sizes(self) -> Floats:
@@ -139,14 +147,16 @@ class ClusterExplanation(Result):
         number of rows is public it is not estimated.
         """
         rows, clusters = self.receipt.request["table"]["rows"], len(self.labels)
-        lines, totals = [], []
+        lines, totals, least = [], [], self.part("histograms")[1].std
         for (a, group), counts in self._noisy.items():
             line = np.zeros(clusters + 1)  # of the unknown sizes, and of the unknown number of all rows
             if group is None:
-                line[[*self.cells.users(a), -1]] = [-1.0] * len(self.cells.users(a)) + [1.0]
+                users = () if self.spec.subtracts else self.cells.users(a)
+                line[[*users, -1]] = [-1.0] * len(users) + [1.0]
             else:
                 line[group] = 1.0
-            precision = (1 if group is None else self.cells.own) / math.sqrt(len(counts))
+            noise, factor = self._noise_of(group)
+            precision = least / noise.std / factor / math.sqrt(len(counts))
             lines.append(precision * line)
             totals.append(precision * counts.sum())
         left, right = np.array(lines), np.array(totals)
@@ -155,6 +165,11 @@ class ClusterExplanation(Result):
         solved = np.linalg.lstsq(left, right, rcond=None)[0]
         total = max(0.0, float(solved[-1])) if rows is None else float(rows)
         return nearest_with_total(np.append(solved[:clusters], total - solved[:clusters].sum()), total)
+
+    def _noise_of(self, group: int | None) -> tuple[Noise, float]:
+        """The noise of a released histogram, and what its numbers are multiplied with to be rows."""
+        _, noise = self.part("everyone" if group is None and self.spec.subtracts else "histograms")
+        return noise, 1.0 if group is None else 1 / self.cells.own
 
     @cached_property
     def _counts(self) -> Histograms:
@@ -167,10 +182,15 @@ class ClusterExplanation(Result):
         return counts
 
     def _sides(self, c: int, a: int) -> tuple[Groups, Groups]:
-        """The released histograms that make up a cluster, and those that make up the rest."""
-        return [c], [g for g in (*self.cells.users(a), None) if g != c]
+        """The released histograms that make up a cluster, and those that make up the rest: all rows and the cluster,
+        which is subtracted; or all but the cluster.
+        """
+        return [c], [c, None] if self.spec.subtracts else [g for g in (*self.cells.users(a), None) if g != c]
 
     def _sum(self, histograms: Histograms, a: int, groups: Groups) -> Floats:
+        if self.spec.subtracts and len(groups) > 1:
+            own, everyone = (histograms[a, g] for g in groups)
+            return everyone - own
         return sum((histograms[a, g] for g in groups), np.zeros(self.partitions[a].size))
 
     @cached_property
@@ -179,7 +199,10 @@ class ClusterExplanation(Result):
         explanations = []
         for c, a in self._explained:
             partition, names = self.partitions[a], cell_names(self.partitions[a], whole=self.spec.whole[a])
-            counts, rest = (self._sum(self._counts, a, groups) for groups in self._sides(c, a))
+            if self.spec.subtracts:  # as the paper has it: what is negative is nothing, and nothing has to add up
+                counts, rest = (np.maximum(self._sum(self._noisy, a, groups), 0.0) for groups in self._sides(c, a))
+            else:
+                counts, rest = (self._sum(self._counts, a, groups) for groups in self._sides(c, a))
             explanations.append(Explanation(self.labels[c], partition.feature, partition, names, counts, rest))
         return explanations
 
@@ -221,9 +244,7 @@ class ClusterExplanation(Result):
 
     def _reach(self, groups: Groups, cells: int, level: float) -> float:
         """Half the width of the interval of a sum over so many cells of each group."""
-        _, noise = self.part("histograms")
-        own = cells * sum(g is not None for g in groups)
-        return reach_of_sum(noise, self.cells.own, own, cells * (None in groups), level)
+        return reach_of_sum([self._noise_of(group) for group in groups], cells, level)
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -312,16 +333,23 @@ class ClusterExplanation(Result):
         labels, (values, noise) = result.labels, result.part("histograms")
         if len(set(labels)) < len(labels) or not all(label.strip() and label != "other" for label in labels):
             raise ValueError("every cluster has a name of its own")
-        if view or len(values) != result.cells.size or noise.law is Law.CUBE:
+        sizes, subtracts = [len(values)], result.spec.subtracts
+        if subtracts:
+            sizes.append(len(result.part("everyone")[0]))
+        everyone = sum(result.partitions[a].size for a in result.cells.attributes)
+        if view or sizes != [result.cells.size, everyone][: len(sizes)] or noise.law is Law.CUBE:
             raise ValueError("the cells do not fit the released values")
         if not np.isfinite(np.concatenate(result.interval())).all() or not result.describe() or not receipt.public:
             raise ValueError("no explanation of ours")
         return result
 
 
-def reach_of_sum(noise: Noise, own: int, own_cells: int, rest_cells: int, level: float) -> float:
-    """h with P(|sum| <= h) >= level for a sum of noise / own over some coordinates and of noise over some others."""
-    return combined_halfwidth([(noise, [1 / own] * own_cells + [1.0] * rest_cells)], 0.0, level)
+def reach_of_sum(noises: Sequence[tuple[Noise, float]], cells: int, level: float) -> float:
+    """h with P(|sum| <= h) >= level for a sum over so many coordinates of each of these noises times its factor."""
+    factors: dict[Noise, list[float]] = {}
+    for noise, factor in noises:
+        factors.setdefault(noise, []).extend([factor] * cells)
+    return combined_halfwidth(list(factors.items()), 0.0, level)
 
 
 def cell_names(partition: Partition, *, whole: bool) -> tuple[str, ...]:

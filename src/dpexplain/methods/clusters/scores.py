@@ -25,12 +25,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.core.combinations import UNIT
 from dpexplain.core.sensitivity import Neighbours, ScoreRange
+from dpexplain.errors import InputError
 from dpexplain.methods.clusters.request import Weights
 
 Integers = NDArray[np.int64]
@@ -39,6 +42,10 @@ UNIT_BITS = 30  # of a row in the score of a combination
 STEP_BITS = (10, 20)  # of a row in a measure: at least, at most
 FIT = 2**31  # tables of fewer rows are scored in 64 bits, larger ones with Python's own integers
 LARGEST = 2**59  # of a score
+CUT = (
+    8  # what is not among the candidates is kept apart by larger numbers than scores have: these are cut so much lower
+)
+FAR = 256  # binary orders of weight between what is among the candidates and what is not
 
 
 @dataclass(frozen=True)
@@ -158,9 +165,9 @@ def _steps(over: Any, under: Any, steps: int) -> Any:
     return over // under * steps + over % under * steps // under
 
 
-def most_rows(scoring: Scoring, rate: float = 0.0) -> int:
-    """The largest measure, in rows, whose scores fit into 64 bits, also after multiplication with a rate."""
-    return max(1, min(LARGEST // scoring.unit, math.floor(LARGEST / (max(rate, 1e-30) * scoring.unit))))
+def most_rows(scoring: Scoring, rate: float = 0.0, cut: int = 1) -> int:
+    """The largest measure, in rows, whose scores fit into 64 bits, `cut` times over, also multiplied with a rate."""
+    return max(1, min(LARGEST // cut // scoring.unit, math.floor(LARGEST / cut / (max(rate, 1e-30) * scoring.unit))))
 
 
 def single_scores(measures: Measures, scoring: Scoring) -> Integers:
@@ -180,6 +187,29 @@ def combination_scores(measures: Measures, scoring: Scoring) -> Integers:
             lost = np.concatenate([lost, lost + penalty * measures.penalty[c, d][:, None]], axis=1)
         scores = np.concatenate([scores, scores + alone[c][:, None] - lost], axis=1)
     return scores
+
+
+def among(scores: Integers, candidates: Sequence[Sequence[int]], rate: Fraction) -> Integers:
+    """The scores [attribute, set of clusters] of a choice in which each cluster has candidates of its own.
+
+    A set with a cluster whose candidate the attribute is not loses a public number of steps, `apart`. Candidates were
+    released before, so the same is taken from the scores of all tables, and no range grows. With measures cut at an
+    eighth of `most_rows`, two combinations differ by apart / 2 at most; so one with such a set has at most 2^-FAR of
+    the weight of one without. That it is drawn is as good as impossible, and nothing private would depend on it.
+    """
+    foreign = np.zeros(scores.shape, dtype=bool)
+    for c, mine in enumerate(candidates):
+        used = np.arange(scores.shape[1]) >> c & 1
+        foreign |= np.outer(~np.isin(np.arange(len(scores)), mine), used).astype(bool)
+    return scores - apart(rate) * foreign
+
+
+def apart(rate: Fraction) -> int:
+    """How far what is among the candidates and what is not are kept apart; refused where that would not be enough."""
+    steps = math.floor(LARGEST / (2 * max(rate, 1)))
+    if steps * rate < 2 * FAR * UNIT:
+        raise InputError("at this price the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
+    return steps
 
 
 def listed_scores(measures: Measures, scoring: Scoring, choices: Sequence[Sequence[Sequence[int]]]) -> Integers:

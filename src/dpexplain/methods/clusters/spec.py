@@ -31,6 +31,7 @@ Chosen = tuple[tuple[int, ...], ...]  # for each cluster the numbers of its attr
 
 MOST_LISTED = 2**20  # combinations of candidates
 STAGE_SHARE = Fraction(1, 2)  # of the price of a two-stage choice, for the candidates
+EVERYONE_SHARE = Fraction(1, 2)  # of the price of histograms, for those of all rows, where the rest is by subtraction
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,27 @@ class Spec(Coded):
     candidates: int | None  # of each cluster; None for one stage
     per_cluster: int
     selection_share: Fraction  # of the price, for the choice
+    histograms: str = "disjoint"
 
     def __post_init__(self) -> None:
         """Refuse what only a damaged file can say."""
         two = self.candidates is not None
         if two != (self.method == "two-stage") or min(self.unit, self.per_cluster, self.cluster_unit if two else 1) < 1:
             raise ValueError("no choice of ours")
-        if len(self.whole) != len(self.partitions):
+        if len(self.whole) != len(self.partitions) or self.histograms not in ("disjoint", "paper"):
             raise ValueError("no attributes of ours")
+
+    def to_json(self) -> JsonObject:
+        """What came later is written only where it is not the default."""
+        said = super().to_json()
+        if not self.subtracts:
+            del said["histograms"]
+        return said
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether the rest is what all rows have less what the cluster has, as in the paper."""
+        return self.histograms == "paper"
 
     @property
     def clusters(self) -> int:
@@ -79,6 +93,16 @@ class Spec(Coded):
         """How many combinations are weighed against each other."""
         among = self.attributes if self.candidates is None else self.candidates
         return float(math.comb(among, self.per_cluster)) ** self.clusters
+
+    @property
+    def restricted(self) -> bool:
+        """Whether it weighs them without a list, as one stage does, what is not among the candidates kept apart."""
+        return self.candidates is not None and not self.listed
+
+    @property
+    def listed(self) -> bool:
+        """Whether the second of two stages lists all combinations of the candidates: where there are few enough."""
+        return self.candidates is not None and self.combinations <= MOST_LISTED
 
     def costs(self, cost: Cost) -> tuple[list[Cost], Cost]:
         """The price of each stage of the choice, and that of the histograms."""
@@ -145,6 +169,7 @@ class Cells:
     sizes: tuple[int, ...]  # how many values each attribute has
     chosen: Chosen
     gaussian: bool
+    subtracts: bool = False  # then all rows stand in the place of the rest, as a release of their own
 
     @cached_property
     def attributes(self) -> tuple[int, ...]:
@@ -157,14 +182,20 @@ class Cells:
 
     @cached_property
     def slices(self) -> dict[tuple[int, int | None], slice]:
-        """(attribute, cluster, or None for the rest) to its place in the released vector."""
+        """(attribute, cluster, or None for the rest) to its place in the vector that is released."""
         places: dict[tuple[int, int | None], slice] = {}
         end = 0
         for a in self.attributes:
-            for group in (*self.users(a), None):
+            for group in self.users(a) if self.subtracts else (*self.users(a), None):
                 places[a, group] = slice(end, end + self.sizes[a])
                 end += self.sizes[a]
         return places
+
+    @cached_property
+    def everyone_slices(self) -> dict[int, slice]:
+        """The place of each attribute in the vector of all rows, where that is released."""
+        ends = np.cumsum([0, *(self.sizes[a] for a in self.attributes)]).tolist()
+        return {a: slice(*ends[i : i + 2]) for i, a in enumerate(self.attributes if self.subtracts else ())}
 
     @property
     def size(self) -> int:
@@ -173,6 +204,8 @@ class Cells:
     @cached_property
     def own(self) -> int:
         """How much an own cell counts."""
+        if self.subtracts:
+            return 1
         return own_weight(len(self.chosen), len(self.chosen[0]), len(self.attributes), self.gaussian)
 
     def histograms(self, tables: Sequence[Integers]) -> Integers:
@@ -184,6 +217,15 @@ class Cells:
             else:
                 counts[place] = self.own * tables[a][group]
         return counts
+
+    def everyone(self, tables: Sequence[Integers]) -> Integers:
+        """The counts of the chosen attributes in all rows."""
+        return np.concatenate([tables[a].sum(axis=0) for a in self.everyone_slices])
+
+    def sensitivity(self, neighbours: Neighbours) -> Sensitivity:
+        """Of `histograms`. Where the rest is not among them, a row is in its own cells alone."""
+        uses = len(self.chosen[0])
+        return sensitivity(neighbours, self.own, uses, uses if self.subtracts else len(self.attributes))
 
 
 def own_weight(clusters: int, uses: int, distinct: int, gaussian: bool) -> int:
@@ -225,10 +267,13 @@ def selection_laws(spec: Spec, neighbours: Neighbours, cost: Cost) -> JsonObject
     """The law of each part of the choice at this price, in the form in which it is released with its values."""
     choice, scoring = spec.costs(cost)[0], spec.scoring
     change = scoring.combination_range(neighbours, spec.bounds)
+    if spec.listed:
+        last = {"scale": str(selection(change, 1, choice[-1], 1).scale)}
+    else:
+        epsilon = selection_epsilon(choice[-1])
+        last = {"rate": str(rate_for(change.length, epsilon, spec.attributes, spec.clusters, spec.per_cluster))}
     if spec.candidates is None:
-        epsilon = selection_epsilon(choice[0])
-        rate = rate_for(change.length, epsilon, spec.attributes, spec.clusters, spec.per_cluster)
-        return {"combination": {"rate": str(rate)}}
+        return {"combination": last}
     if together(spec, neighbours, choice[0]):
         first = selection(scoring.joint_range(neighbours), 1, choice[0], spec.candidates)
         names = ["candidates"]
@@ -237,7 +282,7 @@ def selection_laws(spec: Spec, neighbours: Neighbours, cost: Cost) -> JsonObject
         first = selection(scoring.cluster_range(neighbours, spec.bounds), 1, each, spec.candidates)
         names = [f"candidates-{c + 1}" for c in range(spec.clusters)]
     parts = {name: {"scale": str(first.scale)} for name in names}
-    return {**parts, "combination": {"scale": str(selection(change, 1, choice[1], 1).scale)}}
+    return {**parts, "combination": last}
 
 
 def together(spec: Spec, neighbours: Neighbours, cost: Cost) -> bool:
@@ -259,11 +304,16 @@ def shortfalls(spec: Spec, neighbours: Neighbours, cost: Cost, level: float) -> 
 
 
 def histogram_noise(spec: Spec, neighbours: Neighbours, cost: Cost, distinct: int) -> Noise:
-    """The noise of the histograms at this price, if so many different attributes are chosen."""
+    """The noise of the histograms at this price, if so many different attributes are chosen: the largest, for counts of
+    all rows, where these are released by themselves.
+    """
+    price, mechanism, widest = spec.costs(cost)[1], mechanism_for(cost), max(p.size for p in spec.partitions)
+    if spec.subtracts:
+        half = price * EVERYONE_SHARE
+        return best(Sensitivity.of_counts(neighbours, distinct), distinct * widest, half, mechanism)
     own = own_weight(spec.clusters, spec.per_cluster, distinct, cost.definition is Definition.ZCDP)
-    cells = (spec.clusters * spec.per_cluster + distinct) * max(p.size for p in spec.partitions)
-    bound = sensitivity(neighbours, own, spec.per_cluster, distinct)
-    return best(bound, cells, spec.costs(cost)[1], mechanism_for(cost))
+    cells = (spec.clusters * spec.per_cluster + distinct) * widest
+    return best(sensitivity(neighbours, own, spec.per_cluster, distinct), cells, price, mechanism)
 
 
 def mechanism_for(cost: Cost) -> str:

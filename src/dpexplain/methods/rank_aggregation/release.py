@@ -24,6 +24,7 @@ import pandas as pd
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
+from dpexplain.core.noise import Law
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.dealing import Dealt
@@ -69,11 +70,19 @@ def resolve(request: RankAggregation, setting: Setting, cost: Cost) -> Spec:
         "target": target,
         "columns": None if request.columns is None else list(request.columns),
     }
-    return with_parts(request, items, ranker, setting, cost, MOST_PARTS if built_in else shared.MOST_CALLS)
+    most, published = MOST_PARTS if built_in else shared.MOST_CALLS, request.method == "paper"
+    return with_parts(request, items, ranker, setting, cost, most, published=published)
 
 
 def with_parts(
-    request: Vote, items: tuple[str, ...], ranker: JsonObject, setting: Setting, cost: Cost, most: int
+    request: Vote,
+    items: tuple[str, ...],
+    ranker: JsonObject,
+    setting: Setting,
+    cost: Cost,
+    most: int,
+    *,
+    published: bool = False,
 ) -> Spec:
     """A spec whose number of parts is the one asked for, or else the one, up to `most`, with the smallest forecast
     error.
@@ -85,7 +94,8 @@ def with_parts(
 
     def spec(number: int) -> Spec:
         dealing = shared.Dealing(number, rule, rule.changed_parts(neighbours))
-        return Spec(items, dealing, None if k == len(items) else k, request.mechanism, ranker)
+        law = Law.LAPLACE.value if published else request.mechanism
+        return Spec(items, dealing, None if k == len(items) else k, law, ranker, published=published)
 
     noise = forecast(spec(2), neighbours, cost)["votes"]  # the noise of a sum: the number of parts is not in it
     if request.parts is not None or rows is None:
@@ -263,6 +273,7 @@ def rank_aggregation(
     columns: Sequence[str] | None = None,
     parts: int | None = None,
     k: int | None = None,
+    method: Literal["default", "paper"] = "default",
     name: str | None = None,
     version: str | int | None = None,
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
@@ -273,7 +284,7 @@ def rank_aggregation(
     `epsilon` (or `rho`) is the whole price. `requests.RankAggregation` describes the options.
     """
     request = RankAggregation(
-        ranker=ranker, items=items, target=target, columns=columns, parts=parts, k=k, name=name, version=version,
-        mechanism=mechanism,
+        ranker=ranker, items=items, target=target, columns=columns, parts=parts, k=k, method=method, name=name,
+        version=version, mechanism=mechanism,
     )  # fmt: skip
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))

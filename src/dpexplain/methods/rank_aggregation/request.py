@@ -43,6 +43,10 @@ class RankAggregation(Vote):
     columns: Annotated[Names, Field(description="The columns that the function sees. Default: all declared ones.")] = (
         None
     )
+    method: Annotated[
+        Literal["default", "paper"],
+        Field(description='"paper" is the published form: its bound on one ballot, Laplace noise, all items.'),
+    ] = "default"
     name: FunctionName = None
     version: FunctionVersion = None
 
@@ -56,6 +60,10 @@ class RankAggregation(Vote):
             raise InputError(
                 'the target belongs to the ranker "importance", which cannot do without it.',
                 hint='target="income": the declared column that the model predicts',
+            )
+        if self.method == "paper" and (self.k is not None or self.mechanism is not None):
+            raise InputError(
+                'method="paper" releases all items with Laplace noise.', hint="leave k= and mechanism= out"
             )
         self.identity  # noqa: B018 - wrong ones are refused here
         return self

@@ -34,6 +34,14 @@ class Spec(Coded):
     mechanism: str | None
     ranker: JsonObject  # its name, version and title, and what else identifies it
     unit: int = UNIT
+    published: bool = False  # the paper's bound on one ballot
+
+    def to_json(self) -> JsonObject:
+        """What came later is written only where it is not the default."""
+        said = super().to_json()
+        if not self.published:
+            del said["published"]
+        return said
 
     @property
     def most(self) -> int:
@@ -86,8 +94,13 @@ def ballot_bounds(items: int, released: int) -> tuple[int, int, int]:
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
-    """The sensitivity of the released sums. Norms obey the triangle inequality: c ballots move them c times as far."""
+    """The sensitivity of the released sums. Norms obey the triangle inequality: c ballots move them c times as far.
+
+    The published bound, ceil(M^2 / 2) + M in L1, is larger than ours and thus a bound too.
+    """
     l1, l2_squared, linf = ballot_bounds(len(spec.items), spec.released)
+    if spec.published:
+        l1 = -(-(len(spec.items) ** 2) // 2) + len(spec.items)
     c = UNIT * spec.parts.assignment.changed_parts(neighbours)
     return Sensitivity(neighbours, c * l1, c * c * l2_squared, c * linf)
 

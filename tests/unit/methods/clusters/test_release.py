@@ -20,7 +20,7 @@ from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.errors import InputError, ModelError
 from dpexplain.methods.clusters import release as explain
 from dpexplain.methods.clusters.release import explain_clusters
-from dpexplain.methods.clusters.spec import own_weight
+from dpexplain.methods.clusters.spec import own_weight, sensitivity
 from dpexplain.methods.registry import request_from_json
 from dpexplain.models.clustering import Clustering
 from dpexplain.requests import Clusters
@@ -204,7 +204,7 @@ def test_the_histograms_have_less_error_than_the_published_split(clusters, cost)
 
     for distinct in range(1, clusters + 1):
         own = own_weight(clusters, 1, distinct, gaussian)
-        noise = best(explain.sensitivity(ADD_REMOVE, own, 1, distinct), 10, cost, law).std ** 2
+        noise = best(sensitivity(ADD_REMOVE, own, 1, distinct), 10, cost, law).std ** 2
         sharing = clusters / distinct - 1  # other clusters with the same attribute
         ours = errors(noise / own**2, noise + sharing * noise / own**2)
         half = cost * Fraction(1, 2)
@@ -220,7 +220,7 @@ def test_the_histograms_have_less_error_than_the_published_split(clusters, cost)
 def test_the_deviations_that_the_page_on_clusters_names(distinct, inside, outside):
     """Epsilon 1, add-remove, 5 clusters: ours and the published split, as in the test above."""
     own, half = own_weight(5, 1, distinct, False), pure(Fraction(1, 2))
-    noise = best(explain.sensitivity(ADD_REMOVE, own, 1, distinct), 10, pure(1), Law.LAPLACE.value).std
+    noise = best(sensitivity(ADD_REMOVE, own, 1, distinct), 10, pure(1), Law.LAPLACE.value).std
     cluster = best(Sensitivity.of_counts(ADD_REMOVE), 10, half, Law.LAPLACE.value).std
     everyone = best(Sensitivity.of_counts(ADD_REMOVE, distinct), 10, half, Law.LAPLACE.value).std
     rest = math.hypot(noise, math.sqrt(5 / distinct - 1) * noise / own)

@@ -133,10 +133,10 @@ def test_the_frame_stands_in_the_order_of_the_values(result):
 # Intervals ----------------------------------------------------------------------------------------------------------
 
 
-def with_histograms(result, values):
+def with_values(result, part, values):
     """The same release with other noise."""
-    part = {**result.released["parts"]["histograms"], "values": values.tolist()}
-    return replace(result, released={"parts": {**result.released["parts"], "histograms": part}})
+    parts = result.released["parts"]
+    return replace(result, released={"parts": {**parts, part: {**parts[part], "values": values.tolist()}}})
 
 
 @pytest.mark.parametrize("law", [Law.LAPLACE, Law.GAUSSIAN])
@@ -149,23 +149,27 @@ def test_the_reach_of_a_sum_covers_it_and_not_much_more(law, own, owned, rest):
     else:
         z = np.rint(draw.normal(0, b, shape))
     sums = abs((z / np.array([own] * owned + [1] * rest)).sum(axis=1))
-    reach = reach_of_sum(Noise(law, owned + rest, Fraction(b)), own, owned, rest, 0.95)
+    noise = Noise(law, owned + rest, Fraction(b))
+    reach = reach_of_sum([(noise, 1 / own)] * owned + [(noise, 1.0)] * rest, 1, 0.95)
     assert 0.04 < (sums > reach).mean() < 0.0535
 
 
+@pytest.mark.parametrize("histograms", ["disjoint", "paper"])
 @pytest.mark.parametrize("budget", [dpx.Budget(10), dpx.Budget(10, 1e-6)])
-def test_intervals_cover_the_exact_histograms(make_table, budget):
+def test_intervals_cover_the_exact_histograms(make_table, budget, histograms):
     """300 draws of the noise of one release; counts that all moved together would be missed in 11 % at 5 sigma."""
     table = make_table(people(500), domain=DOMAIN, relation="add-remove", budget=budget, exact=True)
-    result = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=0.5)
-    values, noise = result.part("histograms")
+    result = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=0.5, histograms=histograms)
     exact, draw, inside, shares = result.values, np.random.default_rng(1), [], []
     cells = clusters.telling_cells(result.explanations[0])
     share = {rest: float(_of(result, rest)[cells].sum()) for rest in (False, True)}
     for _ in range(300):
-        b = float(noise.scale)
-        z = draw.laplace(0, b, len(values)) if noise.law is Law.LAPLACE else draw.normal(0, b, len(values))
-        drawn = with_histograms(result, np.rint(values + z).astype(int))
+        drawn = result
+        for part in {"histograms", "everyone"} & set(result.released["parts"]):
+            values, noise = result.part(part)
+            b = float(noise.scale)
+            z = draw.laplace(0, b, len(values)) if noise.law is Law.LAPLACE else draw.normal(0, b, len(values))
+            drawn = with_values(drawn, part, np.rint(values + z).astype(int))
         low, high = drawn.interval()
         inside.append((low <= exact + 1e-9) & (exact - 1e-9 <= high))
         for rest, true in share.items():
@@ -188,7 +192,7 @@ def test_estimates_are_better_than_the_noisy_counts(make_table):
     draw, errors = np.random.default_rng(2), []
     for _ in range(200):
         noisy = np.rint(values + draw.laplace(0, float(noise.scale), len(values))).astype(int)
-        drawn = with_histograms(result, noisy)
+        drawn = with_values(result, "histograms", noisy)
         raw = np.concatenate(
             [
                 sum(drawn._noisy[a, g] for g in side)
@@ -239,7 +243,7 @@ def test_words_tell_noise_from_news(make_table):
     values, noise = result.part("histograms")
     for _ in range(200):
         noisy = np.rint(values + draw.laplace(0, float(noise.scale), len(values))).astype(int)
-        drawn = with_histograms(result, noisy)
+        drawn = with_values(result, "histograms", noisy)
         assert all("within the noise" in s or "too few rows" in s for s in drawn.sentences)
     assert "95 %" in result.utility
     assert "of the largest possible score" in result.utility

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from clustered import ATTRIBUTES, CLUSTERING, DOMAIN, LABELS, Printed, all_combinations, binned, people
 from dpexplain.core.budget import pure
+from dpexplain.core.combinations import UNIT
 from dpexplain.core.release import Gate
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import partition_of
@@ -86,6 +88,31 @@ def test_listed_scores_are_those_of_the_subsets(tables):
     listed = scores.listed_scores(measures, scoring, choices)
     combos = [(x, y, z) for x in choices[0] for y in choices[1] for z in choices[2]]
     assert listed.tolist() == [combination_score(by_sets, c) for c in combos]
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 1000), Fraction(2**20)])
+def test_what_is_no_candidate_is_kept_apart_and_what_is_keeps_its_score(tables, rate):
+    scoring = Scoring(3, 2, Weights.of(THIRDS))
+    measures = scores.measure(tables, scoring.steps, scores.most_rows(scoring, float(rate), scores.CUT))
+    free = scores.combination_scores(measures, scoring)
+    candidates = [[3, 0, 1], [0, 1, 2], [2, 3, 1]]
+    restricted = scores.among(free, candidates, rate)
+    assert float(abs(restricted).max() * rate) < 2**61  # of what the sampler takes
+    inside, outside = [], []
+    for c in all_combinations(range(4), 3, 2):
+        mine = combination_score(restricted, c)
+        if all(set(a) <= set(own) for a, own in zip(c, candidates, strict=True)):
+            assert mine == combination_score(free, c)
+            inside.append(mine)
+        else:
+            outside.append(mine)
+    assert len(inside) == 3**3
+    assert (min(inside) - max(outside)) * rate >= scores.FAR * UNIT
+
+
+def test_a_price_too_small_to_keep_them_apart_is_refused():
+    with pytest.raises(InputError, match="by lot"):
+        scores.apart(Fraction(1, 10**7))
 
 
 def test_large_tables_are_scored_by_the_same_arithmetic(tables, monkeypatch):
