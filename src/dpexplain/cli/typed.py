@@ -232,6 +232,37 @@ def group_of(domain: Domain, conditions: Sequence[str]) -> dict[str, Any]:
     return group
 
 
+# Scores ---------------------------------------------------------------------------------------------------------------
+
+Score = Annotated[
+    str | None,
+    option("--score", "NAME", "A declared numeric column that holds the score, instead of the project's model."),
+]
+
+
+def model_or_score(project: Any, _domain: Any, *, score: Score = None) -> Any:
+    """The project's model; nothing where a column holds the score."""
+    return None if score is not None else project.model()
+
+
+def performances(
+    place: Place,
+    *,
+    group: Annotated[
+        list[str] | None,
+        option("--group", "NAME[,NAME]", "A column whose values are compared, or several, crossed. May be repeated."),
+    ] = None,
+) -> dict[str, Any]:
+    """Groups are columns, or several with commas between them."""
+    entries: list[Any] = []
+    for typed in once(group):
+        names = [typed] if typed in place.domain else [name.strip() for name in typed.split(",")]
+        for name in names:
+            place.domain.column(name)
+        entries.append(names[0] if len(names) == 1 else tuple(names))
+    return {"groups": entries}
+
+
 # Clusters -------------------------------------------------------------------------------------------------------------
 
 
