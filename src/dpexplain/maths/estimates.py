@@ -1,9 +1,9 @@
 """Figures with honest intervals from noisy sums: fractions, and differences, ratios and the spread of several figures.
 
-Fractions    theta = A / (A + B) for sums A, B >= 0 of which noisy ones are known. T = (1 - theta) A - theta B is 0 at the
-             exact theta, so its noisy value is noise alone, whose law is known for every theta. The interval holds
-             each theta whose T the noise explains (Fieller 1954): it misses as often as its level says, for small
-             groups too, and is all of [0, 1] where nothing is determined. Noisy sums below 0 are taken as 0 first,
+Fractions    theta = A / (A + B) for sums A, B >= 0 of which noisy ones are known. T = (1 - theta) A - theta B is 0 at
+             the exact theta, so its noisy value is noise alone, whose law is known for every theta. The interval
+             holds each theta whose T the noise explains (Fieller 1954): it misses as often as its level says, for
+             small groups too, and is all of [0, 1] where nothing is determined. Noisy sums below 0 are taken as 0 first,
              which only moves T towards 0: where A < 0 < B both terms of T are negative and one goes, and where both
              are below 0, T is 0. So the interval covers no less and is never empty.
 Bounded bias where A is known up to a bound b, the noise is centred somewhere within b, and the half-width is the
@@ -60,7 +60,7 @@ Figure = Callable[[float], Estimate]  # an estimate at any level: `lambda level:
 
 
 def fraction(a: float, b: float, half: Callable[[float], float], value: float | None = None) -> Estimate:
-    """A / (A + B), where (1 - theta) a - theta b is off by at most half(theta); `value` where the best guess is another."""
+    """A / (A + B), where (1 - theta) a - theta b is off by at most half(theta); `value` where another guess is better."""
     a, b = max(a, 0.0), max(b, 0.0)
     whole = a + b
     middle = a / whole if whole > 0 else 0.5
@@ -91,7 +91,7 @@ def with_bias(half: Callable[[float], float], bias: float, level: float) -> floa
     if std == 0:
         return bias
     t = bias / std
-    return std * (t - ndtri(tail) if t > FAR else math.sqrt(chndtrix(level, 1, t * t)))
+    return float(std * (t - ndtri(tail) if t > FAR else math.sqrt(chndtrix(level, 1, t * t))))
 
 
 def difference(a: Figure, b: Figure, level: float = 0.95) -> Estimate:
@@ -122,9 +122,9 @@ def ratio(a: Figure, b: Figure, level: float = 0.95) -> Estimate:
 
 
 def spread(*families: Sequence[Figure], level: float = 0.95) -> Estimate:
-    """The largest difference within a family, the largest of the families: one family for a rate by group, two (true and
-    false positive rates by group) for the difference of equalised odds. Its value is that of the noisy figures, which is
-    too large on average where many groups are nearly alike; its interval is not.
+    """The largest difference within a family, the largest of the families: one family for a rate by group, two (true
+    and false positive rates by group) for the difference of equalised odds. Its value is that of the noisy figures,
+    which is too large on average where many groups are nearly alike; its interval is not.
     """
     plain, strict = _pairs(difference, families, level)
     high = max((max(pair.high, -pair.low) for pair in plain), default=0.0)
