@@ -57,7 +57,7 @@ from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.classes import checked_classes, classes_of, identity_of
 
 GROUP_CELLS = 4  # of a numeric column that rows are grouped by
-MOST_GROUPS = 100  # of one entry
+MOST_GROUPS, FEW_GROUPS = 100, 8  # of one entry: at most; and so few are never refused, only not determined
 UNDETERMINED = 0.5  # half-width of a rate that tells nothing
 DECILES = 10  # cells of predictions of a regression
 DRAWN = 512  # public rows of each kind, by whose scores cells are cut
@@ -241,7 +241,7 @@ def outlook(request: PerformanceRequest, setting: Setting, cost: Cost) -> Outloo
         half = rate_halfwidth(spec, std, rows)
         note += f" Rates of a group with an even share of the rows: ± {100 * min(half, 1):.2g} points."
         if half > UNDETERMINED:
-            note += " That tells nothing: with so many rows this would be refused."
+            note += " That tells nothing; more than 8 groups are refused then."
     why = "they include that scores may lie anywhere in their cells" if blur else ""
     error = 1.96 * area
     return Outlook(law, size, area, error, error, note=note, interval=error + blur if blur else None, wider=why)
@@ -259,10 +259,11 @@ def _require_rows(spec: Spec, table: PrivateTable, cost: Cost) -> None:
     """Refuse groups of which nothing would be learned, by public things: how many there are, and about how many rows in
     all. How small a group really is, nobody is told.
     """
-    if spec.task == "regression" or table.rows_hint is None or len(spec.groups[0].columns) == 0:
+    many = [crossing for crossing in spec.groups if crossing.size > FEW_GROUPS]
+    if spec.task == "regression" or table.rows_hint is None or not many:
         return
     std = forecast(spec, table.neighbours, cost).std
-    for crossing in spec.groups:
+    for crossing in many:
         half = rate_halfwidth(replace(spec, groups=(crossing,)), std, table.rows_hint)
         if half > UNDETERMINED:
             raise InputError(

@@ -47,14 +47,14 @@ class Judged(Estimate):
 class Performance(Result):
     """Rates, curves and fairness figures of a score, for everybody and for groups.
 
-    `values` are the estimates in `to_frame()`; where nothing is determined, the middle of what is possible stands there,
-    and `to_frame()` shows no value.
+    `values` are the estimates in `to_frame()`; where nothing is determined, `values` have the middle of what is
+    possible, and `to_frame()` shows no value.
     """
 
     kind: ClassVar[str] = "performance"
     spec_type: ClassVar[type[Spec]] = Spec
     picture: ClassVar[str] = "dpexplain.render.performance:plot_performance"
-    lines_shown: ClassVar[int] = 40
+    text_view: ClassVar[str] = "dpexplain.render.text:performance_view"
 
     # What it is about -------------------------------------------------------------------------------------------------
 
@@ -150,6 +150,9 @@ class Performance(Result):
     @cached_property
     def findings(self) -> list[str]:
         return words.findings(self)
+
+    def more_tables(self) -> dict[str, pd.DataFrame]:
+        return words.more_tables(self)
 
     @property
     def picture_size(self) -> tuple[float, float]:
