@@ -7,7 +7,7 @@ one colour throughout; what is not determined has an interval and no bar.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,16 +25,14 @@ if TYPE_CHECKING:
 
 COLOURS = ("#c55a11", "#2e8b74", "#8a5fa8", "#b8860b", "#4f81bd", "#a23b52")
 LINES = 4  # groups or classes that have a line of their own; the files have all of them
-COLUMNS = 4  # panels of bars in a row: also what ROC and calibration are measured in
+PANELS, COLUMNS = 3, 6  # of bars in a row; columns of the grid, of which ROC and calibration have a half each
 RATES = {
     "selection_rate": "selection rate",
     "true_positive_rate": "true positive rate (recall)",
     "false_positive_rate": "false positive rate",
-    "auc": "AUC",
 }
 ERRORS = {
     "mean_absolute_error": "mean absolute error",
-    "root_mean_squared_error": "root mean squared error",
     "mean_residual": "mean residual",
     "r2": "R2",
 }
@@ -63,14 +61,16 @@ def plot_performance(perf: Performance, ax: Axes | None = None) -> Axes:
         _confusion(figure.add_subplot(grid[line, :]), perf)
         line += 1
     for by in perf.by:
-        _by_group([figure.add_subplot(grid[line, i]) for i in range(COLUMNS)], perf, by)
+        each = COLUMNS // PANELS
+        _by_group([figure.add_subplot(grid[line, each * i : each * (i + 1)]) for i in range(PANELS)], perf, by)
         line += 1
     if not perf.by and perf.task != "classes":
         _overall(figure.add_subplot(grid[line, :]), perf)
         line += 1
     _write(figure.add_subplot(grid[0, :]), plain(perf.title), size=11)
-    words = " ".join(part for part in (perf.doubt, perf.footnote, perf.receipt.guarantee) if part)
-    _write(figure.add_subplot(grid[line, :]), textwrap.fill(plain(words), 170), size=6.5, colour=NOTE)
+    shown = f"Bands and whiskers: {LEVEL:.0%} noise intervals of each; dotted in bars: everybody."
+    words = " ".join(part for part in (shown, perf.doubt, perf.footnote, perf.receipt.guarantee) if part)
+    _write(figure.add_subplot(grid[line, :]), textwrap.fill(plain(words), 190), size=7, colour=NOTE)
     return ax
 
 
@@ -97,9 +97,9 @@ def _roc(ax: Axes, perf: Performance) -> None:
         if not area.determined:
             continue
         frame = perf.roc(**who)
-        x, y, low, high = (
-            frame[c].to_numpy(dtype=float) for c in ("false_positive_rate", "true_positive_rate", "low", "high")
-        )
+        frame = frame[frame["determined"].astype(bool)].sort_values("threshold", ascending=False)
+        names = ("false_positive_rate", "true_positive_rate", "low", "high")
+        x, y, low, high = (np.concatenate([[0.0], frame[c].to_numpy(dtype=float), [1.0]]) for c in names)
         ax.fill_between(x, low, high, color=BAND if colour == INK else colour, alpha=0.3, linewidth=0)
         words = f"{name}: AUC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})"
         ax.plot(x, y, color=colour, linewidth=1.6, label=short_label(words, 60))
@@ -122,7 +122,8 @@ def _calibration(ax: Axes, perf: Performance) -> None:
     """The share of positives where the score lies in each cell, for cells that the noise leaves readable."""
     if perf.probability:
         ax.plot([0, 1], [0, 1], ":", color=NOTE, linewidth=0.8, label="as the score says")
-    _dotted(ax, perf, perf.calibration)
+    for name, who, colour in _lines(perf):
+        _dotted(ax, perf.calibration(**who), name, colour)
     ax.set_ylim(-0.02, 1.02)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     _finished(ax, "Calibration: what happened at each score", "score", f"share where {perf.target_words}", "upper left")
@@ -131,20 +132,18 @@ def _calibration(ax: Axes, perf: Performance) -> None:
 def _residuals(ax: Axes, perf: Performance) -> None:
     """The mean residual where predictions lie in each cell."""
     ax.axhline(0, color=NOTE, linewidth=0.8, linestyle=":")
-    _dotted(ax, perf, perf.residuals)
+    _dotted(ax, perf.residuals(), "everybody", INK)
     _finished(ax, "Residuals: above zero, predictions are too low", "prediction", "target less prediction", "best")
 
 
-def _dotted(ax: Axes, perf: Performance, frame_of: Callable[..., pd.DataFrame]) -> None:
-    """A dot with its interval for each cell that is determined, joined by a line for everybody and each group."""
-    for name, who, colour in _lines(perf):
-        frame = frame_of(**who)
-        frame = frame[frame["determined"].astype(bool)]
-        x, y, low, high = (frame[c].to_numpy(dtype=float) for c in ("mean_score", "value", "low", "high"))
-        if len(x):
-            ink, width = (BAND, 4) if colour == INK else (colour, 2)
-            ax.vlines(x, low, high, color=ink, linewidth=width, alpha=0.5)
-            ax.plot(x, y, "o-", color=colour, linewidth=1.2, markersize=3.5, label=short_label(name, 40))
+def _dotted(ax: Axes, frame: pd.DataFrame, name: str, colour: str) -> None:
+    """A dot with its interval for each cell that is determined, joined by a line."""
+    frame = frame[frame["determined"].astype(bool)]
+    x, y, low, high = (frame[c].to_numpy(dtype=float) for c in ("mean_score", "value", "low", "high"))
+    if len(x):
+        ink, width = (BAND, 4) if colour == INK else (colour, 2)
+        ax.vlines(x, low, high, color=ink, linewidth=width, alpha=0.5)
+        ax.plot(x, y, "o-", color=colour, linewidth=1.2, markersize=3.5, label=short_label(name, 40))
 
 
 def _shares(ax: Axes, perf: Performance) -> None:
@@ -182,7 +181,7 @@ def _by_group(panels: Sequence[Axes], perf: Performance, by: Any) -> None:
         everybody = perf.figure(name)
         if everybody.determined:
             ax.axvline(everybody.value, color=NOTE, linewidth=0.9, linestyle=":")
-        _bar_axis(ax, words, perf, name)
+        _bar_axis(ax, words, perf)
     for ax in panels[len(figures) :]:
         ax.set_axis_off()
 
@@ -192,7 +191,7 @@ def _overall(ax: Axes, perf: Performance) -> None:
     names = list(ERRORS) if perf.task == "regression" else list(OVERALL)
     for line, name in zip(draw.names_down(ax, [name.replace("_", " ") for name in names]), names, strict=True):
         _bar(ax, line, perf.figure(name), INK)
-    _bar_axis(ax, f"everybody, {LEVEL:.0%} intervals", perf, names[0])
+    _bar_axis(ax, "everybody", perf)
 
 
 def _bar(ax: Axes, line: float, estimate: Any, colour: str) -> None:
@@ -203,25 +202,24 @@ def _bar(ax: Axes, line: float, estimate: Any, colour: str) -> None:
     draw.bar_interval(ax, line, estimate.low, estimate.high, sure=True)
 
 
-def _bar_axis(ax: Axes, words: str, perf: Performance, name: str) -> None:
+def _bar_axis(ax: Axes, words: str, perf: Performance) -> None:
     ax.set_title(plain(words), fontsize=8, loc="left")
     ax.tick_params(labelsize=7)
     ax.grid(axis="x", alpha=0.25)
     ax.set_axisbelow(True)
     if perf.task != "regression":
         ax.set_xlim(0, 1)
-        if name != "auc":
-            ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
 
 def _confusion(ax: Axes, perf: Performance) -> None:
     """Of the rows of each class, how many are predicted to be of which."""
-    frame, size = perf.confusion_matrix(), len(perf.labels)
-    shares = frame["share"].to_numpy(dtype=float).reshape(size, size)  # target after target
+    frame, names = perf.confusion_matrix(), [short_label(str(label), 24) for label in perf.labels]
+    shares = frame["share"].to_numpy(dtype=float).reshape(-1, len(names))  # target after target
+    targets = [short_label(str(value), 24) for value in dict.fromkeys(frame["target"])]
     ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    names = [short_label(str(label), 24) for label in perf.labels]
     ax.set_xticks(range(len(names)), names, fontsize=7)
-    ax.set_yticks(range(len(names)), names, fontsize=7)
+    ax.set_yticks(range(len(targets)), targets, fontsize=7)
     for (line, column), share in np.ndenumerate(shares):
         words = "not determined" if np.isnan(share) else f"{share:.0%}"
         ax.text(column, line, words, ha="center", va="center", fontsize=7, color="white" if share > 0.6 else "black")

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpexplain.methods.performance.result import Performance
+    import pandas as pd
 
     from dpexplain.maths.scores import Estimate
+    from dpexplain.methods.performance.result import Performance
 
 UNDETERMINED = "not determined at this price"
 NOISE_ONLY = (
@@ -68,7 +69,11 @@ def _of_classes(perf: Performance) -> list[str]:
     area, right = perf.figure("auc"), perf.figure("accuracy")
     said = [f"AUC {number(area)}{_in_pairs(perf, area)}."]
     yes = f"A score of at least {perf.threshold:g} counts as positive"
-    return [*said, f"{yes}: that is right for {percent(right)} of the rows."]
+    said.append(f"{yes}: that is right for {percent(right)} of the rows.")
+    if perf.by:
+        wrong = f"False positives have such a score although it is not true that {perf.target_words}"
+        said.append(f"{wrong}; false negatives are the reverse.")
+    return said
 
 
 def _in_pairs(perf: Performance, area: Estimate) -> str:
@@ -103,21 +108,31 @@ def between_groups(perf: Performance, by: Any, name: str, words: str) -> str:
     left_out = len(known) - len(told)
     if len(told) < 2:
         return f"{words} by {written(by)}: {UNDETERMINED}."
-    (most, highest), *_, (least, lowest) = sorted(told, key=lambda pair: -pair[1].value)
+    most, highest = max(told, key=lambda pair: pair[1].low)  # those that stand apart most surely: an estimate of a
+    least, lowest = min(told, key=lambda pair: pair[1].high)  # small group may be the largest by noise alone
     apart = perf.spread(name, by)
-    if apart.determined and apart.low > 0:
-        verdict = f"the noise does not explain this difference ({_difference(perf, apart)})"
-    else:
-        verdict = "they cannot be told apart at this price"
-    small = f" ({left_out} of {len(known)} groups: {UNDETERMINED})" if left_out else ""
+    if most == least or not apart.determined or apart.low <= 0:
+        ends = f"{write(min(told, key=_value)[1])} to {write(max(told, key=_value)[1])}"
+        return f"{words} by {written(by)}, {ends}: the groups cannot be told apart at this price{_small(left_out)}."
     sides = f"{write(highest)} for {perf.group_name(most)} against {write(lowest)} for {perf.group_name(least)}"
-    return f"{words} {sides}: {verdict}{small}."
+    verdict = f"the noise does not explain {'this difference' if len(told) == 2 else 'how groups differ'}"
+    return f"{words} {sides}: {verdict} ({_difference(perf, apart, len(told))}){_small(left_out)}."
 
 
-def _difference(perf: Performance, apart: Estimate) -> str:
+def _value(pair: tuple[Any, Estimate]) -> float:
+    return pair[1].value
+
+
+def _small(left_out: int) -> str:
+    groups = "1 group is" if left_out == 1 else f"{left_out} groups are"
+    return f"; {groups} {UNDETERMINED}" if left_out else ""
+
+
+def _difference(perf: Performance, apart: Estimate, groups: int) -> str:
+    largest = "" if groups == 2 else "the largest difference: "
     if perf.task == "regression":
-        return f"{apart.low:.3g} to {apart.high:.3g}"
-    return f"{100 * apart.low:.0f} to {100 * apart.high:.0f} percentage points"
+        return f"{largest}{apart.low:.3g} to {apart.high:.3g}"
+    return f"{largest}{100 * apart.low:.0f} to {100 * apart.high:.0f} percentage points"
 
 
 def four_fifths(perf: Performance, by: Any) -> str:
@@ -131,6 +146,47 @@ def four_fifths(perf: Performance, by: Any) -> str:
     if ratio.low >= FOUR_FIFTHS:
         return f"{said}: not below four fifths."
     return f"{said}: whether it is below four fifths cannot be told at this price."
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+SHOWN = ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "auc")
+SHOWN_NUMBERS = ("mean_absolute_error", "root_mean_squared_error", "mean_residual", "r2")
+FAIRNESS = (
+    "demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference", "equalized_odds_ratio",
+    "true_positive_rate_difference", "false_positive_rate_difference", "equal_opportunity_ratio",
+)  # fmt: skip
+
+
+def summary(perf: Performance) -> tuple[list[str], list[list[str]]]:
+    """For a terminal: a line for everybody and for each group, a column for each figure."""
+    names = SHOWN_NUMBERS if perf.task == "regression" else ("accuracy",) if perf.task == "classes" else SHOWN
+    shares = [name for name in names if perf.task != "regression" and name != "auc"]
+    whose = [("everybody", None), *((perf.group_name(g), g) for by in perf.by for g in perf.cells_of(by))]
+
+    def cell(name: str, group: Any) -> str:
+        estimate = perf.figure(name, group=group)
+        written = percent(estimate).replace(" %", "") if name in shares else number(estimate)
+        return written if estimate.determined else "not determined"
+
+    head = [name.replace("_", " ") + ", %" * (name in shares) for name in names]
+    return ["", *head], [[who, *(cell(name, group) for name in names)] for who, group in whose]
+
+
+def more_tables(perf: Performance) -> dict[str, pd.DataFrame]:
+    """Besides the figures: what sets groups apart, and the curves of everybody."""
+    import pandas as pd
+
+    if perf.task == "regression":
+        return {"residuals": perf.residuals()}
+    tables = {"confusion": perf.confusion_matrix()}
+    if perf.task == "binary":
+        asked = [(by, name, getattr(perf, name)(by)) for by in perf.by for name in FAIRNESS]
+        lines = [(" x ".join(by), name, e.value, e.low, e.high, e.determined) for by, name, e in asked]
+        columns = ["by", "figure", "value", "low", "high", "determined"]
+        tables |= {"fairness": pd.DataFrame(lines, columns=columns)} if lines else {}
+        tables |= {"roc": perf.roc(), "calibration": perf.calibration()}
+    return tables
 
 
 # Numbers as people write them -----------------------------------------------------------------------------------------
@@ -167,13 +223,7 @@ def group_words(group: Mapping[str, Any]) -> str:
 
 OVERALL = ("accuracy", "precision", "true_positive_rate", "false_positive_rate", "selection_rate", "base_rate", "auc")
 BARS = 24  # groups of one entry that have bars
-WIDTH, TOP, ROW, BAR, WORDS = (
-    10.4,
-    3.3,
-    0.8,
-    0.22,
-    0.75,
-)  # in inches
+WIDTH, TOP, ROW, BAR, WORDS = 11.6, 3.9, 0.95, 0.24, 0.75  # in inches
 
 
 def picture_size(perf: Performance) -> tuple[float, float]:
