@@ -84,10 +84,6 @@ def private(table: Judged, budget: dpx.Budget) -> dpx.PrivateTable:
     return made
 
 
-def groupings(table: Judged) -> list[tuple[tuple[str, ...], ...]]:
-    return [table.groups[:1]] + ([table.groups] if len(table.groups) > 1 else [])
-
-
 class Truth:
     """Exact figures of one model, for rows that are real or synthetic; a group without rows has none."""
 
@@ -160,54 +156,60 @@ def case_of(key: str, data: str) -> Case:
     return _cases[key]
 
 
-def measure(job: tuple[str, str, float, int, str]) -> list[dict[str, Any]]:
-    """All figures of one table at one price: a line for each grouping, scope and figure, ours and MST's."""
+Job = tuple[str, str, float, int, str]  # table, account, epsilon, repetitions, folder of the data
+
+
+def measure_ours(job: Job, size: int) -> list[dict[str, Any]]:
+    """Releases grouped by sex (`size` 1) or by everything there is: a line for each scope and figure."""
     key, account, epsilon, times, data = job
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         case = case_of(key, data)
-        ours, edges = _ours(case, epsilon, DELTAS[account], times)
-        theirs = _theirs(case, epsilon, DELTAS[account], times, edges)
-    where = {"table": key, "rows": len(case.table.frame), "account": account, "epsilon": epsilon}
-    lines = []
-    for (size, scope, name), said in ours.items():
-        cells = [len(found) - 1 for (_, groups), found in edges.items() if len(groups) == size]
-        line = {**where, "groupings": size, "scope": scope, "figure": name, "score_cells": max(cells)}
-        lines.append({**line, **summary(said), "mst": errors(theirs[size, scope, name])})
-    return lines
-
-
-def _ours(case: Case, epsilon: float, delta: float | None, times: int) -> tuple[dict[Any, list[Said]], dict[Any, Any]]:
-    """What releases said, by number of groupings, scope and figure; and the score cells they had."""
-    table, said, edges = case.table, defaultdict(list), {}
-    exposed = private(table, dpx.Budget(10**6) if delta is None else dpx.Budget(10**6, delta))
-    for kind, groups, repetition in itertools.product(MODELS, groupings(table), range(times)):
+        table, said, cells = case.table, defaultdict(list), set()
+        groups = table.groups[:size]
         entries, asked = entries_of(table, groups), [by[0] if len(by) == 1 else by for by in groups]
-        found = dpx.performance(
-            exposed, case.models[kind], TARGET, asked, threshold=table.threshold, positive=1, epsilon=epsilon
-        )
-        edges[kind, groups] = found.edges
-        exactly = case.truths[kind].all(entries, found.edges)
-        for place, estimate in figures_of(found, entries).items():
-            value = estimate.value if estimate.determined else float("nan")
-            line = (repetition, kind, value, estimate.low, estimate.high, exactly[place])
-            said[len(groups), place[0], place[1]].append(line)
-    return said, edges
+        delta = DELTAS[account]
+        exposed = private(table, dpx.Budget(10**6) if delta is None else dpx.Budget(10**6, delta))
+        for kind, repetition in itertools.product(MODELS, range(times)):
+            found = dpx.performance(
+                exposed, case.models[kind], TARGET, asked, threshold=table.threshold, positive=1, epsilon=epsilon
+            )
+            cells.add(len(found.edges) - 1)
+            exactly = case.truths[kind].all(entries, found.edges)
+            for place, estimate in figures_of(found, entries).items():
+                value = estimate.value if estimate.determined else float("nan")
+                said[place[:2]].append((repetition, kind, value, estimate.low, estimate.high, exactly[place]))
+    where = {"table": key, "rows": len(table.frame), "account": account, "epsilon": epsilon, "groupings": len(groups)}
+    about = {**where, "score_cells": max(cells)}
+    return [{**about, "scope": scope, "figure": name, **summary(each)} for (scope, name), each in said.items()]
 
 
-def _theirs(case: Case, epsilon: float, delta: float | None, times: int, edges: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The errors of the same figures from MST rows."""
-    table, missed = case.table, defaultdict(list)
-    for rows in _synthetic(table, epsilon, delta, times):
-        for kind in MODELS:
-            other = Truth(rows, case.memories[kind].answers(rows[table.features].to_numpy()), table.threshold)
-            for groups in groupings(table):
-                entries, cells = entries_of(table, groups), edges[kind, groups]
-                exactly = case.truths[kind].all(entries, cells)
-                for place, value in other.all(entries, cells).items():
+def measure_mst(job: Job) -> dict[str, dict[str, float] | None]:
+    """The errors of the same figures from MST rows, by scope and figure; calibration errors in 20 even cells."""
+    key, account, epsilon, times, data = job
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        case = case_of(key, data)
+        table, missed, edges = case.table, defaultdict(list), np.linspace(0, 1, 21).tolist()
+        entries = entries_of(table, table.groups)
+        for rows in _synthetic(table, epsilon, DELTAS[account], times):
+            for kind in MODELS:
+                exactly = case.truths[kind].all(entries, edges)
+                other = Truth(rows, case.memories[kind].answers(rows[table.features].to_numpy()), table.threshold)
+                for place, value in other.all(entries, edges).items():
                     if np.isfinite(exactly[place]):
-                        missed[len(groups), place[0], place[1]].append(value - exactly[place])
-    return missed
+                        missed[f"{place[0]}: {place[1]}"].append(value - exactly[place])
+    return {name: errors(each) for name, each in missed.items()}
+
+
+def measure(job: Job) -> list[dict[str, Any]]:
+    """All of one table at one price."""
+    theirs, sizes = measure_mst(job), sorted({1, len(case_of(job[0], job[4]).table.groups)})
+    return joined([line for size in sizes for line in measure_ours(job, size)], theirs)
+
+
+def joined(lines: Sequence[dict[str, Any]], theirs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{**line, "mst": theirs.get(f"{line['scope']}: {line['figure']}")} for line in lines]
 
 
 def _synthetic(table: Judged, epsilon: float, delta: float | None, times: int) -> Iterator[pd.DataFrame]:
