@@ -3,9 +3,9 @@
 Fractions    theta = A / (A + B) for sums A, B >= 0 of which noisy ones are known. T = (1 - theta) A - theta B is 0 at
              the exact theta, so its noisy value is noise alone, whose law is known for every theta. The interval
              holds each theta whose T the noise explains (Fieller 1954): it misses as often as its level says, for
-             small groups too, and is all of [0, 1] where nothing is determined. Noisy sums below 0 are taken as 0 first,
-             which only moves T towards 0: where A < 0 < B both terms of T are negative and one goes, and where both
-             are below 0, T is 0. So the interval covers no less and is never empty.
+             small groups too, and is all of [0, 1] where nothing is determined. Noisy sums below 0 are taken as 0
+             first, which only moves T towards 0: where A < 0 < B both terms of T are negative and one goes, and where
+             both are below 0, T is 0. So the interval covers no less and is never empty.
 Bounded bias where A is known up to a bound b, the noise is centred somewhere within b, and the half-width is the
              quantile of a folded normal number (Armstrong and Kolesar 2018): more than 1.645, less than b + 1.96
              standard deviations, for 95 %.
@@ -32,7 +32,8 @@ from dpexplain.core.noise import checked_level
 
 Floats = NDArray[np.float64]
 
-PLACES = (1 - np.cos(np.linspace(0, np.pi, 15))) / 2  # of theta, where half-widths are computed; straight lines between
+PLACES = (1 - np.cos(np.linspace(0, np.pi, 13))) / 2  # of theta, where half-widths are computed; straight lines between
+SMALL_BIAS = 0.01  # of a half-width: a bias below that is added to it
 FAR = 5.0  # standard deviations of a bias from which on a folded normal number has one side only
 
 
@@ -60,13 +61,13 @@ Figure = Callable[[float], Estimate]  # an estimate at any level: `lambda level:
 
 
 def fraction(a: float, b: float, half: Callable[[float], float], value: float | None = None) -> Estimate:
-    """A / (A + B), where (1 - theta) a - theta b is off by at most half(theta); `value` where another guess is better."""
+    """A / (A + B), where (1 - theta) a - theta b is off by at most half(theta); `value` is a better guess."""
     a, b = max(a, 0.0), max(b, 0.0)
     whole = a + b
     middle = a / whole if whole > 0 else 0.5
     places = np.unique(np.append(PLACES, middle))
     reach = np.interp(places, PLACES, [half(float(place)) for place in PLACES])
-    beyond = np.abs(a - places * whole) - reach
+    beyond = np.abs(middle - places) * whole - reach
     if beyond[0] <= 0 and beyond[-1] <= 0:
         return Estimate(math.nan, 0.0, 1.0)
     low, high = _first(places, beyond), _first(places[::-1], beyond[::-1])
@@ -84,9 +85,10 @@ def _first(places: Floats, beyond: Floats) -> float:
 def with_bias(half: Callable[[float], float], bias: float, level: float) -> float:
     """The half-width for noise with the half-widths half(level), and besides a bias of at most `bias`."""
     tail = 1 - checked_level(level)
-    if bias <= 0:
-        return half(level)
-    both, one = half(level), half(1 - 2 * tail) if tail < 0.5 else 0.0  # two-sided, and one-sided with the same tail
+    both = half(level)
+    if bias <= SMALL_BIAS * both:
+        return both + max(bias, 0.0)
+    one = half(1 - 2 * tail) if tail < 0.5 else 0.0  # where one side alone may miss
     std = max(both / -ndtri(tail / 2), one / -ndtri(tail) if tail < 0.5 else 0.0)
     if std == 0:
         return bias
