@@ -12,7 +12,8 @@ Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), 
              unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
              crossing over 2 k (N + w). docs/methods/influence.md has the proof.
 Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
-             intervals and words are post-processing. With marginals that were released before, all is for the sums.
+             intervals and words are post-processing. With marginals that were released before, all is for the sums;
+             with a performance by the same group, none of it for outcomes as they are and counts (`shared.py`).
              Draws are as many as keep the Monte Carlo error below half of the noise, rows that are used as many as
              33 million predictions allow, or the caller: `forecast.py` chooses, before any row is touched. What chance
              adds is in the intervals, and where it is more than the noise, the result says so.
@@ -47,8 +48,10 @@ from dpexplain.methods.influence.request import MARGINALS_SHARE, Item
 from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
 from dpexplain.methods.influence.result import Influence, TableInfluence
+from dpexplain.methods.influence.shared import checked_performance, of_spec
 from dpexplain.methods.influence.spec import Integers, drawn_statistic, paired_statistic, sensitivity
 from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
@@ -107,8 +110,11 @@ def explain(
     *,
     cost: Cost | None,
     marginals: Marginals | None = None,
+    performance: Performance | None = None,
 ) -> Influence:
     """Release the influences of `request` for `cost`; for a person they are free with `marginals`."""
+    if performance is not None:
+        checked_performance(table, model, performance, request)
     if request.quantity in PERSON:
         return persons.person_influence(table, model, request, cost=cost, marginals=marginals)
     if cost is None:
@@ -117,7 +123,9 @@ def explain(
         histograms.known_marginals(table, marginals)
         if request.method == "paper":
             raise InputError('method="paper" has no use for marginals.', hint="leave them out")
-    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
+    rates = None if performance is None else performance.receipt.entry.payload_hash
+    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost, rates)
+    of_spec(performance, spec)  # refuses a group or a threshold that the performance does not have
     asker = Asker(table.predictor(model), spec.outcome)
     columns = list(dict.fromkeys([*asker.predictor.features, *spec.names, *(spec.group.columns if spec.group else [])]))
     how: dict[str, Any] = {"size": spec.size, "label": request.label, "parallel": model.thread_safe}
@@ -146,9 +154,9 @@ def explain(
 
     public = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
     public += ["the cells"] if spec.partitions else []
-    about = {"model": model.identity, **histograms.builds_on(marginals)}
+    about = {"model": model.identity, **histograms.builds_on(marginals, performance)}
     receipt, payload = table.release("influence", request.label, spec.to_json(), cost, body, public=public, **about)
-    result = TableInfluence(receipt, payload, known=marginals)
+    result = TableInfluence(receipt, payload, known=marginals, performance=performance)
     if spec.samples is None:
         return result
     used = result.marginals
@@ -166,6 +174,7 @@ def influence(
     epsilon: float | None = None,
     rho: float | None = None,
     marginals: Marginals | None = None,
+    performance: Performance | None = None,
     aggregate: Literal["unary", "shapley", "banzhaf"] = "unary",
     given: Sequence[str] = (),
     group: Any = None,
@@ -185,7 +194,9 @@ def influence(
     group and all others; or, from released marginals, on one person.
 
     `epsilon` (or `rho`) is the whole price, marginals included; with `marginals` that were released before, all of it
-    goes to the influences, and those of a person are free. `requests.Influence` describes the options.
+    goes to the influences, and those of a person are free. With a `performance` of this model by the same group and
+    threshold, a disparity takes rates and sizes of both groups from it: they are the same numbers, and cost nothing
+    more. `requests.Influence` describes the options.
     """
     request = InfluenceRequest(
         quantity=quantity, features=features, aggregate=aggregate, given=given, group=group, outcome=outcome,
@@ -194,4 +205,4 @@ def influence(
     )  # fmt: skip
     free = quantity in PERSON and marginals is not None and epsilon is None and rho is None
     cost = None if free else table.cost(epsilon=epsilon, rho=rho)
-    return explain(table, model, request, cost=cost, marginals=marginals)
+    return explain(table, model, request, cost=cost, marginals=marginals, performance=performance)
