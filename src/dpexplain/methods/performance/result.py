@@ -401,7 +401,9 @@ class Performance(Result):
         right = np.zeros(counts.shape, dtype=bool)
         for place, name in enumerate(self.labels):
             right[place, self.spec.values.index(name)] = True
-        return share(counts[right].tolist(), counts[~right].tolist(), self._blocks[2], factors, level)
+        total = None if group else self._rows
+        inside, outside = counts[right].tolist(), counts[~right].tolist()
+        return share(inside, outside, self._blocks[2], factors, level, total=total)
 
     def by_group(self, by: By = None, threshold: float | None = None, label: Any = None) -> pd.DataFrame:
         """A line for each group and figure: value, low, high; of all entries of groups where none is named."""
