@@ -40,7 +40,7 @@ def classes_of(model: Model) -> tuple[Any, ...]:
     if names is None or not hasattr(model.original, "predict_proba"):
         raise ModelError(
             "all_classes needs a classifier that predicts probabilities of its classes.",
-            hint="a fitted estimator with predict_proba(); leave all_classes out for any other model",
+            hint="leave all_classes out for a model of another kind",
         )
     return tuple(c.item() if isinstance(c, np.generic) else c for c in names)
 

@@ -143,7 +143,7 @@ def _task(request: PerformanceRequest, setting: Setting) -> tuple[str, Target | 
             if set(column.categories) != {0, 1}:
                 raise InputError(
                     f"the target {request.target!r} is categorical: say which of its values counts as positive.",
-                    hint=f"positive={column.categories[-1]!r}, or all_classes=True for each class of a classifier",
+                    hint=f"positive={column.categories[-1]!r}, or all_classes for each class of a classifier",
                 )
             positive = 1
         elif (
@@ -337,6 +337,7 @@ def _drawn(predictor: Predictor) -> Floats:
     return scores[np.isfinite(scores)]
 
 
+@of_wrapped
 def performance(
     table: PrivateTable,
     model: Model | str | None,
@@ -373,13 +374,4 @@ def performance(
         cells=cells,
         mechanism=mechanism,
     )
-    if model is None and isinstance(table, PrivateTable):
-        return explain(table, None, request, cost=table.cost(epsilon=epsilon, rho=rho))
-    return _of_model(table, model, request, epsilon=epsilon, rho=rho)  # type: ignore[arg-type]
-
-
-@of_wrapped
-def _of_model(
-    table: PrivateTable, model: Model, request: PerformanceRequest, *, epsilon: float | None, rho: float | None
-) -> Performance:
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))

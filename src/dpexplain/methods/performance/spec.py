@@ -273,7 +273,7 @@ FEW_CELLS, MANY_CELLS, USUAL_CELLS = 6, 128, 20
 STEPS = 1000  # edges that were drawn lie on so many even steps of the range: last digits of a model do not move them
 WHOLE_SCORES = 32  # a score with at most so many whole values has a cell for each of them
 BASE_RATE = 1 / 4  # for forecasts: what share of the rows is positive
-BLUR = 1 / 8  # of a cell: what its width counts beside noise. Chosen on Adult and German credit, so that rates do not suffer
+BLUR = 1 / 8  # of a cell: what its width counts beside noise; chosen on Adult and German credit, also for rates
 
 
 def auc_noise(std: float, cells: float, groups: float, rows: float, base: float = BASE_RATE) -> float:
