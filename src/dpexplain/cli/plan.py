@@ -70,11 +70,13 @@ def plan(
     neighbours = Neighbours(Relation.parse(relation)) if relation else known.neighbours
     target = typed.get("target") or known.target
     about: dict[str, Any] = {"marginals": marginals_of(typed.get("marginals"))}
-    if method.subject is not None:
-        subject = called(method, method.subject, typed)(known, declared)
-    else:
+    modelled = not method.takes_clustering and typed.get("score") is None  # a score may stand in the table
+    if modelled:
         subject = about["model"] = None if output else known.model_at_hand()
-    if method.subject is None and subject is None:
+    else:
+        assert method.subject is not None
+        subject = called(method, method.subject, typed)(known, declared)
+    if modelled and subject is None:
         about["output"] = _pair_of_numbers(output) if output else known.output
         about["features"] = [name for name in declared if name != target]
         about["label"] = known.label
