@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 import numpy as np
@@ -132,7 +132,7 @@ class ScoreTable:
         if self.total is not None:
             weights = weights - weights.mean()
             weights = np.where(np.abs(weights) < 1e-12, 0.0, weights)
-        return combined_halfwidth([(self.noise, np.outer(weights, self.factors).ravel())], 0.0, level)
+        return _halfwidth(self.noise, self.factors, weights.tobytes(), level)
 
     def _sum(self, weights: Floats, *corners: Floats, level: float) -> Estimate:
         """The number of rows with these weights; `corners` are other weights that may be the right ones."""
@@ -303,6 +303,12 @@ class ScoreTable:
         deviation = math.sqrt(ABSOLUTE_SPREAD**2 * float(sizes @ sizes) + common * mean**2)
         lower = max(float(nearest - mean - z * deviation - ABSOLUTE_SKEW * sizes.max()) / n, 0.0)
         return Estimate(min(max(value, lower), upper), lower, upper, bounded=True)
+
+
+@lru_cache(maxsize=2**14)
+def _halfwidth(noise: Noise, factors: tuple[float, ...], weights: bytes, level: float) -> float:
+    """Groups of one release ask for the same sums again and again."""
+    return combined_halfwidth([(noise, np.outer(np.frombuffer(weights), factors).ravel())], 0.0, level)
 
 
 _TARGET = np.array([0.0, 1.0])
