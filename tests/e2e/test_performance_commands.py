@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,7 @@ def folder(tmp_path, monkeypatch):
 SCORE = ["--score", "decile", "--target", "reoffended"]
 
 
+@pytest.mark.long  # pages and pictures
 def test_a_score_in_the_file_needs_no_model(folder, capsys):
     """At epsilon 5 the noise of a rate is below 0.01; the difference is 0.3."""
     typed = ["performance", *SCORE, "--group", "sex", "--group", "sex,race", "--threshold", "5", "--epsilon", "5"]
@@ -87,6 +89,7 @@ def test_a_score_in_the_file_needs_no_model(folder, capsys):
     assert "the noise does not explain this difference" in said
 
 
+@pytest.mark.long  # pages and pictures
 def test_the_project_s_model_and_target(folder, capsys):
     (folder / "dpexplain.toml").write_text(PROJECT + MODEL)
     told = answer(capsys, "performance", "--group", "sex", "--epsilon", "2")
@@ -115,7 +118,5 @@ def test_a_plan_without_a_model(folder, capsys):
 )
 def test_what_is_refused(folder, capsys, typed, words):
     error = refusal(capsys, 2, "performance", *typed, "--epsilon", "1")
-    import re
-
     assert re.search(words, error["message"]), error
     assert not (folder / "budget.db").exists()

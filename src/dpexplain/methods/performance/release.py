@@ -314,7 +314,9 @@ def explain(table: PrivateTable, model: Model | None, request: PerformanceReques
             gate.noisy_counts("counts", exact, cost, partitions=spec.partitions, mechanism=spec.mechanism)
 
     public = ["the cells of scores and groups"] if model is None else ["the model", "the cells of scores and groups"]
-    about = {} if model is None else {"model": identity_of(model) if request.all_classes else model.identity}
+    about: dict[str, Any] = (
+        {} if model is None else {"model": identity_of(model) if request.all_classes else model.identity}
+    )
     return Performance(*table.release("performance", request.label, spec.to_json(), cost, body, public=public, **about))
 
 
@@ -333,7 +335,7 @@ def _drawn(predictor: Predictor) -> Floats:
     """Scores of public rows, drawn evenly from the domain and as tables may have them: by these cells are cut."""
     small = predictor.resized(DRAWN)
     kinds = [PublicRandom(0).rows(predictor.domain, DRAWN), PublicRandom(1).likely_rows(predictor.domain, DRAWN)]
-    scores = np.concatenate([small.predict_at(small.inputs(rows), {}).ravel() for rows in kinds])
+    scores: Floats = np.concatenate([small.predict_at(small.inputs(rows), {}).ravel() for rows in kinds])
     return scores[np.isfinite(scores)]
 
 

@@ -102,8 +102,8 @@ class Performance(Result):
         """The figures there are."""
         if self.task == "regression":
             return tuple(name for name in ERRORS if name != "count" or self._rows is None)
-        left_out = () if self.probability else (*OF_PROBABILITIES, "mean_prediction")
-        left_out += () if self._rows is None else ("count",)
+        left_out = [] if self.probability else [*OF_PROBABILITIES, "mean_prediction"]
+        left_out += [] if self._rows is None else ["count"]
         return tuple(name for name in (*RATES, *SCORES) if name not in left_out)
 
     @property

@@ -291,7 +291,7 @@ def cells_for(std: float, groups: float, rows: int | None, base: float = BASE_RA
     if rows is None:
         return USUAL_CELLS
     one = 1.96 * auc_noise(std, 1, groups, rows, base)
-    return round(min(max((2 * BLUR / one) ** (2 / 3), FEW_CELLS), MANY_CELLS))
+    return round(min(max(math.pow(2 * BLUR / one, 2 / 3), FEW_CELLS), MANY_CELLS))
 
 
 def together(groups: Sequence[Crossing]) -> float:
