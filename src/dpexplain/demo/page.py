@@ -16,7 +16,7 @@ from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.influence.result import Influence
 from dpexplain.methods.performance.result import Performance
-from dpexplain.methods.performance.words import number, percent
+from dpexplain.methods.performance.words import number
 from dpexplain.methods.rankings import Ranking
 from dpexplain.render import text as words
 from dpexplain.render.html import fill
@@ -66,10 +66,7 @@ def in_short(released: Released, people: Sequence[str], statement: Statement) ->
 
 def _how_good(performance: Performance) -> str:
     off, explained = performance.figure("mean_absolute_error"), performance.figure("r2")
-    return (
-        f"The model is off by {number(off)} visits a year on average, and explains {percent(explained)} of how visits "
-        "differ: most of what makes people see a doctor is in none of its columns."
-    )
+    return f"The model is off by {number(off)} visits a year on average; its R2 is {number(explained)}."
 
 
 def _most_important(ranking: Ranking) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dpexplain.methods.performance.result import Performance
 
 COLOURS = ("#c55a11", "#2e8b74", "#8a5fa8", "#b8860b", "#4f81bd", "#a23b52")
+NAME_LETTERS = 28  # of a group in a legend
 LINES = 4  # groups or classes that have a line of their own; the files have all of them
 PANELS, COLUMNS = 3, 6  # of bars in a row; columns of the grid, of which ROC and calibration have a half each
 RATES = {
@@ -36,6 +37,7 @@ ERRORS = {
     "mean_residual": "mean residual",
     "r2": "R2",
 }
+LOWEST = {"r2": -1.0}  # where bars and whiskers end: there is no lower bound, and nothing to see beyond
 
 
 def plot_performance(perf: Performance, ax: Axes | None = None) -> Axes:
@@ -86,6 +88,11 @@ def _lines(perf: Performance) -> list[tuple[str, dict[str, Any], str]]:
     return [("everybody", {}, INK), *named]
 
 
+def _short(name: str) -> str:
+    """A name for a legend, cut in its middle: what sets groups apart often stands at its end."""
+    return name if len(name) <= NAME_LETTERS else f"{name[: NAME_LETTERS // 2]}…{name[-NAME_LETTERS // 2 :]}"
+
+
 def _colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
@@ -101,8 +108,8 @@ def _roc(ax: Axes, perf: Performance) -> None:
         names = ("false_positive_rate", "true_positive_rate", "low", "high")
         x, y, low, high = (np.concatenate([[0.0], frame[c].to_numpy(dtype=float), [1.0]]) for c in names)
         ax.fill_between(x, low, high, color=BAND if colour == INK else colour, alpha=0.3, linewidth=0)
-        words = f"{name}: AUC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})"
-        ax.plot(x, y, color=colour, linewidth=1.6, label=short_label(words, 60))
+        words = f"{_short(name)}: AUC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})"
+        ax.plot(x, y, color=colour, linewidth=1.6, label=plain(words))
     if perf.task == "binary":
         _at_threshold(ax, perf)
     ax.set_xlim(-0.01, 1.01)
@@ -143,7 +150,7 @@ def _dotted(ax: Axes, frame: pd.DataFrame, name: str, colour: str) -> None:
     if len(x):
         ink, width = (BAND, 4) if colour == INK else (colour, 2)
         ax.vlines(x, low, high, color=ink, linewidth=width, alpha=0.5)
-        ax.plot(x, y, "o-", color=colour, linewidth=1.2, markersize=3.5, label=short_label(name, 40))
+        ax.plot(x, y, "o-", color=colour, linewidth=1.2, markersize=3.5, label=plain(_short(name)))
 
 
 def _shares(ax: Axes, perf: Performance) -> None:
@@ -151,9 +158,10 @@ def _shares(ax: Axes, perf: Performance) -> None:
     frame = perf.residuals()
     rows, low, high = (frame[c].to_numpy(dtype=float) for c in ("rows", "low_score", "high_score"))
     share = np.maximum(rows, 0) / max(np.maximum(rows, 0).sum(), 1.0)
-    ax.bar(low, share, high - low, align="edge", color=BAND, edgecolor="white", linewidth=0.5)
+    ax.bar(np.arange(len(rows)), share, 1.0, align="edge", color=BAND, edgecolor="white", linewidth=0.5)
+    ax.set_xticks(np.arange(len(rows) + 1), [f"{edge:.3g}" for edge in (*low, high[-1])])
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    _finished(ax, "Where the predictions are", "prediction", "share of rows", "")
+    _finished(ax, "Where the predictions are (cells of unequal width)", "prediction", "share of rows", "")
 
 
 def _finished(ax: Axes, title: str, x: str, y: str, legend: str) -> None:
@@ -177,9 +185,9 @@ def _by_group(panels: Sequence[Axes], perf: Performance, by: Any) -> None:
         places = draw.names_down(ax, names if number == 0 else [""] * len(names))
         colours = [_colour(i) if by == perf.by[0] and i < LINES else INK for i in range(len(groups))]
         for line, group, colour in zip(places, groups, colours, strict=True):
-            _bar(ax, line, perf.figure(name, group=group), colour)
+            _bar(ax, line, perf.figure(name, group=group), colour, LOWEST.get(name, -np.inf))
         everybody = perf.figure(name)
-        if everybody.determined:
+        if everybody.determined and everybody.value >= LOWEST.get(name, -np.inf):
             ax.axvline(everybody.value, color=NOTE, linewidth=0.9, linestyle=":")
         _bar_axis(ax, words, perf)
     for ax in panels[len(figures) :]:
@@ -190,16 +198,16 @@ def _overall(ax: Axes, perf: Performance) -> None:
     """Without groups: the figures of everybody."""
     names = list(ERRORS) if perf.task == "regression" else list(OVERALL)
     for line, name in zip(draw.names_down(ax, [name.replace("_", " ") for name in names]), names, strict=True):
-        _bar(ax, line, perf.figure(name), INK)
+        _bar(ax, line, perf.figure(name), INK, LOWEST.get(name, -np.inf))
     _bar_axis(ax, "everybody", perf)
 
 
-def _bar(ax: Axes, line: float, estimate: Any, colour: str) -> None:
+def _bar(ax: Axes, line: float, estimate: Any, colour: str, lowest: float = -np.inf) -> None:
     if not estimate.determined:
         ax.text(0.02, line, "not determined", transform=ax.get_yaxis_transform(), fontsize=6.5, color=NOTE, va="center")
         return
-    ax.barh(line, estimate.value, height=0.62, color=colour, alpha=0.75)
-    draw.bar_interval(ax, line, estimate.low, estimate.high, sure=True)
+    ax.barh(line, max(estimate.value, lowest), height=0.62, color=colour, alpha=0.75)
+    draw.bar_interval(ax, line, max(estimate.low, lowest), estimate.high, sure=True)
 
 
 def _bar_axis(ax: Axes, words: str, perf: Performance) -> None:

@@ -88,7 +88,7 @@ def _in_pairs(perf: Performance, area: Estimate) -> str:
 def _of_numbers(perf: Performance) -> list[str]:
     off, squared, bias = (perf.figure(name) for name in ("mean_absolute_error", "r2", "mean_residual"))
     said = [f"Predictions of {perf.target_words} are off by {number(off)} on average."]
-    said.append(f"R2 {number(squared)}: the share of the variance that the predictions explain.")
+    said.append(f"R2 {number(squared)}: 1 is perfect, and 0 no better than always saying the mean of the target.")
     return [*said, f"Mean residual (target less prediction) {number(bias, signed=True)}{_direction(bias)}."]
 
 
