@@ -126,13 +126,13 @@ def ratio(a: Figure, b: Figure, level: float = 0.95) -> Estimate:
 def spread(*families: Sequence[Figure], level: float = 0.95) -> Estimate:
     """The largest difference within a family, the largest of the families: one family for a rate by group, two (true
     and false positive rates by group) for the difference of equalised odds. Its value is that of the noisy figures,
-    which is too large on average where many groups are nearly alike; its interval is not.
+    which is too large on average where many groups are nearly alike; its interval is not. Figures that are not
+    determined have no part in the value, but all of them in the interval: such a group may be the largest one.
     """
     plain, strict = _pairs(difference, families, level)
     high = max((max(pair.high, -pair.low) for pair in plain), default=0.0)
     low = max((max(pair.low, -pair.high) for pair in strict), default=0.0)
-    values = [abs(pair.value) for pair in plain]
-    return _within(max(values, default=0.0) if not np.isnan(values).any() else math.nan, max(low, 0.0), high)
+    return _within(max((abs(pair.value) for pair in plain if pair.determined), default=math.nan), max(low, 0.0), high)
 
 
 def smallest_ratio(*families: Sequence[Figure], level: float = 0.95) -> Estimate:
@@ -140,8 +140,8 @@ def smallest_ratio(*families: Sequence[Figure], level: float = 0.95) -> Estimate
     plain, strict = _pairs(ratio, families, level)
     low = min((min(pair.low, _over(pair.high)) for pair in plain), default=1.0)
     high = min((min(pair.high, _over(pair.low)) for pair in strict), default=1.0)
-    values = [min(pair.value, _over(pair.value)) for pair in plain]
-    return _within(min(values, default=1.0) if not np.isnan(values).any() else math.nan, low, min(high, 1.0))
+    values = (min(pair.value, _over(pair.value)) for pair in plain if pair.determined)
+    return _within(min(values, default=math.nan), low, min(high, 1.0))
 
 
 def _over(number: float) -> float:

@@ -271,6 +271,23 @@ def test_the_spread_of_several_figures():
     assert (odds.low, odds.value, odds.high) == pytest.approx((0.3, 0.3, 0.3))
 
 
+def test_a_group_that_is_not_determined_may_be_the_largest_or_the_smallest():
+    """It has no part in the value; left out of the interval too, the spread of all groups would not be covered."""
+
+    def unknown(_):
+        return Estimate(math.nan, 0.0, 1.0)
+
+    got = spread([fixed(0.5, 0.03), fixed(0.3, 0.04), unknown])
+    assert got.value == pytest.approx(0.2)
+    assert 0.1 < got.low < 0.2, "what the others show is still there"
+    assert got.high >= 0.7
+    least = smallest_ratio([fixed(0.5, 0.03), fixed(0.3, 0.04), unknown])
+    assert (least.low, least.value) == (0.0, pytest.approx(0.6))
+    assert least.high < 1
+    assert not spread([fixed(0.5, 0.03), unknown]).determined
+    assert not smallest_ratio([unknown, unknown]).determined
+
+
 def test_the_smallest_ratio_of_several_figures():
     got = smallest_ratio([fixed(0.5), fixed(0.4), fixed(0.2)])
     assert (got.low, got.value, got.high) == pytest.approx((0.4, 0.4, 0.4))
