@@ -113,6 +113,8 @@ def rates_of(found: Performance, group: Group, threshold: float | None) -> Known
             "a performance tells rates of classes, not mean scores.", hint=f'outcome="class", or {OTHERWISE}'
         )
     domain = found.domain
+    if domain is None:
+        raise InputError("this performance does not say what was declared.", hint=OTHERWISE)
     for condition in group.conditions:
         if condition.values is None or not isinstance(domain[condition.column], Categorical):
             raise InputError("rates can be shared for groups by categories.", hint=OTHERWISE)

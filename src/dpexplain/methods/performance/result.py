@@ -428,16 +428,13 @@ class Performance(Result):
     # Between groups ---------------------------------------------------------------------------------------------------
 
     def _family(self, name: str, by: By, threshold: float | None, label: Any, level: float) -> list[Figure]:
-        """The figure of each group that is determined, at any level: what nobody knows about a group says nothing about
-        the others.
+        """The figure of each group, at any level; none where fewer than two are determined. One that is not stays: such
+        a group may be the largest or the smallest one, and the interval has to have room for it.
         """
         name = SAME.get(name, name)
-        known: list[Figure] = []
-        for group in self.spec.groups[self._entry(by)].cells:
-            ask = partial(self._at_level, name, group, threshold, label)
-            if ask(level).determined:
-                known.append(ask)
-        return known
+        groups = self.spec.groups[self._entry(by)].cells
+        family: list[Figure] = [partial(self._at_level, name, group, threshold, label) for group in groups]
+        return family if sum(figure(level).determined for figure in family) >= 2 else []
 
     def _at_level(self, name: str, group: Group, threshold: float | None, label: Any, level: float) -> Estimate:
         return self.figure(name, group=group, threshold=threshold, label=label, level=level)
@@ -446,7 +443,7 @@ class Performance(Result):
         self, name: str, by: By = None, *, threshold: float | None = None, label: Any = None, level: float = LEVEL
     ) -> Estimate:
         """The largest value of a figure over the groups less the smallest one. Groups of which nothing is determined
-        are left out.
+        have no part in the value, and all of it in the interval.
         """
         return self._between(
             spread, [name], by, threshold, label, level, math.inf if self.task == "regression" else 1.0

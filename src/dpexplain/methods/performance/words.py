@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpexplain.maths.scores import Estimate
+    from dpexplain.maths.estimates import Estimate
     from dpexplain.methods.performance.result import Performance
 
 UNDETERMINED = "not determined at this price"
@@ -124,8 +124,9 @@ def _value(pair: tuple[Any, Estimate]) -> float:
 
 
 def _small(left_out: int) -> str:
+    """Groups too small to tell: what they may be is in the interval of the largest difference."""
     groups = "1 group is" if left_out == 1 else f"{left_out} groups are"
-    return f"; {groups} {UNDETERMINED}" if left_out else ""
+    return f"; {groups} {UNDETERMINED} and may differ by more" if left_out else ""
 
 
 def _difference(perf: Performance, apart: Estimate, groups: int) -> str:
