@@ -58,9 +58,13 @@ def test_a_column_that_looks_at_other_rows_is_refused():
         checked_classes(model(mean_of_the_batch), DOMAIN)
 
 
-def test_the_last_bits_of_a_column_decide_the_size_of_blocks_for_all():
+def test_last_bits_of_a_column_that_depend_on_the_place_are_refused():
     with pytest.raises(ModelError, match="in blocks of 256 rows the last digits"):
         checked_classes(model(last_bits_by_place, block=256), DOMAIN)
+
+
+@pytest.mark.long  # one row at a time
+def test_the_last_bits_of_a_column_decide_the_size_of_blocks_for_all():
     found = checked_classes(model(last_bits_by_place), DOMAIN, rows=500)
     assert found.block == 1
 
