@@ -133,7 +133,8 @@ def _calibration(ax: Axes, perf: Performance) -> None:
         _dotted(ax, perf.calibration(**who), name, colour)
     ax.set_ylim(-0.02, 1.02)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    _finished(ax, "Calibration: what happened at each score", "score", f"share where {perf.target_words}", "upper left")
+    happened = "share of rows of the class" if perf.task == "classes" else f"share where {perf.target_words}"
+    _finished(ax, "Calibration: what happened at each score", "score", happened, "upper left")
 
 
 def _residuals(ax: Axes, perf: Performance) -> None:
@@ -183,13 +184,15 @@ def _by_group(panels: Sequence[Axes], perf: Performance, by: Any) -> None:
     figures = ERRORS if perf.task == "regression" else {"accuracy": "accuracy"} if perf.task == "classes" else RATES
     for number, (ax, (name, words)) in enumerate(zip(panels, figures.items(), strict=False)):
         places = draw.names_down(ax, names if number == 0 else [""] * len(names))
-        colours = [_colour(i) if by == perf.by[0] and i < LINES else INK for i in range(len(groups))]
+        in_curves = perf.task != "classes" and by == perf.by[0]  # there classes have the colours
+        colours = [_colour(i) if in_curves and i < LINES else INK for i in range(len(groups))]
         for line, group, colour in zip(places, groups, colours, strict=True):
             _bar(ax, line, perf.figure(name, group=group), colour, LOWEST.get(name, -np.inf))
         everybody = perf.figure(name)
         if everybody.determined and everybody.value >= LOWEST.get(name, -np.inf):
             ax.axvline(everybody.value, color=NOTE, linewidth=0.9, linestyle=":")
         _bar_axis(ax, words, perf)
+    panels[0].set_ylabel(short_label(" x ".join(by), 60), fontsize=8)
     for ax in panels[len(figures) :]:
         ax.set_axis_off()
 
@@ -222,9 +225,11 @@ def _bar_axis(ax: Axes, words: str, perf: Performance) -> None:
 
 def _confusion(ax: Axes, perf: Performance) -> None:
     """Of the rows of each class, how many are predicted to be of which."""
-    frame, names = perf.confusion_matrix(), [short_label(str(label), 24) for label in perf.labels]
-    shares = frame["share"].to_numpy(dtype=float).reshape(-1, len(names))  # target after target
-    targets = [short_label(str(value), 24) for value in dict.fromkeys(frame["target"])]
+    frame = perf.confusion_matrix()
+    values = list(dict.fromkeys(frame["target"]))
+    order = sorted(range(len(perf.labels)), key=lambda i: values.index(perf.labels[i]))  # right ones on the diagonal
+    shares = frame["share"].to_numpy(dtype=float).reshape(len(values), -1)[:, order]  # target after target
+    names, targets = ([short_label(str(v), 24) for v in each] for each in ([perf.labels[i] for i in order], values))
     ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     ax.set_xticks(range(len(names)), names, fontsize=7)
     ax.set_yticks(range(len(targets)), targets, fontsize=7)
