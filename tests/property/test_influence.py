@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,11 @@ def resolved(protection, cost=None, rates=None, **options):
     who = dpx.core.sensitivity.Neighbours(relation, protection.get("unit"))
     request = InfluenceRequest(**options)
     output = dpx.Model(wild, output=(0, 1)).output
-    return forecasts.resolve(request, Setting(DOMAIN, output, who, 1_000, 1_000), cost or pure(1), rates), who
+    setting = Setting(DOMAIN, output, who, 1_000, 1_000)
+    if rates is not None:  # all that is read of a performance
+        known = SimpleNamespace(receipt=SimpleNamespace(entry=SimpleNamespace(payload_hash=rates)))
+        setting = replace(setting, performance=known)
+    return forecasts.resolve(request, setting, cost or pure(1)), who
 
 
 def sums(rows, protection, spec, values, model=wild, weights=None, orders=()):

@@ -25,6 +25,7 @@ OTHER_OPTIONS = {
     "group": "--group NAME=VALUE",
     "groups": "--group NAME",
     "marginals": "--marginals FILE",
+    "performance": "--performance FILE",
     "k": "--top {}",
 }
 PHRASES: tuple[tuple[str, str], ...] = (

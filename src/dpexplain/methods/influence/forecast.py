@@ -53,12 +53,11 @@ GROUP_PARTS = {"average": (1.0,), "group": (1 / 2,), "disparity": (1 / 3, 2 / 3)
 TYPICAL_SPREAD = 0.15  # of the range: what a row's part of an outcome varies by between draws, on three tables
 
 
-def resolve(request: InfluenceRequest, setting: Setting, cost: Cost, rates: str | None = None) -> Spec:
-    """The concrete spec of a request. Reads nothing but public things.
-
-    `rates` is the payload hash of a performance that has released what stands beside the influences.
-    """
+def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things."""
     domain, neighbours, marginals = setting.domain, setting.neighbours, setting.marginals
+    known = setting.performance  # has released what stands beside the influences
+    rates = None if known is None else known.receipt.entry.payload_hash
     items = items_of(request, setting)
     names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
     if len(names) > MOST_FEATURES:

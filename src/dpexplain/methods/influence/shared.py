@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,15 +83,7 @@ def checked_performance(table: PrivateTable, model: Model, found: Any, request: 
 
     What a file says is not enough: its price becomes part of a guarantee.
     """
-    from dpexplain.methods.performance.result import Performance
-
-    if not isinstance(found, Performance):
-        raise InputError("performance must be a result of dpx.performance.")
-    if request.quantity != "disparity" or request.aggregate != "unary" or request.given or request.method == "paper":
-        raise InputError(
-            "the rates of a performance serve a disparity, each item by itself.",
-            hint='quantity="disparity", aggregate="unary" without given, or leave performance out',
-        )
+    require_use(found, request)
     if found.receipt.request["table"] != table.identity:
         raise InputError("this performance was released from another table, or from another version of it.")
     if not model.versioned:
@@ -103,7 +95,20 @@ def checked_performance(table: PrivateTable, model: Model, found: Any, request: 
             "the account of this table has not released this performance.",
             hint="release it from it: dpx.performance(table, ...)",
         )
-    return found
+    return cast("Performance", found)
+
+
+def require_use(found: Any, request: InfluenceRequest) -> None:
+    """Refuse what is no performance, and questions that have no use for one."""
+    from dpexplain.methods.performance.result import Performance
+
+    if not isinstance(found, Performance):
+        raise InputError("performance must be a result of dpx.performance.")
+    if request.quantity != "disparity" or request.aggregate != "unary" or request.given or request.method == "paper":
+        raise InputError(
+            "the rates of a performance serve a disparity, each item by itself.",
+            hint='quantity="disparity", aggregate="unary" without given, or leave performance out',
+        )
 
 
 def rates_of(found: Performance, group: Group, threshold: float | None) -> KnownRates:

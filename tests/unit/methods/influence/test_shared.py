@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -24,6 +25,7 @@ DOMAIN = dpx.Domain(
     }
 )
 WOMEN = {"sex": "F"}
+DISPARITY = dpx.requests.Influence(quantity="disparity", group=WOMEN, outcome="class")
 
 
 def rows_of(n: int = 600) -> pd.DataFrame:
@@ -131,6 +133,43 @@ def test_what_does_not_fit_is_refused_before_anything_is_spent(table, known, opt
     with pytest.raises(InputError, match=words):
         ask(table, **{"model": MODEL, "performance": known, **options})
     assert table.ledger.statement(table.name).spent == before
+
+
+def test_a_plan_counts_what_is_shared(make_table):
+    """The forecast is half an interval of a group of a third; where sharing makes it larger, the note says so."""
+    rows = rows_of(6_000)
+    rows["sex"] = np.where(np.arange(len(rows)) % 3 == 0, "F", "M")
+    table = make_table(rows, domain=DOMAIN, budget=dpx.Budget(1_000))
+    table.door = dpx.core.release.Door(table.door.account, sampler=SteadyNoise())
+    known = performance(table, MODEL, "paid", ["sex"], positive=1, epsilon=1)
+    ratios = []
+    for epsilon in (Fraction(1, 4), 2):
+        of = {"table": table, "model": MODEL, "epsilon": epsilon}
+        alone, shared = dpx.plan(DISPARITY, **of), dpx.plan(DISPARITY, performance=known, **of)
+        assert len(shared.options) == 1
+        low, high = ask(table, MODEL, performance=known, epsilon=epsilon).interval()
+        assert shared.best.error == pytest.approx((high - low).mean() / 2, rel=0.1)
+        assert shared.best.std < shared.best.error < shared.best.band
+        ratios.append(shared.best.error / alone.best.error)
+        dearer = "Without the performance the error would be smaller"
+        assert (dearer in shared.best.note) is (ratios[-1] > 1)
+    assert ratios[0] < 0.9 < 1.1 < ratios[1]
+
+
+@pytest.mark.parametrize(
+    ("request_", "changed", "words"),
+    [
+        (dpx.requests.Influence(), {}, "serve a disparity"),
+        (dpx.requests.Influence(quantity="individual", row={"sex": "F"}), {}, "serve a disparity"),
+        (dpx.requests.Marginals(), {}, "marginals takes no performance"),
+        (DISPARITY, {"performance": "a file"}, "a result of dpx.performance"),
+        (DISPARITY, {"domain": dpx.Domain({**DOMAIN, "paid": dpx.Categorical([1, 0])})}, "another declared domain"),
+    ],
+)
+def test_a_plan_refuses_what_the_release_would(known, request_, changed, words):
+    how = {"domain": DOMAIN, "n": 600, "relation": "replace-one", "epsilon": 1, "performance": known, **changed}
+    with pytest.raises(InputError, match=words):
+        dpx.plan(request_, **how)
 
 
 def test_a_performance_of_another_table_is_refused(table, known, make_table):
