@@ -21,7 +21,6 @@ register(
         "--score decile_score --target reoffended --group sex --group sex,race --threshold 5 --epsilon 1",
         typed="dpexplain.cli.typed:performances",
         subject="dpexplain.cli.typed:model_or_score",
-        long=True,
         title="Performance",
         lead="how good the model is, and for whom",
         worst_cases="dpexplain.audit.worst_cases.performance:of_performance",
