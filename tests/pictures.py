@@ -59,6 +59,19 @@ def sketched() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def unpainted() -> Iterator[None]:
+    """Pictures that are put together as ever and saved empty: for tests of which files there are."""
+
+    def save(picture: Picture, *where: Any, **options: Any) -> None:
+        Figure((1, 1)).savefig(*where, **{**options, "dpi": 10})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Picture, "fit", lambda _picture: None)
+        patch.setattr(Picture, "savefig", save)
+        yield
+
+
 def every_result(odd: str = "") -> dict[str, Result]:
     """By a name of its own; a ledger in memory, a thousand rows, noise from a fixed seed.
 

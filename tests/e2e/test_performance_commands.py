@@ -12,7 +12,7 @@ import pytest
 import dpexplain as dpx
 from commands import answer, refusal
 from dpexplain.cli.app import run
-from dpexplain.project.run import Files
+from pictures import unpainted
 
 pytestmark = pytest.mark.usefixtures("sketched_pictures")
 
@@ -67,6 +67,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def empty_pictures():
+    with unpainted():
+        yield
+
+
 SCORE = ["--score", "decile", "--target", "reoffended"]
 
 
@@ -99,11 +105,10 @@ def test_the_project_s_model_and_target(folder, capsys):
     assert planned["forecasts"][0]["options"][0]["error"] == told["forecasts"][0]["options"][0]["error"]
 
 
-def test_influence_takes_the_rates_from_a_file(folder, capsys, monkeypatch):
+def test_influence_takes_the_rates_from_a_file(folder, capsys, empty_pictures):
     """The same rates in both, for nothing more; forecast and plan say what is shared."""
-    monkeypatch.setattr("dpexplain.project.run.Opened.publish", unpainted)
     (folder / "dpexplain.toml").write_text(PROJECT + MODEL)
-    told = answer(capsys, "performance", "--group", "sex", "--epsilon", "4")
+    told = answer(capsys, "performance", "--group", "sex", "--cells", "4", "--epsilon", "4")
     known = dpx.from_json(told["results"][0]["json"])
     disparity = ["--quantity", "disparity", "--group", "sex=Female", "--outcome", "class", "--epsilon", "0.25"]
     shared = ["--performance", told["results"][0]["json"]]
@@ -112,21 +117,14 @@ def test_influence_takes_the_rates_from_a_file(folder, capsys, monkeypatch):
     assert why.disparity.rates[0] == known.figure("selection_rate", group={"sex": "Female"}).value
     assert answer(capsys, "verify", told["results"][0]["json"])["genuine"]
     plan = ["plan", "--explainer", "influence", "--n", "4000", *disparity]
-    (with_it, _), (without, _) = (answer(capsys, *plan, *more)["forecasts"][0]["options"] for more in (shared, []))
-    assert with_it["error"] == told["forecasts"][0]["options"][0]["error"] < without["error"]
-    again = answer(capsys, "influence", *disparity, "--performance", told["results"][0]["json"])  # it brings it along
-    assert again["spent_now"] is False
+    brought = ["--performance", told["results"][0]["json"]]  # an influence brings its performance along
+    error, again, alone = (
+        answer(capsys, *plan, *more)["forecasts"][0]["options"][0]["error"] for more in (shared, brought, [])
+    )
+    assert error == again == told["forecasts"][0]["options"][0]["error"] < alone
     error = refusal(capsys, 2, "influence", *disparity, "--marginals", *shared[1:])
     assert re.search(r"performance\S*\.json has no marginals", error["message"])
     assert error["spent"] == "Nothing was spent."
-
-
-def unpainted(run, results):
-    """Receipts without pictures and page."""
-    files = [run.out / f"{result.file_name}.json" for result in results]
-    for result, path in zip(results, files, strict=True):
-        result.to_json(path)
-    return Files(run.out / "page.html", files, [])
 
 
 def test_a_plan_without_a_model(folder, capsys):

@@ -13,7 +13,7 @@ from commands import answer, edit, refusal
 from dpexplain.cli.app import run
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.result import from_json
-from pictures import sketched
+from pictures import sketched, unpainted
 
 COMMAND = ["performance", "--score", "decile", "--target", "again", "--group", "race", "--threshold", "6"]
 KINDS = ["Black", "White"]
@@ -72,7 +72,7 @@ def test_one_command_from_the_file_to_the_page(scored, capsys):
     assert "no proof of its cause" in page
     assert {"fairness", "roc", "calibration", "confusion"} <= set(result)
     assert answer(capsys, "verify", result["json"])
-    with sketched():
+    with unpainted():
         assert run([*COMMAND, "--epsilon", "1"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "Already released: answered from the ledger, free." in said

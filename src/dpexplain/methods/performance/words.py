@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 UNDETERMINED = "not determined at this price"
 NOISE_ONLY = (
-    "Intervals are about these rows and the noise that was added: they do not say what other people would show. "
+    "Intervals are about these rows and the noise that was added, each at 95 % by itself: they do not say what other "
+    "people would show. "
     "A difference between groups is no proof of its cause."
 )
 NO_PROBABILITY = (
