@@ -126,6 +126,24 @@ def test_differences_and_ratios_by_group(table, rows):
     assert "four fifths" in found.four_fifths("sex").sentence
 
 
+@pytest.mark.parametrize("budget", [dpx.Budget(10_000), dpx.Budget(10_000, 1e-6)], ids=["pure", "zcdp"])
+def test_decisions_are_the_confusion_matrix_at_the_threshold(make_table, rows, budget):
+    """They are counted where cells are many, and leave what is known without noise as it is."""
+    private = make_table(rows, domain=DOMAIN, exact=True, budget=budget)
+    found = dpx.performance(private, MODEL, "happened", ["sex", "race"], threshold=0.4, cells=60, epsilon=1)
+    released, noise = found.part("decisions")
+    assert 0 < found.spec.decisions_share < 1
+    groups = [rows[rows[by] == value] for by in ("sex", "race") for value in sorted(set(rows[by]))]
+    exact = [confusion_matrix(mine["happened"], chance_of(mine) >= 0.4).T for mine in groups]
+    assert released.tolist() == np.concatenate(exact, axis=None).tolist()
+    assert noise.size == len(released)
+    for group, mine in (({}, rows), ({"sex": "Male"}, groups[1]), ({"race": "C"}, groups[4])):
+        true, p = mine["happened"], chance_of(mine)
+        assert found.figure("recall", group=group).value == pytest.approx(recall_score(true, p >= 0.4), abs=1e-9)
+        area = found.figure("auc", group=group)
+        assert area.low <= roc_auc_score(true, p) <= area.high
+
+
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
 def test_figures_of_a_model_lie_in_their_intervals(make_table, rows, relation):
     """Cells blur what is no rate at an edge: the interval holds the exact figure. A rate at the threshold is exact."""

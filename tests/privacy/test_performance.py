@@ -10,16 +10,17 @@ from dataclasses import replace
 import pytest
 
 from dpexplain.audit.worst_cases.performance import of_performance
-from dpexplain.errors import InternalError
+from dpexplain.core.release import Gate
+from dpexplain.errors import InternalError, ReleaseLost
 from dpexplain.methods.performance import release
 from dpexplain.methods.performance.spec import Spec
 
-CASES = {(case.form, case.relation, case.rows, case.definition.value): case for case in of_performance()}
+CASES = {(c.form, c.part, c.relation, c.rows, c.definition.value): c for c in of_performance()}
 
 
-def attained(form, relation="replace-one", rows=1, definition="pure"):
-    """The exact loss of the worst case, as a share of the price."""
-    return CASES[form, relation, rows, definition].captured().attained
+def attained(form, relation="replace-one", rows=1, definition="pure", part=None):
+    """The exact loss of the worst case, as a share of the price of its part."""
+    return CASES[form, part or "counts", relation, rows, definition].captured().attained
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
@@ -40,7 +41,30 @@ def test_the_bound_of_one_group_of_public_size_used_for_groups_is_caught(monkeyp
     """A replaced row of a regression changes two groups, and with them the count of each."""
     real = release.sensitivity
     monkeypatch.setattr(release, "sensitivity", lambda asked, who: real(replace(asked, counted=False), who))
-    assert attained("regression by group") >= 1.4
+    assert attained("regression by group", part="sums") >= 1.4
+
+
+@pytest.mark.parametrize("definition", ["pure", "zcdp"])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_the_bound_of_one_entry_for_the_decisions_of_two_is_caught(monkeypatch, relation, definition):
+    """A row is on one side of the threshold in each entry of groups."""
+    assert attained("many cells", relation, definition=definition, part="decisions") <= 1 + 1e-9
+    real = Gate.noisy_counts
+
+    def one_entry(gate, part, counts, cost, *, partitions, mechanism):
+        return real(gate, part, counts, cost, partitions=1 if part == "decisions" else partitions, mechanism=mechanism)
+
+    monkeypatch.setattr(Gate, "noisy_counts", one_entry)
+    assert attained("many cells", relation, definition=definition, part="decisions") >= 1.4
+    assert attained("many cells", relation, definition=definition, part="counts") <= 1 + 1e-9
+
+
+def test_decisions_on_top_of_the_price_are_refused(monkeypatch):
+    """Both parts together may not cost more than was reserved."""
+    real = Spec.prices
+    monkeypatch.setattr(Spec, "prices", lambda spec, cost: {**real(spec, cost), "counts": cost})
+    with pytest.raises(ReleaseLost):
+        CASES["many cells", "counts", "replace-one", 1, "pure"].captured()
 
 
 def test_cells_cut_by_the_scores_of_the_rows_are_caught(monkeypatch):
@@ -59,4 +83,4 @@ def test_cells_cut_by_the_scores_of_the_rows_are_caught(monkeypatch):
 
     monkeypatch.setattr(release, "_predictor", looking)
     with pytest.raises(InternalError, match="depends on rows"):
-        CASES["everybody", "replace-one", 1, "pure"].captured()
+        CASES["everybody", "counts", "replace-one", 1, "pure"].captured()

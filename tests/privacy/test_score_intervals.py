@@ -8,7 +8,7 @@ intervals hold for the worst case and cover more than they say.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -18,7 +18,7 @@ import pytest
 from dpexplain.core.noise import Law, Noise
 from dpexplain.maths.estimates import Estimate, difference, ratio, smallest_ratio, spread
 from dpexplain.maths.residuals import FIGURES, ResidualSums
-from dpexplain.maths.scores import ScoreTable
+from dpexplain.maths.scores import Decisions, ScoreTable
 
 pytestmark = pytest.mark.long
 
@@ -38,7 +38,7 @@ class Scene:
     scale: Fraction
     groups: int = 1  # that make up the table
     public: bool = False
-    scored: bool = True
+    decided: Fraction | None = None  # the scale of the noise of a second table, by the threshold
 
     @property
     def noise(self):
@@ -53,6 +53,12 @@ SCENES = {
     "everybody, of public size": Scene(1_000, 0.3, 8, Law.LAPLACE, Fraction(3), groups=3, public=True),
     "gaussian": Scene(1_000, 0.3, 12, Law.GAUSSIAN, Fraction(3)),
     "gaussian, a rare target": Scene(300, 0.05, 8, Law.GAUSSIAN, Fraction(2), groups=2, public=True),
+    "decisions": Scene(2_000, 0.25, 30, Law.LAPLACE, Fraction(3), decided=Fraction(4)),
+    "decisions, a group of 20": Scene(20, 0.3, 16, Law.LAPLACE, Fraction(1), decided=Fraction(2)),
+    "decisions, gaussian, of public size": Scene(
+        1_000, 0.3, 24, Law.GAUSSIAN, Fraction(4), groups=2, public=True, decided=Fraction(6)
+    ),
+    "decisions, gaussian, rare": Scene(300, 0.05, 12, Law.GAUSSIAN, Fraction(2), decided=Fraction(2)),
     "cube": Scene(400, 0.2, 3, Law.CUBE, Fraction(2)),
 }
 
@@ -128,8 +134,14 @@ def coverage(scene, names, releases, ask=figure):
     truth, noise = truths(score, target, cell), Noise(scene.law, counts.size * scene.groups, scene.scale)
     held = dict.fromkeys(names, 0)
     total, factors = scene.rows if scene.public else None, (1.0,) * scene.groups
+    beside = replace(noise, size=4 * scene.groups, scale=scene.decided) if scene.decided else None
+    cut = int(np.searchsorted(edges, 0.5))
+    sides = np.add.reduceat(counts, [0, cut], axis=0)
     for z in noise_of(noise, draw, releases, *counts.shape, scene.groups).sum(axis=-1):
         table = ScoreTable(edges, counts + z, noise, factors, total)
+        if beside is not None:
+            more = noise_of(beside, draw, 1, 2, 2, scene.groups)[0].sum(axis=-1)
+            table = replace(table, decisions=Decisions(cut, sides + more, beside))
         for name in names:
             got = ask(table, name, 0.95)
             held[name] += got.low - 1e-9 <= truth[name] <= got.high + 1e-9
@@ -170,6 +182,17 @@ def test_one_score_for_each_cell_makes_no_auc_wider_than_needed():
 def test_plain_intervals_of_counts_cut_off_at_zero_do_not_cover():
     """The test of rates above would reject them."""
     covered = coverage(SCENES["empty cells"], ("selection_rate", "base_rate"), RELEASES, naive_rate)
+    assert max(covered.values()) < LEAST, covered
+
+
+def without_the_second_noise(table, name, level):
+    """Broken on purpose: the second table is believed as if it had no noise."""
+    believed = replace(table.decisions, noise=Noise(Law.LAPLACE, 4, Fraction(1, 1000)))
+    return replace(table, decisions=believed).figure(name, 0.5, level)
+
+
+def test_intervals_that_forget_the_noise_of_decisions_do_not_cover():
+    covered = coverage(SCENES["decisions"], ("selection_rate", "base_rate"), RELEASES, without_the_second_noise)
     assert max(covered.values()) < LEAST, covered
 
 

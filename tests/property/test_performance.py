@@ -18,7 +18,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.maths.grids import partition_of
 from dpexplain.methods.performance.release import resolve
 from dpexplain.methods.performance.request import PerformanceRequest
-from dpexplain.methods.performance.spec import LEVELS, Spec, sensitivity, statistic
+from dpexplain.methods.performance.spec import LEVELS, Spec, decisions, sensitivity, statistic
 from dpexplain.methods.setting import Setting
 from dpexplain.models import Predictor
 from dpexplain.models.classes import ClassPredictor
@@ -65,7 +65,7 @@ PREDICTORS = {
 
 
 def moved(pair, request, model):
-    """How far one unit moves what is released, and the bound."""
+    """How far one unit moves each part that is released, and the bound of each."""
     protection, *both = pair
     found = []
     for rows in both:
@@ -78,20 +78,22 @@ def moved(pair, request, model):
         found.append(sum(statistic(batch, spec, predictor) for batch in reading.batches(table.secrets())))
         table.ledger.close()
     assert found[0].shape == found[1].shape == (spec.size,)
-    return found[1] - found[0], sensitivity(spec, table.neighbours)
+    change = found[1] - found[0]
+    parts = [change, decisions(change, spec)] if spec.task == "binary" else [change]
+    return parts, sensitivity(spec, table.neighbours)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(neighbours(), st.sampled_from(REQUESTS))
 def test_one_unit_moves_what_is_released_within_the_bound(pair, request):
-    change, bound = moved(pair, request, MODEL)
-    assert within(norms(change), bound)
+    changes, bound = moved(pair, request, MODEL)
+    assert all(within(norms(change), bound) for change in changes)
 
 
 @settings(max_examples=examples(30), deadline=None)
 @given(neighbours())
 def test_one_unit_moves_the_counts_of_all_classes_within_the_bound(pair):
-    change, bound = moved(pair, CLASSES, KINDS)
+    [change], bound = moved(pair, CLASSES, KINDS)
     assert within(norms(change), bound)
 
 
@@ -126,7 +128,8 @@ def test_a_row_that_changes_all_its_cells_attains_the_bound_of_counts(relation):
     domain = dpx.Domain({**TWO, "y": dpx.Categorical([0, 1])})
     spec = spec_of(PerformanceRequest(target="y", score="f", groups=("g",)), relation, domain)
     change, bound = change_of(spec, domain, relation, ("a", 0.0, 0), ("b", 1.0, 1)), sensitivity(spec, relation)
-    assert norms(change) == (bound.l1, bound.l2_squared, bound.linf)
+    for part in (change, decisions(change, spec)):
+        assert norms(part) == (bound.l1, bound.l2_squared, bound.linf)
 
 
 @pytest.mark.parametrize("relation", UNITS, ids=Neighbours.describe)

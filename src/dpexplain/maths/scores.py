@@ -15,10 +15,17 @@ x, y it becomes x' W q + p' W y + x' W y. The law of the first two is that of a 
 are known up to noise: with the noisy ones their variance is too large by twice that of the third on average, which
 makes room for it.
 
+Two tables are combined. A release may have a second table with the rows on either side of one threshold (`Decisions`).
+For each target and side, k cells of variance v each add up to a sum that the second table has with variance w. Least
+squares add a (c - sum of the cells) to each cell, a = v / (k v + w), c the count of the second table. A sum of cells
+with weights u then has noise u_i - a U in the coordinates of the cells and a U in that of c, U the sum of u over the
+side: two independent vectors of noise, whose law is known. At that threshold a rate has the noise of few numbers.
+
 The calibration error is the sum over cells of |observed - predicted target rate| by share of rows, in the cells of this
 table. Noise makes a sum of absolute values larger. Its true value is that of one linear form, by the signs that
 it has, and the law of the noise of such a form does not depend on signs: that gives the upper end. The lower end
-leaves room for the sum of the absolute values of all noise. The value takes the noise's variance off each cell.
+leaves room for the sum of the absolute values of all noise. The value takes the noise's variance off each cell. It
+takes the cells alone, whose noise is independent: combined with a second table the law would depend on signs.
 """
 
 from __future__ import annotations
@@ -36,7 +43,7 @@ from scipy.special import ndtri
 from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.maths.estimates import Estimate, fraction, with_bias
-from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.maths.tails import Term, combined_halfwidth
 
 Floats = NDArray[np.float64]
 
@@ -59,12 +66,22 @@ ABSOLUTE, ABSOLUTE_SPREAD, ABSOLUTE_SKEW = 0.85, 0.7, 0.7  # of |v| for noise v 
 
 
 @dataclass(frozen=True)
+class Decisions:
+    """Noisy counts of the same rows on either side of one threshold: below, at or above x target 0, 1."""
+
+    cut: int  # the first score cell at or above the threshold: both sides have cells
+    counts: Floats  # (2, 2): as released
+    noise: Noise  # independent of that of the cells
+
+
+@dataclass(frozen=True)
 class ScoreTable:
     """Noisy counts of one group, or of everybody: K score cells x target 0, 1.
 
     The count of each cell is the true one plus a weighted sum of independent coordinates of `noise`, other ones for
     each cell, with the weights `factors`: (1,) for a group of one histogram, (1,) * G for the sum over G group cells,
-    and what `summed` and `averaged` make of them.
+    and what `summed` and `averaged` make of them. Those of `decisions` are summed and averaged with them, so that they
+    have the same factors.
     """
 
     edges: Floats  # K + 1, rising; a cell holds its low edge and not its high one, the last one both
@@ -73,6 +90,7 @@ class ScoreTable:
     factors: tuple[float, ...] = (1.0,)
     total: int | None = None  # rows in the table where that is public
     exact: bool = False  # one score in each cell, its middle: nothing is lost by cells
+    decisions: Decisions | None = None  # the same rows by one threshold
 
     def figure(self, name: str, threshold: float | None = None, level: float = 0.95) -> Estimate:
         """Any of RATES (at a threshold within the edges: a score of at least that is positive) or SCORES."""
@@ -123,16 +141,82 @@ class ScoreTable:
     # Sums and fractions ---------------------------------------------------------------------------------------------
 
     @cached_property
+    def _pull(self) -> Floats:
+        """For each side of the threshold of `decisions`, how much of its distance to the sum each cell is moved by."""
+        assert self.decisions is not None
+        cells, sides = self.noise.std**2, self.decisions.noise.std**2
+        sizes = np.array([self.decisions.cut, len(self.counts) - self.decisions.cut])
+        return cells / np.maximum(sizes * cells + sides, 1e-300)
+
+    def _by_side(self, weights: Floats) -> Floats:
+        """The sums of cells on either side: (2, 2)."""
+        assert self.decisions is not None
+        return np.add.reduceat(weights, [0, self.decisions.cut], axis=0)
+
+    def _spread(self, sides: Floats) -> Floats:
+        """Each cell has what its side has."""
+        assert self.decisions is not None
+        cut = self.decisions.cut
+        return np.repeat(sides, [cut, len(self.counts) - cut], axis=0)
+
+    @cached_property
+    def estimates(self) -> Floats:
+        """The counts of cells, combined with those of decisions where there are any."""
+        if self.decisions is None:
+            return self.counts
+        apart = self.decisions.counts - self._by_side(self.counts)
+        return self.counts + self._spread(self._pull[:, None] * apart)
+
+    def terms(self, weights: Floats) -> list[Term]:
+        """The noise of the sum of `estimates` with these weights: independent vectors with factors."""
+        return [(noise, np.outer(w, self.factors).ravel()) for noise, w in self._coordinates(weights)]
+
+    def _coordinates(self, weights: Floats) -> list[tuple[Noise, Floats]]:
+        """What each coordinate of the noise of cells, and of decisions, counts in that sum."""
+        if self.decisions is None:
+            return [(self.noise, weights)]
+        sides = self._pull[:, None] * self._by_side(weights)
+        each = [(self.noise, weights - self._spread(sides)), (self.decisions.noise, sides)]
+        return [(noise, np.where(np.abs(w) < 1e-12, 0.0, w)) for noise, w in each]
+
+    @cached_property
+    def _covariance(self) -> Floats:
+        """Of the estimates of all cells of one target: (K, K)."""
+        found = np.eye(len(self.counts))
+        if self.decisions is not None:
+            side = np.arange(len(self.counts)) >= self.decisions.cut
+            found -= np.where(side[:, None] == side, self._pull[side.astype(int)], 0.0)
+        return found * self._unit**2
+
+    @property
+    def _unit(self) -> float:
+        """The standard deviation of the count of a cell."""
+        return self.noise.std * math.hypot(*self.factors)
+
+    @cached_property
+    def _shares(self) -> Floats:
+        """By how much each estimate is moved where the sum of all is known: like its covariance with the sum."""
+        if self.decisions is None:
+            return np.full(self.counts.shape, 1 / self.counts.size)
+        sizes = np.array([self.decisions.cut, len(self.counts) - self.decisions.cut])
+        left = np.maximum(1 - sizes * self._pull, 1e-12)
+        moved: Floats = self._spread(np.repeat(left[:, None], 2, axis=1))
+        return moved / float(moved.sum())
+
+    @cached_property
     def _known(self) -> Floats:
-        """The counts, moved so that they add up to the total where that is public."""
-        return self.counts if self.total is None else self.counts - (self.counts.sum() - self.total) / self.counts.size
+        """The estimates, moved so that they add up to the total where that is public."""
+        if self.total is None:
+            return self.estimates
+        return self.estimates - float(self.estimates.sum() - self.total) * self._shares
 
     def _half(self, weights: Floats, level: float) -> float:
         """How far the sum of known counts with these weights is off, at most."""
         if self.total is not None:
-            weights = weights - weights.mean()
+            weights = weights - (weights * self._shares).sum()
             weights = np.where(np.abs(weights) < 1e-12, 0.0, weights)
-        return _halfwidth(self.noise, self.factors, weights.tobytes(), level)
+        asked = tuple((noise, w.tobytes()) for noise, w in self._coordinates(weights))
+        return _halfwidth(asked, self.factors, level)
 
     def _sum(self, weights: Floats, *corners: Floats, level: float) -> Estimate:
         """The number of rows with these weights; `corners` are other weights that may be the right ones."""
@@ -207,42 +291,44 @@ class ScoreTable:
         return self._sum(np.ones_like(self.counts), level=level)
 
     def _auc(self, level: float) -> Estimate:
-        (q, p), cells = self.counts.T, len(self.counts)
+        (q, p), cells = self.estimates.T, len(self.counts)
         positive, negative = p.sum(), q.sum()
         if positive <= 0 or negative <= 0:
             return Estimate(math.nan, 0.0, 1.0)
         order = np.tril(np.ones((cells, cells)), -1) + np.eye(cells) / 2
         ordered, pairs = float(p @ order @ q), float(positive * negative)
-        unit = self.noise.std * math.hypot(*self.factors)  # standard deviation of a count
+        unit, spread = self._unit, self._covariance
         ties = 0.0 if self.exact else max(p @ q + unit * math.sqrt(p @ p + q @ q), 0.0) / 2
 
         def half(theta: float) -> float:
             below = order - theta
-            weights = np.concatenate([below @ q, p @ below])
-            least = unit * math.sqrt((below**2).sum()) / max(math.sqrt(weights @ weights), 1e-300)
-            weights = np.outer(weights * max(least, 1.0), self.factors).ravel()
-            return with_bias(lambda at: combined_halfwidth([(self.noise, weights)], 0.0, at), ties, level)
+            positives, negatives = below @ q, p @ below
+            size = math.sqrt(positives @ spread @ positives + negatives @ spread @ negatives)
+            least = math.sqrt(((below @ spread) * (spread @ below)).sum()) / max(size, 1e-300)
+            terms = self.terms(np.stack([negatives, positives], axis=1) * max(least, 1.0))
+            return with_bias(lambda at: combined_halfwidth(terms, 0.0, at), ties, level)
 
-        value = (ordered + self._within_cells(unit)) / pairs
+        value = (ordered + self._within_cells()) / pairs
         return replace(fraction(ordered, pairs - ordered, half, value), bounded=ties > 0)
 
-    def _within_cells(self, unit: float) -> float:
+    def _within_cells(self) -> float:
         """How many pairs within cells are ordered rightly beyond half of them, where the rate of target 1 goes on
         rising within a cell as it does around it: n^2 rise / 12. The value alone is better for it; no interval relies
         on it.
         """
-        rows = self.counts.sum(axis=1)
-        sure = rows > SURE * unit
+        counts = self.estimates
+        rows = counts.sum(axis=1)
+        sure = rows > SURE * self._unit
         if self.exact or len(rows) < 3:
             return 0.0
-        rate = self.counts[:, 1] / np.where(sure, rows, 1.0)
+        rate = counts[:, 1] / np.where(sure, rows, 1.0)
         centre = np.cumsum(rows) - rows / 2
         inside = sure[2:] & sure[1:-1] & sure[:-2]
         rise = np.where(inside, rate[2:] - rate[:-2], 0.0) / np.where(inside, centre[2:] - centre[:-2], 1.0)
         ends = [(0, 1, sure[0] and sure[1]), (-1, -2, sure[-1] and sure[-2])]
         first, last = ((rate[a] - rate[b]) / (centre[a] - centre[b]) if both else 0.0 for a, b, both in ends)
         more = np.maximum(rows, 0) ** 3 * np.concatenate([[first], rise, [last]]) / 12
-        most = np.maximum(self.counts, 0).prod(axis=1) / 3
+        most = np.maximum(counts, 0).prod(axis=1) / 3
         return float(np.clip(more, -most, most).sum())
 
     def _bounded_loss(self, least: Floats, most: Floats, middle: Floats, level: float) -> Estimate:
@@ -281,7 +367,7 @@ class ScoreTable:
         low, high = self._probabilities()
         rows, observed = self.counts.sum(axis=1), self.counts[:, 1]
         n = self.total if self.total is not None else float(rows.sum())
-        unit = self.noise.std * math.hypot(*self.factors)
+        unit = self._unit
         if n <= 0:
             return Estimate(math.nan, 0.0, 1.0)
         middle = (low + high) / 2
@@ -306,9 +392,10 @@ class ScoreTable:
 
 
 @lru_cache(maxsize=2**14)
-def _halfwidth(noise: Noise, factors: tuple[float, ...], weights: bytes, level: float) -> float:
+def _halfwidth(asked: tuple[tuple[Noise, bytes], ...], factors: tuple[float, ...], level: float) -> float:
     """Groups of one release ask for the same sums again and again."""
-    return combined_halfwidth([(noise, np.outer(np.frombuffer(weights), factors).ravel())], 0.0, level)
+    terms = [(noise, np.outer(np.frombuffer(weights), factors).ravel()) for noise, weights in asked]
+    return combined_halfwidth(terms, 0.0, level)
 
 
 _TARGET = np.array([0.0, 1.0])
@@ -334,7 +421,8 @@ def summed(tables: Sequence[ScoreTable], total: int | None = None) -> ScoreTable
     """Disjoint groups of one histogram together."""
     counts = np.sum([table.counts for table in tables], axis=0)
     factors = tuple(factor for table in tables for factor in table.factors)
-    return replace(tables[0], counts=counts, factors=factors, total=total)
+    decisions = _decisions(tables, [1.0] * len(tables))
+    return replace(tables[0], counts=counts, factors=factors, total=total, decisions=decisions)
 
 
 def averaged(tables: Sequence[ScoreTable]) -> ScoreTable:
@@ -343,7 +431,16 @@ def averaged(tables: Sequence[ScoreTable]) -> ScoreTable:
     weights = precisions / precisions.sum()
     counts = np.sum([weight * table.counts for weight, table in zip(weights, tables, strict=True)], axis=0)
     factors = tuple(float(w) * f for w, table in zip(weights, tables, strict=True) for f in table.factors)
-    return replace(tables[0], counts=counts, factors=factors)
+    return replace(tables[0], counts=counts, factors=factors, decisions=_decisions(tables, weights.tolist()))
+
+
+def _decisions(tables: Sequence[ScoreTable], weights: Sequence[float]) -> Decisions | None:
+    """Those of all tables, with these weights: all of them have decisions, or none."""
+    known = [table.decisions for table in tables if table.decisions is not None]
+    if not known:
+        return None
+    counts = np.sum([weight * each.counts for weight, each in zip(weights, known, strict=True)], axis=0)
+    return replace(known[0], counts=counts)
 
 
 def share(

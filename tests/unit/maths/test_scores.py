@@ -6,6 +6,7 @@ How often intervals cover is tested in `tests/privacy/test_score_intervals.py`.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -16,7 +17,7 @@ from dpexplain.core.noise import Law, Noise
 from dpexplain.errors import InputError
 from dpexplain.maths.estimates import Estimate, difference, fraction, ratio, smallest_ratio, spread, with_bias
 from dpexplain.maths.residuals import FIGURES, ResidualSums
-from dpexplain.maths.scores import RATES, SCORES, ScoreTable, averaged, share, summed
+from dpexplain.maths.scores import RATES, SCORES, Decisions, ScoreTable, averaged, share, summed
 
 STILL = Noise(Law.LAPLACE, 64, Fraction(1, 1000))  # no coordinate ever moves
 LOUD = Noise(Law.LAPLACE, 64, Fraction(2))
@@ -293,6 +294,90 @@ def test_the_smallest_ratio_of_several_figures():
     assert (got.low, got.value, got.high) == pytest.approx((0.4, 0.4, 0.4))
     assert smallest_ratio([fixed(0.5, 0.05), fixed(0.49, 0.05)]).high == 1
     assert smallest_ratio([fixed(0.5), fixed(0.4)], [fixed(0.9), fixed(0.6)]).value == pytest.approx(2 / 3)
+
+
+# A second table by one threshold --------------------------------------------------------------------------------------
+
+
+def decided(table, noise, cut=3):
+    """The same with a table of decisions, both as they are."""
+    sides = np.add.reduceat(table.counts, [0, cut], axis=0)
+    return replace(table, decisions=Decisions(cut, sides, noise))
+
+
+@pytest.mark.parametrize("total", [None, ROWS])
+def test_decisions_change_nothing_that_is_known_exactly(rows, total):
+    alone = table_of(*rows, total=total)
+    for noise in (STILL, LOUD):
+        both = decided(alone, noise)
+        assert both.estimates == pytest.approx(alone.counts)
+        for name in (*RATES, *SCORES):
+            got, known = both.figure(name, 0.5), alone.figure(name, 0.5)
+            assert (got.value, got.low, got.high) == pytest.approx((known.value, known.low, known.high)), name
+
+
+def moved_table(rows, total, factors):
+    """Two tables of the same rows that do not agree, with other laws."""
+    draw, sides = np.random.default_rng(7), Noise(Law.GAUSSIAN, 8, Fraction(3))
+    table = decided(table_of(*rows, noise=LOUD, total=total, factors=factors), sides, cut=2)
+    other = replace(table.decisions, counts=table.decisions.counts + draw.normal(0, 9, (2, 2)))
+    return replace(table, counts=table.counts + draw.normal(0, 4, table.counts.shape), decisions=other)
+
+
+@pytest.mark.parametrize("total", [None, ROWS])
+@pytest.mark.parametrize("factors", [(1.0,), (1.0, 1.0, 1.0), (0.4, 0.4, 0.6)])
+def test_both_tables_are_combined_by_least_squares(rows, total, factors):
+    """The estimates are those of weighted least squares (with the known total as an equation), and the noise of a sum
+    has the variance that these have.
+    """
+    table = moved_table(rows, total, factors)
+    k, size = len(table.counts), math.hypot(*factors)
+    sums = np.zeros((4, 2 * k))
+    for (i, t), (side, u) in product(np.ndindex(k, 2), np.ndindex(2, 2)):
+        sums[2 * side + u, 2 * i + t] = (i >= 2) == side and t == u
+    design, seen = np.vstack([np.eye(2 * k), sums]), np.append(table.counts, table.decisions.counts)
+    precision = 1 / (size * np.repeat([table.noise.std, table.decisions.noise.std], [2 * k, 4])) ** 2
+    covariance = np.linalg.inv(design.T @ (precision[:, None] * design))
+    best = covariance @ design.T @ (precision * seen)
+    assert table.estimates.ravel() == pytest.approx(best)
+    assert table._covariance == pytest.approx(covariance[::2, ::2])
+    if total is not None:
+        toward = covariance.sum(axis=1)
+        best = best - toward * (best.sum() - total) / toward.sum()
+        covariance = covariance - np.outer(toward, toward) / toward.sum()
+    assert table._known.ravel() == pytest.approx(best)
+    weights = np.random.default_rng(8).normal(size=(k, 2))
+    asked = weights - (0 if total is None else (weights * table._shares).sum())
+    terms = table.terms(asked)
+    assert [noise for noise, _ in terms] == [table.noise, table.decisions.noise]
+    variance = sum(noise.std**2 * float(np.square(each).sum()) for noise, each in terms)
+    assert variance == pytest.approx(weights.ravel() @ covariance @ weights.ravel())
+
+
+def test_tables_with_decisions_are_summed_and_averaged_with_them(rows):
+    one, two = (
+        moved_table(rows, None, (1.0,)),
+        decided(table_of(*rows, noise=LOUD), Noise(Law.GAUSSIAN, 8, Fraction(3)), 2),
+    )
+    together = summed([one, two])
+    assert together.estimates == pytest.approx(one.estimates + two.estimates)
+    mean = averaged([together, one])
+    assert mean.estimates == pytest.approx((together.estimates + 2 * one.estimates) / 3)
+    weights = np.ones((5, 2))
+    lengths = [[float(np.linalg.norm(each)) for _, each in table.terms(weights)] for table in (one, together)]
+    assert np.array(lengths[1]) == pytest.approx(math.sqrt(2) * np.array(lengths[0]))
+
+
+def test_decisions_make_rates_at_their_threshold_narrow(rows):
+    """Forty cells on either side and a second table with the same noise: about four numbers' noise remains."""
+    edges = np.linspace(0, 1, 81)
+    alone = table_of(*rows, edges=edges, noise=LOUD)
+    both = decided(alone, LOUD, cut=40)
+    for name in ("true_positive_rate", "selection_rate", "precision"):
+        wide, narrow = (one.figure(name, 0.5) for one in (alone, both))
+        assert 4 * (narrow.high - narrow.low) < wide.high - wide.low, name
+    elsewhere = [one.figure("selection_rate", 0.25) for one in (alone, both)]
+    assert elsewhere[1].high - elsewhere[1].low < elsewhere[0].high - elsewhere[0].low
 
 
 # Regression -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dpexplain as dpx
 from dpexplain.core.domain import PublicRange
+from dpexplain.methods.performance import release
 from dpexplain.methods.performance.spec import cells_for, edges_of, whole_edges
 
 ROWS = 2_000
@@ -91,7 +92,7 @@ REFUSED = {
     "unknown group": ({"target": "happened", "groups": ["height"]}, "unknown feature 'height'"),
     "a group twice": ({"target": "happened", "groups": ["sex", ("sex",)]}, "named twice in groups"),
     "a group that is no list": ({"target": "happened", "groups": "sex"}, "groups must be a list of names"),
-    "40 groups": ({"target": "happened", "groups": ["many"]}, "many has 40 groups: at this price"),
+    "80 groups": ({"target": "happened", "groups": [("many", "race")]}, "many x race has 80 groups: at this price"),
     "240 groups": ({"target": "happened", "groups": [("many", "sex", "race")]}, "has 240 groups; at most 100"),
     "score that is a category": ({"model": "race", "target": "happened"}, "is categorical, and scores are numbers"),
     "score that keeps missing values": ({"model": "maybe", "target": "happened"}, "a missing score is neither"),
@@ -341,6 +342,59 @@ def test_more_rows_or_less_noise_mean_more_cells():
     assert cells_for(9, 2, 1_000) < cells_for(9, 2, 20_000) < cells_for(1, 2, 40_000) == 128
     assert cells_for(1000, 2, 100) == 6
     assert cells_for(3, 2, None) == 20
+
+
+# Decisions ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("budget", [dpx.Budget(100), dpx.Budget(100, 1e-6)], ids=["pure", "zcdp"])
+def test_a_share_of_the_price_goes_to_decisions_where_cells_are_many(make_table, rows, budget):
+    table = make_table(rows, domain=DOMAIN, budget=budget)
+    found = dpx.performance(table, MODEL, "happened", ["race"], cells=100, epsilon=1)
+    share, parts = found.spec.decisions_share, found.released["parts"]
+    assert 0 < share < 1
+    cost = table.cost(epsilon=1)
+    assert [parts[name]["cost"] for name in ("decisions", "counts")] == [
+        (cost * share).to_json(),
+        (cost * (1 - share)).to_json(),
+    ]
+    few = dpx.performance(table, MODEL, "happened", ["race"], cells=2, epsilon=1)
+    assert (few.spec.decisions_share, list(few.released["parts"])) == (0, ["counts"])
+    for target, options in (("word", {"all_classes": True}), ("cost", {})):
+        model = few_classes(rows) if options else MODEL
+        other = dpx.performance(table, model, target, ["race"], cells=100, epsilon=1, **options)
+        assert other.spec.decisions_share == 0
+
+
+def few_classes(rows):
+    fitted = LogisticRegression().fit(rows[["age"]], rows["word"])
+    return dpx.Model(fitted, output=(0.0, 1.0), label="yes", name="few", version="1")
+
+
+def test_decisions_make_rates_of_groups_better_and_not_the_area_much_worse(make_table, rows, monkeypatch):
+    table = make_table(rows, domain=DOMAIN, budget=dpx.Budget(100, 1e-6))
+    both = dpx.performance(table, MODEL, "happened", ["race"], cells=100, epsilon=1)
+    monkeypatch.setattr(release, "SHARES", release.SHARES[:1])
+    alone = dpx.performance(table, MODEL, "happened", ["race"], cells=100, epsilon=1)
+    halves = {}
+    for name in ("true_positive_rate", "auc"):
+        for which, found in (("both", both), ("alone", alone)):
+            known = found.figure(name, group={"race": "A"})
+            halves[name, which] = (known.high - known.low) / 2
+    assert halves["true_positive_rate", "both"] < 0.6 * halves["true_positive_rate", "alone"]
+    assert halves["auc", "both"] < 1.3 * halves["auc", "alone"]
+
+
+def test_a_file_with_other_decisions_is_refused(make_table, rows):
+    import json
+
+    table = make_table(rows, domain=DOMAIN)
+    document = json.loads(dpx.performance(table, MODEL, "happened", ["race"], cells=60, epsilon=1).to_json())
+    dpx.from_json(json.dumps(document))
+    for share in ("0", "1", "-1/4"):
+        document["receipt"]["request"]["spec"]["decisions_share"] = share
+        with pytest.raises((dpx.InputError, dpx.errors.VerificationError)):
+            dpx.from_json(json.dumps(document))
 
 
 # Forecast -------------------------------------------------------------------------------------------------------------

@@ -48,13 +48,16 @@ FLAGS = Model(_Flags(), output=(0, 1), label=1, features=["flag"], name="flags",
 def of_performance() -> list[Case]:
     """The row changes its score cell, its target and its group: it leaves one cell of each histogram for another."""
     counted, parts = _pairs(("a", 1, 1), ("b", 0, 0)), {"counts": 0.99}
+    decided = {**parts, "decisions": 0.99}  # cells are so many that a table of decisions is worth its price
     by: tuple[Any, ...] = ("g", ("g", "flag"))
     every = [
         ("everybody", asks(PerformanceRequest(target="y", cells=2), FLAG), JUDGED),
         ("by group", asks(PerformanceRequest(target="y", groups=by, cells=2), FLAG), JUDGED),
         ("all classes", asks(PerformanceRequest(target="y", groups=by[:1], all_classes=True, cells=2), FLAGS), JUDGED),
     ]
+    many = asks(PerformanceRequest(target="y", groups=by, cells=100), FLAG)
     cases = [case for form, run, domain in every for case in cases_of("performance", form, run, domain, counted, parts)]
+    cases += cases_of("performance", "many cells", many, JUDGED, counted, decided)
     score = asks(PerformanceRequest(target="y", score="score", groups=["g"]))
     cases += cases_of("performance", "score column", score, SCORED, _pairs(("a", 10, 1), ("b", 1, 0)), parts)
     return cases + _regressions()

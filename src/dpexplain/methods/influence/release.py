@@ -110,7 +110,7 @@ def _beside_performance(request: InfluenceRequest, setting: Setting, cost: Cost)
     assert rates is not None
     noise, shares, half = parts["influences"], GROUP_PARTS["disparity"], spec.K / 2
     sums: list[Term] = [(noise, [1 / part for part in shares])]
-    cells = [rates.term(block, half / part, half / part) for block, part in enumerate(shares)]
+    cells = rates.terms(*((half / part, half / part) for part in shares))
     unit = spec.step / setting.rows
     drawn, most = (told(spec, setting.rows) * spec.step / unit for told in (expected_chance, chance))
     error, interval = (combined_halfwidth([*sums, *cells], g, LEVEL) * unit for g in (drawn, most))

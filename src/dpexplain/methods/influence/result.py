@@ -366,10 +366,8 @@ class TableInfluence(Influence):
         own, rates, half = (self._released[1], self._coefficients[item][0]), self._rates, self.spec.K / 2
         if rates is None:
             return [own]
-        # the noise of both groups is that of one release: one term, so that a law without independence is respected
-        each = [(n, kappa) for n, kappa in zip(self.counts, self._kappa[:, item], strict=True)]
-        shared = [rates.term(block, (half - k) / n, -(half + k) / n) for block, (n, k) in enumerate(each)]
-        return [own, (shared[0][0], np.concatenate([factors for _, factors in shared]))]
+        each = zip(self.counts, self._kappa[:, item], strict=True)
+        return [own, *rates.terms(*(((half - k) / n, -(half + k) / n) for n, k in each))]
 
     @cached_property
     def _coefficients(self) -> list[tuple[list[float], float]]:

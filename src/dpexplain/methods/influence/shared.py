@@ -56,22 +56,26 @@ class KnownRates:
     @cached_property
     def counts(self) -> Floats:
         """The rows of both groups."""
-        return np.array([table.counts.sum() for table in self.tables])
+        return np.array([table.estimates.sum() for table in self.tables])
 
     @cached_property
     def positives(self) -> Floats:
         """Those with a positive outcome."""
-        return np.array([table.counts[self._positive].sum() for table in self.tables])
+        return np.array([table.estimates[self._positive].sum() for table in self.tables])
 
-    def term(self, block: int, positive: float, negative: float) -> Term:
-        """The noise of the cells of a group, with these factors for positive and for other outcomes."""
-        table = self.tables[block]
-        cells = np.repeat(np.where(self._positive, positive, negative), table.counts.shape[1])
-        return table.noise, np.outer(cells, table.factors).ravel()
+    def terms(self, *factors: tuple[float, float]) -> list[Term]:
+        """The noise of the cells of both groups, with these factors for positive and for other outcomes of each: one
+        term for each part of the performance, so that a law without independence is respected.
+        """
+        each = [
+            table.terms(np.repeat(np.where(self._positive, *pair)[:, None], 2, axis=1))
+            for table, pair in zip(self.tables, factors, strict=True)
+        ]
+        return [(noise, np.concatenate([first, second])) for (noise, first), (_, second) in zip(*each, strict=True)]
 
     def reach(self, block: int, level: float) -> float:
         """Half the interval of the number of rows of a group."""
-        return combined_halfwidth([self.term(block, 1.0, 1.0)], 0.0, level)
+        return combined_halfwidth(self.tables[block].terms(np.ones_like(self.tables[block].counts)), 0.0, level)
 
     def unsure(self, level: float) -> float:
         """How far the numbers of rows may be off, as a part of themselves, at most."""

@@ -5,26 +5,32 @@ Guarantee    the account's definition and price, for one unit replaced, or added
              without units. Nothing is promised about the data the model was trained on.
 Statistic    for each entry of groups, the number of rows in each (group, score cell, target 0 or 1); of several classes
              that for each class against the rest, and (group, predicted class, target). Of a regression, for each group
-             the sums of errors, squared errors and the target, and counts and errors by cells of predictions.
-Sensitivity  a row is in one cell of each histogram: `Sensitivity.of_counts`. Sums: a row adds a vector with at most
-             5 H + 2 numbers in {0..L}. `spec.sensitivity` has the proofs.
-Release      one vector, in one pass with one prediction for each row, with the noise law of the smallest forecast
-             error. Every rate, curve, area, difference, ratio and interval is post-processing.
+             the sums of errors, squared errors and the target, and counts and errors by cells of predictions. Of two
+             classes also, where a forecast says that it is worth its price, the rows in each (group, side of the
+             threshold, target): a rate at the threshold then is no sum over many noisy cells.
+Sensitivity  a row is in one cell of each histogram: `Sensitivity.of_counts`, for each of the two parts. Sums: a row
+             adds a vector with at most 5 H + 2 numbers in {0..L}. `spec.sensitivity` has the proofs.
+Release      one vector, or two with a share of the price each, in one pass with one prediction for each row, with the
+             noise law of the smallest forecast error. Every rate, curve, area, difference, ratio and interval is
+             post-processing.
 References   Hardt, Price, Srebro 2016; Fieller 1954 (rates); figures are named as in fairlearn and scikit-learn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Numeric, PublicRange
 from dpexplain.core.mechanisms import best
+from dpexplain.core.noise import Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
 from dpexplain.data.public_random import PublicRandom
@@ -42,7 +48,9 @@ from dpexplain.methods.performance.spec import (
     Floats,
     auc_noise,
     cells_for,
+    decisions,
     edges_of,
+    side_noise,
     statistic,
     together,
     whole_edges,
@@ -60,6 +68,8 @@ GROUP_CELLS = 4  # of a numeric column that rows are grouped by
 MOST_GROUPS, FEW_GROUPS = 100, 8  # of one entry: at most; and so few are never refused, only not determined
 UNDETERMINED = 0.5  # half-width of a rate that tells nothing
 DECILES = 10  # cells of predictions of a regression
+SHARES = tuple(Fraction(part, 8) for part in (0, 1, 2, 3, 4, 5))  # of the price, for decisions: the forecast picks one
+RATES_BESIDE_AUC = 2  # a rate of a group may be off by so many times what AUC may; chosen on Adult and German credit
 DRAWN = 512  # public rows of each kind, by whose scores cells are cut
 
 
@@ -95,11 +105,18 @@ def resolve(request: PerformanceRequest, setting: Setting, cost: Cost, drawn: Fl
         counted=bool(request.groups) or not setting.neighbours.rows_public,
         mechanism=request.mechanism,
     )
-    cells = request.cells or (DECILES if task == "regression" else _cells(spec, setting, cost))
-    if whole:
-        edges = whole_edges(int(output.low), int(output.high), cells, threshold)
-        return replace(spec, edges=edges, exact=len(edges) - 2 == output.high - output.low)
-    return replace(spec, edges=edges_of(output, cells, threshold, drawn))
+
+    def cut(cells: int) -> Spec:
+        if whole:
+            edges = whole_edges(int(output.low), int(output.high), cells, threshold)
+            return replace(spec, edges=edges, exact=len(edges) - 2 == output.high - output.low)
+        return replace(spec, edges=edges_of(output, cells, threshold, drawn))
+
+    if task == "regression":
+        return cut(request.cells or DECILES)
+    shared = [replace(spec, decisions_share=share) for share in (SHARES if task == "binary" else SHARES[:1])]
+    each = [(cut(request.cells or _cells(one, setting, cost)), one.decisions_share) for one in shared]
+    return min((replace(one, decisions_share=share) for one, share in each), key=partial(_expected, setting, cost))
 
 
 def _scores(request: PerformanceRequest, setting: Setting) -> tuple[PublicRange, bool]:
@@ -212,8 +229,22 @@ def _classes(request: PerformanceRequest, setting: Setting, values: tuple[Any, .
 def _cells(spec: Spec, setting: Setting, cost: Cost) -> int:
     bound = Sensitivity.of_counts(setting.neighbours, spec.partitions)
     size = 2 * WHOLE_SCORES * spec.partitions  # about as many; no law that is taken depends on it
-    std = best(bound, size, cost, spec.mechanism).std
+    std = best(bound, size, spec.prices(cost)["counts"], spec.mechanism).std
     return cells_for(std, together(spec.groups), setting.hint, _base(spec))
+
+
+def _expected(setting: Setting, cost: Cost, spec: Spec) -> float:
+    """What a share of the price for decisions is judged by: the squared errors of AUC and of a group's rates. Both fall
+    alike with the number of rows, so it does not matter.
+    """
+    stds, rows = _stds(forecast(spec, setting.neighbours, cost)), 1e9
+    area = 1.96 * auc_noise(stds[0], spec.cells, together(spec.groups), rows, _base(spec), stds[1])
+    return area**2 + (rate_halfwidth(spec, *stds, rows) / RATES_BESIDE_AUC) ** 2
+
+
+def _stds(noise: Mapping[str, Noise]) -> tuple[float, float]:
+    """Of the counts of cells, and of decisions where there are any."""
+    return noise["counts"].std, noise["decisions"].std if "decisions" in noise else np.inf
 
 
 def _base(spec: Spec) -> float:
@@ -226,19 +257,21 @@ def _base(spec: Spec) -> float:
 def outlook(request: PerformanceRequest, setting: Setting, cost: Cost) -> Outlook:
     """The error to expect of the area under the curve (of the mean absolute error), with that of a group's rates."""
     spec = resolve(request, setting, cost)
-    noise, groups, rows = forecast(spec, setting.neighbours, cost), together(spec.groups), max(setting.rows, 1)
-    law, size, std = noise.law.value, noise.size, noise.std
+    parts, groups, rows = forecast(spec, setting.neighbours, cost), together(spec.groups), max(setting.rows, 1)
+    noise = next(iter(parts.values()))
+    law, size, std = noise.law.value, sum(part.size for part in parts.values()), noise.std
     if spec.task == "regression":
         of_mean = std * np.sqrt(2 * min(c.size for c in spec.groups)) * spec.residual / (LEVELS * rows)
         note = (
             "The error is that of the mean absolute error and of the mean residual of all rows, in units of the target."
         )
         return Outlook(law, size, float(of_mean), 1.96 * float(of_mean), 1.96 * float(of_mean), note=note)
-    area = auc_noise(std, spec.cells, groups, rows, _base(spec))
+    _, decided = _stds(parts)
+    area = auc_noise(std, spec.cells, groups, rows, _base(spec), decided)
     blur = 0.0 if spec.exact else 0.5 / spec.cells
     note = f"The error is that of the area under the ROC curve (AUC), for {_base(spec):.0%} positive rows."
     if request.groups:
-        half = rate_halfwidth(spec, std, rows)
+        half = rate_halfwidth(spec, std, decided, rows)
         note += f" Rates of a group with an even share of the rows: ± {100 * min(half, 1):.2g} points."
         if half > UNDETERMINED:
             note += " That tells nothing; more than 8 groups are refused then."
@@ -247,12 +280,12 @@ def outlook(request: PerformanceRequest, setting: Setting, cost: Cost) -> Outloo
     return Outlook(law, size, area, error, error, note=note, interval=error + blur if blur else None, wider=why)
 
 
-def rate_halfwidth(spec: Spec, std: float, rows: float) -> float:
+def rate_halfwidth(spec: Spec, std: float, decided: float, rows: float) -> float:
     """Half of the width of a rate's interval, such as the true positive rate, in the largest number of groups that one
-    entry has, for a group with an even share of the rows: each of the K cells of its positive rows adds noise.
+    entry has, for a group with an even share of the rows: both sides of the threshold add noise.
     """
     positive = max(_base(spec) * rows / max(crossing.size for crossing in spec.groups), 1.0)
-    return 1.96 * std * float(np.sqrt(spec.cells)) / (2 * positive)
+    return 1.96 * side_noise(std, spec.cells, decided) * float(np.sqrt(2)) / (2 * positive)
 
 
 def _require_rows(spec: Spec, table: PrivateTable, cost: Cost) -> None:
@@ -262,9 +295,9 @@ def _require_rows(spec: Spec, table: PrivateTable, cost: Cost) -> None:
     many = [crossing for crossing in spec.groups if crossing.size > FEW_GROUPS]
     if spec.task == "regression" or table.rows_hint is None or not many:
         return
-    std = forecast(spec, table.neighbours, cost).std
+    stds = _stds(forecast(spec, table.neighbours, cost))
     for crossing in many:
-        half = rate_halfwidth(replace(spec, groups=(crossing,)), std, table.rows_hint)
+        half = rate_halfwidth(replace(spec, groups=(crossing,)), *stds, table.rows_hint)
         if half > UNDETERMINED:
             raise InputError(
                 f"{' x '.join(crossing.columns)} has {crossing.size} groups: at this price, even with equal shares of "
@@ -307,11 +340,15 @@ def explain(table: PrivateTable, model: Model | None, request: PerformanceReques
         kernel, columns = partial(statistic, spec=spec, predictor=predictor), spec.columns(predictor)
         parallel = model is None or model.thread_safe
         exact = table.sum_rows(gate, kernel, columns, size=spec.size, label=request.label, parallel=parallel)
+        prices = spec.prices(cost)
         if spec.task == "regression":
             bound = sensitivity(spec, gate.neighbours)
-            gate.noisy_sum("sums", exact, bound, cost, mechanism=spec.mechanism)
-        else:
-            gate.noisy_counts("counts", exact, cost, partitions=spec.partitions, mechanism=spec.mechanism)
+            gate.noisy_sum("sums", exact, bound, prices["sums"], mechanism=spec.mechanism)
+            return
+        counted = partial(gate.noisy_counts, partitions=spec.partitions, mechanism=spec.mechanism)
+        counted("counts", exact, prices["counts"])
+        if "decisions" in prices:
+            counted("decisions", decisions(exact, spec), prices["decisions"])
 
     public = ["the cells of scores and groups"] if model is None else ["the model", "the cells of scores and groups"]
     about: dict[str, Any] = (
@@ -331,12 +368,19 @@ def _predictor(table: PrivateTable, model: Model, request: PerformanceRequest) -
     return every
 
 
+_scores_of: WeakKeyDictionary[Predictor, Floats] = WeakKeyDictionary()  # public rows alone
+
+
 def _drawn(predictor: Predictor) -> Floats:
-    """Scores of public rows, drawn evenly from the domain and as tables may have them: by these cells are cut."""
-    small = predictor.resized(DRAWN)
-    kinds = [PublicRandom(0).rows(predictor.domain, DRAWN), PublicRandom(1).likely_rows(predictor.domain, DRAWN)]
-    scores: Floats = np.concatenate([small.predict_at(small.inputs(rows), {}).ravel() for rows in kinds])
-    return scores[np.isfinite(scores)]
+    """Scores of public rows, drawn evenly from the domain and as tables may have them: by these cells are cut. They are
+    remembered with the predictor, which is another one as soon as the model gives other answers.
+    """
+    if predictor not in _scores_of:
+        small = predictor.resized(DRAWN)
+        kinds = [PublicRandom(0).rows(predictor.domain, DRAWN), PublicRandom(1).likely_rows(predictor.domain, DRAWN)]
+        scores: Floats = np.concatenate([small.predict_at(small.inputs(rows), {}).ravel() for rows in kinds])
+        _scores_of[predictor] = scores[np.isfinite(scores)]
+    return _scores_of[predictor]
 
 
 @of_wrapped

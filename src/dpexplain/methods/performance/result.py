@@ -18,7 +18,7 @@ from dpexplain.errors import InputError
 from dpexplain.maths.estimates import Estimate, Figure, smallest_ratio, spread
 from dpexplain.maths.residuals import FIGURES as ERRORS
 from dpexplain.maths.residuals import ResidualSums
-from dpexplain.maths.scores import RATES, SCORES, ScoreTable, averaged, share, summed
+from dpexplain.maths.scores import RATES, SCORES, Decisions, ScoreTable, averaged, share, summed
 from dpexplain.methods.performance import words
 from dpexplain.methods.performance.spec import CELL_SUMS, LEVELS, Spec, group_of
 from dpexplain.methods.result import Floats, Result
@@ -245,10 +245,24 @@ class Performance(Result):
                 counts=blocks[entry][place][column * many : (column + 1) * many].reshape(-1, 2),
                 noise=noise,
                 exact=self.spec.exact,
+                decisions=self._decisions(entry, place),
             )
             for place in places
         ]
         return summed(tables, total=self._rows if everybody else None)
+
+    def _decisions(self, entry: int, place: int) -> Decisions | None:
+        """The rows of one group on either side of the threshold, where they were counted."""
+        if not self.spec.decisions_share:
+            return None
+        released, noise = self._part_of_decisions
+        group = sum(crossing.size for crossing in self.spec.groups[:entry]) + place
+        return Decisions(self.spec.threshold_cell, released[group], noise)
+
+    @cached_property
+    def _part_of_decisions(self) -> tuple[Floats, Noise]:
+        released, noise = self.part("decisions")
+        return released.astype(np.float64).reshape(-1, 2, 2), noise
 
     def _class(self, label: Any) -> int:
         """The place of a class."""
@@ -673,6 +687,8 @@ class Performance(Result):
         found.spec.check()
         if len(found.part("sums" if found.task == "regression" else "counts")[0]) != found.spec.size:
             raise ValueError("the cells do not fit the released values")
+        if found.spec.decisions_share and len(found.part("decisions")[0]) != found.spec.decisions_size:
+            raise ValueError("the decisions do not fit the released values")
         return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ from dpexplain.core.budget import Cost
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Noise
+from dpexplain.core.release import split
 from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
@@ -97,6 +99,9 @@ class Spec(Coded):
     bounds: tuple[float, float] | None  # of the target of a regression
     counted: bool  # regression: whether groups have a count; not where everybody is one group of public size
     mechanism: str | None
+    decisions_share: Fraction = Fraction(
+        0
+    )  # of the price, for the rows on either side of the threshold; 0: not counted
 
     def check(self) -> None:
         """ValueError for what no request leads to: a file may say anything."""
@@ -105,7 +110,8 @@ class Spec(Coded):
         fits = fits and (self.truth is None) == (self.task == "classes") == bool(self.classes) == bool(self.values)
         fits = fits and (self.bounds is not None) == (self.residual > 0) == (self.task == "regression")
         fits = fits and (self.threshold is None) == (self.task == "regression")
-        if not fits or (self.threshold is not None and self.threshold_cell is None):
+        fits = fits and 0 <= self.decisions_share < 1 and (self.task == "binary" or not self.decisions_share)
+        if not fits or (self.threshold is not None and self.threshold_cell not in range(1, self.cells)):
             raise ValueError("no performance of ours")
 
     @property
@@ -155,6 +161,18 @@ class Spec(Coded):
         cells = len(CELL_SUMS) * self.cells if self.task == "regression" else 0
         return self.group_size * sum(crossing.size for crossing in self.groups) + cells
 
+    @property
+    def decisions_size(self) -> int:
+        """How many numbers the decisions have: two sides of the threshold x target, for each group."""
+        return 4 * sum(crossing.size for crossing in self.groups) if self.decisions_share else 0
+
+    def prices(self, cost: Cost) -> dict[str, Cost]:
+        """What each part costs: they add up to the price."""
+        if not self.decisions_share:
+            return {"sums" if self.task == "regression" else "counts": cost}
+        decisions, counts = split(cost, self.decisions_share)
+        return {"counts": counts, "decisions": decisions}
+
     def place(self, scores: Floats) -> Integers:
         """The cell of each score; that of the middle of the range where the model failed."""
         inside = np.clip(np.where(np.isnan(scores), self.range.middle, scores), self.range.low, self.range.high)
@@ -191,6 +209,13 @@ def statistic(rows: Rows, spec: Spec, predictor: Predictor | None) -> Integers:
             counts += np.bincount(start + places, minlength=len(counts))
         blocks.append(counts)
     return np.concatenate(blocks)
+
+
+def decisions(counts: Integers, spec: Spec) -> Integers:
+    """Exact counts of (group, below the threshold or not, target), from those of cells."""
+    assert spec.threshold_cell is not None
+    cells = counts.reshape(-1, spec.cells, 2)
+    return np.add.reduceat(cells, [0, spec.threshold_cell], axis=1).ravel()
 
 
 def _binary_places(rows: Rows, spec: Spec, scores: Floats) -> list[Integers]:
@@ -240,7 +265,9 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
     Counts. For each entry of groups a row is in one group, one score cell and one value of the target: in one cell of
     one public partition. With C classes it is in one cell of the histogram of each class and in one of the confusion
-    matrix: C + 1 partitions. `Sensitivity.of_counts` has the proof for so many partitions.
+    matrix: C + 1 partitions. `Sensitivity.of_counts` has the proof for so many partitions. It is the bound of the
+    decisions too, for one target of two values: for each entry of groups a row is in one group, on one side of the
+    threshold, and has one value of the target. They are another part with a price of its own.
 
     Regression. What a row adds to one group lies in {0..L}^6, and of `above` and `below` one is zero: at most five
     numbers are not zero (four without a count). To its cell of predictions it adds a count, and one of above and below:
@@ -262,9 +289,13 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
     return Sensitivity(neighbours, changed * m * LEVELS, changed * k * m * LEVELS**2, k * LEVELS)
 
 
-def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> Noise:
-    """The noise of the counts or sums at this price. Costs nothing, touches no data."""
-    return best(sensitivity(spec, neighbours), spec.size, cost, spec.mechanism)
+def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
+    """The noise of each part at this price. Costs nothing, touches no data."""
+    bound = sensitivity(spec, neighbours)
+    return {
+        part: best(bound, spec.decisions_size if part == "decisions" else spec.size, price, spec.mechanism)
+        for part, price in spec.prices(cost).items()
+    }
 
 
 # Public cells ---------------------------------------------------------------------------------------------------------
@@ -273,17 +304,29 @@ FEW_CELLS, MANY_CELLS, USUAL_CELLS = 6, 128, 20
 STEPS = 1000  # edges that were drawn lie on so many even steps of the range: last digits of a model do not move them
 WHOLE_SCORES = 32  # a score with at most so many whole values has a cell for each of them
 BASE_RATE = 1 / 4  # for forecasts: what share of the rows is positive
-BLUR = 1 / 8  # of a cell: what its width counts beside noise; chosen on Adult and German credit, also for rates
+BLUR = 1 / 4  # of a cell: what its width counts beside noise; chosen on Adult and German credit
 
 
-def auc_noise(std: float, cells: float, groups: float, rows: float, base: float = BASE_RATE) -> float:
+def side_noise(std: float, cells: float, decisions: float = math.inf) -> float:
+    """The standard deviation of the number of rows of one target on one side of the threshold, with half of the cells:
+    their sum, combined with the count of decisions where that has noise of standard deviation `decisions`.
+    """
+    return 1 / math.hypot(1 / (std * math.sqrt(cells / 2)), 1 / decisions)
+
+
+def auc_noise(
+    std: float, cells: float, groups: float, rows: float, base: float = BASE_RATE, decisions: float = math.inf
+) -> float:
     """The standard deviation that noise gives an area under the ROC curve.
 
     A positive row's part is how many negative ones it beats, spread evenly over [-1/2, 1/2] around the mean, and so
-    for negative ones: sum over cells of std^2 (1/12) (1/P^2 + 1/N^2), for each of the groups that are added up.
+    for negative ones: sum over cells of std^2 (1/12) (1/P^2 + 1/N^2), for each of the groups that are added up. Where
+    the threshold has a fifth of the rows on one side, about half of 1/12 is between the sides, whose counts decisions
+    know better.
     """
     positive, negative = max(base * rows, 1.0), max((1 - base) * rows, 1.0)
-    return std * math.sqrt(groups * cells / 12) * math.hypot(1 / positive, 1 / negative)
+    inside, between = std * math.sqrt(cells / 24), side_noise(std, cells, decisions) / math.sqrt(12)
+    return math.hypot(inside, between) * math.sqrt(groups) * math.hypot(1 / positive, 1 / negative)
 
 
 def cells_for(std: float, groups: float, rows: int | None, base: float = BASE_RATE) -> int:
