@@ -73,6 +73,7 @@ def test_rates_are_the_numbers_of_the_performance_and_are_not_released_again(mak
     table.door = dpx.core.release.Door(table.door.account, sampler=SteadyNoise())
     known = performance(table, MODEL, "paid", ["sex"], positive=1, epsilon=3)
     shared, alone = ask(table, MODEL, performance=known), ask(table, MODEL)
+    assert known.spec.decisions_share  # both tables have a part in what is shared
     rate = known.figure("selection_rate", group=WOMEN)
     low, high = shared.disparity.interval()
     assert (shared.disparity.rates[0], low[0], high[0]) == (rate.value, rate.low, rate.high)
@@ -199,6 +200,7 @@ def test_intervals_cover(make_table, relation, budget):
     truth, held, third = truth_of(rows, counts), np.zeros(2), np.zeros(2)
     for epsilon in 1 + np.arange(200) / 1e6:
         known = performance(table, MODEL, "paid", ["sex"], positive=1, epsilon=epsilon)
+        assert known.spec.decisions_share
         shared = ask(table, MODEL, performance=known, marginals=counts, epsilon=epsilon)
         low, high = shared.interval()
         held += (low <= truth) & (truth <= high)
