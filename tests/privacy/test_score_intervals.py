@@ -282,3 +282,108 @@ def test_figures_of_a_regression_cover(law, rows, public, terms):
             held[name] += got.low <= truth[name] <= got.high
     assert set(truth) < set(FIGURES)
     assert min(held.values()) / releases > LEAST - 0.01, held  # a standard deviation of 0.014
+
+
+CORNERS = {  # (none or all rows of the first group at or above the threshold; rows) against a mixed group
+    "60 rows, all, against 300": ([[0, 0], [30, 30]], [[150, 70], [40, 40]]),
+    "60 rows, none, against 300": ([[30, 30], [0, 0]], [[40, 40], [150, 70]]),
+    "2,000 rows, none, against 60": ([[1000, 1000], [0, 0]], [[20, 10], [15, 15]]),
+    "60 rows, all, against 200, none": ([[0, 0], [30, 30]], [[100, 100], [0, 0]]),
+}
+
+
+def at_the_corners(groups, law, scale, compare, releases=1_000):
+    """The share of releases whose interval holds the truth, of selection rates of which one is 0 or 1."""
+    draw, noise = np.random.default_rng(1), Noise(law, 8, Fraction(scale))
+    one, two = (np.array(counts, dtype=float) for counts in groups)
+    rates = [counts[1].sum() / counts.sum() for counts in (one, two)]
+    truth = {
+        difference: rates[0] - rates[1],
+        without_cut_ends: rates[0] - rates[1],
+        ratio: rates[0] / rates[1] if rates[1] else math.inf,
+        spread_of_two: abs(rates[0] - rates[1]),
+    }[compare]
+    held = 0
+    for z in noise_of(noise, draw, releases, 2, 2, 2):
+        tables = [
+            ScoreTable(np.array([0.0, 0.5, 1.0]), counts + w, noise) for counts, w in zip((one, two), z, strict=True)
+        ]
+        got = compare(*(partial(figure, table, "selection_rate") for table in tables))
+        held += got.low - 1e-9 <= truth <= got.high + 1e-9
+    return held / releases
+
+
+def spread_of_two(a, b, level=0.95):
+    return spread([a, b], level=level)
+
+
+def without_cut_ends(a, b, level=0.95):
+    """Broken on purpose: an end that was cut off at 0 or 1 is taken as one of noise."""
+
+    def uncut(ask):
+        return lambda at: replace(ask(at), cut_low=False, cut_high=False)
+
+    return difference(uncut(a), uncut(b), level)
+
+
+@pytest.mark.parametrize(("law", "scale"), [(Law.LAPLACE, 4), (Law.GAUSSIAN, 5)])
+@pytest.mark.parametrize("name", CORNERS)
+def test_comparisons_with_a_rate_of_0_or_1_cover(name, law, scale):
+    covered = {
+        compare.__name__: at_the_corners(CORNERS[name], law, scale, compare)
+        for compare in (difference, ratio, spread_of_two)
+    }
+    assert min(covered.values()) > LEAST, covered
+
+
+def test_cut_ends_taken_as_noise_do_not_cover():
+    """The test above would reject them."""
+    groups = CORNERS["60 rows, all, against 300"]
+    assert at_the_corners(groups, Law.GAUSSIAN, 5, without_cut_ends) < LEAST
+
+
+CROWDED = {  # cells, rows, one positive row in so many (0: none), law, scale
+    "two cells": (2, 400, 0, Law.LAPLACE, 3),
+    "six cells": (6, 400, 50, Law.LAPLACE, 3),
+    "six cells, gaussian": (6, 400, 50, Law.GAUSSIAN, 6),
+    "fourteen cells": (14, 1_000, 50, Law.LAPLACE, 3),
+}
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_rows_at_the_worst_place_of_few_cells_are_covered(name):
+    """Noise is then not only in the figure, but in the bound of what cells hide."""
+    cells, rows, one_in, law, scale = CROWDED[name]
+    edges, target = np.linspace(0, 1, cells + 1), np.zeros(rows, dtype=int)
+    if one_in:
+        target[::one_in] = 1
+    score = np.where(target == 1, 0.0, edges[1] - 1e-9)
+    counts = np.zeros((cells, 2))
+    np.add.at(counts[0], target, 1)
+    clipped = np.clip(score, 1e-3, 1 - 1e-3)
+    truth = {
+        "brier_score": ((score - target) ** 2).mean(),
+        "log_loss": -np.log(np.where(target == 1, clipped, 1 - clipped)).mean(),
+        "mean_prediction": score.mean(),
+    }
+    draw, noise, held = np.random.default_rng(1), Noise(law, 2 * cells, Fraction(scale)), dict.fromkeys(truth, 0)
+    for z in noise_of(noise, draw, RELEASES, cells, 2):
+        table = ScoreTable(edges, counts + z, noise)
+        for figure_name, true in truth.items():
+            got = table.figure(figure_name)
+            held[figure_name] += got.low - 1e-9 <= true <= got.high + 1e-9
+    assert min(held.values()) / RELEASES > LEAST, held
+
+
+@pytest.mark.parametrize(("rows", "scale"), [(20, 1), (40, 2), (40, 4), (200, 8)])
+def test_a_calibration_error_of_1_is_covered(rows, scale):
+    """Every score is the opposite of its target."""
+    edges, noise = np.linspace(0, 1, 7), Noise(Law.LAPLACE, 12, Fraction(scale))
+    counts = np.zeros((6, 2))
+    counts[0, 1] = counts[-1, 0] = rows / 2
+    got = [
+        ScoreTable(edges, counts + z, noise).figure("calibration_error")
+        for z in noise_of(noise, np.random.default_rng(1), RELEASES, 6, 2)
+    ]
+    assert all(one.low <= one.high for one in got)
+    assert np.mean([one.high >= 1 - 1e-9 for one in got]) > LEAST

@@ -10,8 +10,9 @@ Bounded bias where A is known up to a bound b, the noise is centred somewhere wi
              quantile of a folded normal number (Armstrong and Kolesar 2018): more than 1.645, less than b + 1.96
              standard deviations, for 95 %.
 Differences  MOVER (Zou and Donner 2008): the two half-widths towards the other figure, added as squares; for ratios
-             MOVER-R (Donner and Zou 2012). Both need independent noise. Bounds of discretisation do not add as squares:
-             where there are some, the ends are subtracted or divided as they are.
+             MOVER-R (Donner and Zou 2012). Both need independent noise, and half-widths that are its own. Bounds of
+             discretisation do not add as squares, and an end that was cut off at a limit, such as a rate of 1, says
+             less than the noise did: there the ends are subtracted or divided as they are.
 Spread       The largest difference belongs to one pair of groups. Its upper end is below the largest upper end over the
              pairs, so that one needs no correction; all lower ends hold at once where each has its share of
              the level (Bonferroni), and so does the largest.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -45,6 +46,9 @@ class Estimate:
     low: float
     high: float
     bounded: bool = False  # whether the interval has a bound of discretisation in it besides noise
+    # whether an end is the smallest or the largest possible value, and noise alone might have led beyond it
+    cut_low: bool = field(default=False, compare=False)
+    cut_high: bool = field(default=False, compare=False)
 
     @property
     def determined(self) -> bool:
@@ -53,8 +57,9 @@ class Estimate:
 
     def scaled(self, factor: float, shift: float = 0.0) -> Estimate:
         """The same in other units: shift + factor times it."""
-        ends = sorted([shift + factor * self.low, shift + factor * self.high])
-        return Estimate(shift + factor * self.value, ends[0], ends[1], self.bounded)
+        ends = [(shift + factor * self.low, self.cut_low), (shift + factor * self.high, self.cut_high)]
+        (low, cut_low), (high, cut_high) = ends if factor >= 0 else ends[::-1]
+        return Estimate(shift + factor * self.value, low, high, self.bounded, cut_low, cut_high)
 
 
 Figure = Callable[[float], Estimate]  # an estimate at any level: `lambda level: table.figure("auc", level=level)`
@@ -71,7 +76,8 @@ def fraction(a: float, b: float, half: Callable[[float], float], value: float | 
     if beyond[0] <= 0 and beyond[-1] <= 0:
         return Estimate(math.nan, 0.0, 1.0)
     low, high = _first(places, beyond), _first(places[::-1], beyond[::-1])
-    return Estimate(min(max(middle if value is None else value, low), high), low, high)
+    best = min(max(middle if value is None else value, low), high)
+    return Estimate(best, low, high, cut_low=bool(beyond[0] <= 0), cut_high=bool(beyond[-1] <= 0))
 
 
 def _first(places: Floats, beyond: Floats) -> float:
@@ -102,22 +108,26 @@ def difference(a: Figure, b: Figure, level: float = 0.95) -> Estimate:
     if x.bounded or y.bounded or not (x.determined and y.determined):
         return Estimate(x.value - y.value, x.low - y.high, x.high - y.low, bounded=True)
     value = x.value - y.value
-    below, above = math.hypot(x.value - x.low, y.high - y.value), math.hypot(x.high - x.value, y.value - y.low)
-    return Estimate(value, max(value - below, x.low - y.high), min(value + above, x.high - y.low))
+    low, high = x.low - y.high, x.high - y.low
+    if not (x.cut_low or y.cut_high):
+        low = max(low, value - math.hypot(x.value - x.low, y.high - y.value))
+    if not (x.cut_high or y.cut_low):
+        high = min(high, value + math.hypot(x.high - x.value, y.value - y.low))
+    return Estimate(value, low, high)
 
 
 def ratio(a: Figure, b: Figure, level: float = 0.95) -> Estimate:
     """a / b of two figures that are not negative, with independent noise; `high` is infinite where b may be 0."""
     x, y = a(level), b(level)
     value = x.value / y.value if y.value > 0 else math.nan
+    low, high = x.low / y.high if y.high > 0 else 0.0, x.high / y.low if y.low > 0 else math.inf
     if x.bounded or y.bounded or not (x.determined and y.determined):
-        low, high = x.low / y.high if y.high > 0 else 0.0, x.high / y.low if y.low > 0 else math.inf
         return Estimate(value, low, high, bounded=True)
-    product, low, high = x.value * y.value, 0.0, math.inf  # both ends are roots of a quadratic equation
-    if x.low > 0:
+    product = x.value * y.value  # both ends are roots of a quadratic equation
+    if x.low > 0 and not (x.cut_low or y.cut_high):
         near = x.low * (2 * x.value - x.low)
         low = near / (product + math.sqrt(max(product**2 - near * y.high * (2 * y.value - y.high), 0.0)))
-    if y.low > 0:
+    if y.low > 0 and not (x.cut_high or y.cut_low):
         near = y.low * (2 * y.value - y.low)
         high = (product + math.sqrt(max(product**2 - near * x.high * (2 * x.value - x.high), 0.0))) / near
     return Estimate(value, low, high)

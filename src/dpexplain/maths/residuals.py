@@ -60,7 +60,7 @@ class ResidualSums:
         if name == "root_mean_squared_error":
             mean = self._mean(self.squared, [1.0], 0.0, level)
             value, low, high = (self.width * math.sqrt(number) for number in (mean.value, mean.low, mean.high))
-            return Estimate(value, low, high)
+            return replace(mean, value=value, low=low, high=high)
         return self._r2(level)
 
     def _undetermined(self, name: str) -> Estimate:
@@ -111,4 +111,4 @@ class ResidualSums:
         low, high, value = (
             1 - part / (1 - part) if part < 1 else -math.inf for part in (share.high, share.low, share.value)
         )
-        return replace(share, value=value, low=low, high=high)
+        return replace(share, value=value, low=low, high=high, cut_low=share.cut_high, cut_high=share.cut_low)

@@ -24,8 +24,9 @@ side: two independent vectors of noise, whose law is known. At that threshold a 
 The calibration error is the sum over cells of |observed - predicted target rate| by share of rows, in the cells of this
 table. Noise makes a sum of absolute values larger. Its true value is that of one linear form, by the signs that
 it has, and the law of the noise of such a form does not depend on signs: that gives the upper end. The lower end
-leaves room for the sum of the absolute values of all noise. The value takes the noise's variance off each cell. It
-takes the cells alone, whose noise is independent: combined with a second table the law would depend on signs.
+leaves room for the sum of the absolute values of all noise, and for that of the number of rows. The value takes the
+noise's variance off each cell. It takes the cells alone, whose noise is independent: combined with a second table the
+law would depend on signs.
 """
 
 from __future__ import annotations
@@ -225,19 +226,10 @@ class ScoreTable:
         low, high = max(min(s - h for s, h in ends), 0.0), max(max(s + h for s, h in ends), 0.0)
         return Estimate(min(max(value, low), high), float(low), float(high), bounded=len(corners) > 1)
 
-    def _share(
-        self, inside: Floats, all_of: Floats, level: float, slack: Floats | None = None, value: Floats | None = None
-    ) -> Estimate:
-        """Sum of `inside` over that of `all_of`, 0 <= inside <= all_of; each row may add up to `slack` more or less."""
+    def _share(self, inside: Floats, all_of: Floats, level: float) -> Estimate:
+        """Sum of `inside` over that of `all_of`, 0 <= inside <= all_of."""
         a, d = (float((weights * self._known).sum()) for weights in (inside, all_of))
-        bias = max(float((slack * self._known).sum()), 0.0) if slack is not None else 0.0
-
-        def half(theta: float) -> float:
-            return with_bias(lambda at: self._half(inside - theta * all_of, at), bias, level)
-
-        best = None if value is None or d <= 0 else float((value * self._known).sum()) / d
-        estimate = fraction(a, d - a, half, best)
-        return replace(estimate, bounded=bias > 0)
+        return fraction(a, d - a, lambda theta: self._half(inside - theta * all_of, level))
 
     # Rates ----------------------------------------------------------------------------------------------------------
 
@@ -332,12 +324,15 @@ class ScoreTable:
         return float(np.clip(more, -most, most).sum())
 
     def _bounded_loss(self, least: Floats, most: Floats, middle: Floats, level: float) -> Estimate:
-        """The mean of a number that lies between `least` and `most`, by cell and target."""
-        top = float(most.max())
-        low, high, guess = least / top, most / top, middle / top
-        whole = np.ones_like(low)
-        estimate = self._share((low + high) / 2, whole, level, slack=(high - low) / 2, value=guess)
-        return estimate.scaled(top)
+        """The mean of a number that lies between `least` and `most`, by cell and target: from the low end of the mean
+        of the least to the high end of that of the most, each with its own noise.
+        """
+        top, whole = float(most.max()), np.ones_like(least)
+        lowest, highest = (self._share(weights / top, whole, level) for weights in (least, most))
+        low, high, n = lowest.low, highest.high, float(self._known.sum())
+        value = float((middle * self._known).sum()) / (top * n) if n > 0 and (low, high) != (0.0, 1.0) else math.nan
+        bounded = bool((most > least).any())
+        return Estimate(min(max(value, low), high), low, high, bounded, lowest.cut_low, highest.cut_high).scaled(top)
 
     def _brier(self, level: float) -> Estimate:
         low, high = self._probabilities()
@@ -386,8 +381,9 @@ class ScoreTable:
         sizes = unit * np.hypot(1 - edge, edge)
         z, common = -ndtri((1 - level) / 2), 1 / (self.noise.size + 1) if self.noise.law is Law.CUBE else 0.0
         mean = ABSOLUTE * sizes.sum()
-        deviation = math.sqrt(ABSOLUTE_SPREAD**2 * float(sizes @ sizes) + common * mean**2)
-        lower = max(float(nearest - mean - z * deviation - ABSOLUTE_SKEW * sizes.max()) / n, 0.0)
+        of_n = 0.0 if self.total is not None else min(nearest / n, 1.0) * unit * math.sqrt(self.counts.size)
+        deviation = math.sqrt(ABSOLUTE_SPREAD**2 * float(sizes @ sizes) + common * mean**2 + of_n**2)
+        lower = min(max(float(nearest - mean - z * deviation - ABSOLUTE_SKEW * sizes.max()) / n, 0.0), upper)
         return Estimate(min(max(value, lower), upper), lower, upper, bounded=True)
 
 

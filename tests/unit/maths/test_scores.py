@@ -260,6 +260,32 @@ def test_differences_and_ratios_of_independent_figures():
     assert (unknown.low, unknown.high) == pytest.approx((-0.5, 0.7))
 
 
+def test_an_end_that_was_cut_off_at_0_or_1_adds_no_squares():
+    """Where nearly all rows are at or above a threshold the rate ends at 1, and the noise does not."""
+
+    def whole(_):
+        return fraction(60.0, 1.0, lambda theta: 9.0 * math.hypot(1 - theta, theta))
+
+    assert (whole(0.95).cut_low, whole(0.95).cut_high, whole(0.95).high) == (False, True, 1.0)
+    assert whole(0.95).scaled(-2.0).cut_low
+    low, some = whole(0.95).low, fixed(0.4, 0.04)
+    up, down = difference(whole, some), difference(some, whole)
+    assert (up.high, down.low) == pytest.approx((0.64, -0.64)), "the ends as they are"
+    assert up.low == pytest.approx(-down.high)
+    assert up.low > low - 0.44 + 0.01, "on the other side squares are added"
+    assert ratio(whole, some).high == pytest.approx(1 / 0.36)
+    assert ratio(some, whole).low == pytest.approx(0.36)
+
+
+def test_a_calibration_error_is_at_most_1_on_both_ends():
+    counts = np.zeros((6, 2))  # all rows are predicted wrongly, and noise has made them fewer in all than there are
+    counts[0, 1] = counts[-1, 0] = 30.0
+    counts[2, 0] = -20.0
+    noise = Noise(Law.LAPLACE, 12, Fraction(1, 8))
+    got = ScoreTable(np.linspace(0, 1, 7), counts, noise).figure("calibration_error")
+    assert got.low <= got.value <= got.high <= 1
+
+
 def test_the_spread_of_several_figures():
     two = spread([fixed(0.5, 0.03), fixed(0.4, 0.04)])
     assert (two.value, two.low, two.high) == pytest.approx((0.1, 0.05, 0.15))

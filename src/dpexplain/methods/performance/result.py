@@ -530,7 +530,7 @@ class Performance(Result):
     def four_fifths(self, by: By = None) -> Judged:
         """The ratio of demographic parity, with what the four-fifths rule makes of it."""
         found, entry = self.demographic_parity_ratio(by), self.by[self._entry(by)]
-        return Judged(found.value, found.low, found.high, found.bounded, words.four_fifths(self, entry))
+        return Judged(found.value, found.low, found.high, found.bounded, sentence=words.four_fifths(self, entry))
 
     # Curves -----------------------------------------------------------------------------------------------------------
 
