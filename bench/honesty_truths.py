@@ -19,6 +19,7 @@ from bench.scenes import stable
 from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.maths.reference import WHOLE
+from dpexplain.maths.scores import LEAST_PROBABILITY
 from dpexplain.maths.surrogate.sketch import GRID
 
 Floats = np.ndarray
@@ -357,6 +358,58 @@ _exact_sketches: dict[Any, Floats] = {}
 CELLS = 6
 
 
+# Performance ----------------------------------------------------------------------------------------------------------
+
+
+def performance(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    """Rates, areas and probability figures of everybody, and rates by a group."""
+    by = scene.categorical[-1]
+    found = dpx.performance(table, scene.model, TARGET, [by], positive="1", epsilon=epsilon)
+    true, code = scene.frame[TARGET].to_numpy() == 1, scene.columns[by]
+    whose = {"everybody": np.ones(scene.rows, dtype=bool)}
+    whose |= {found.group_name(group): code == place for place, group in enumerate(found.cells_of(by))}
+    lines = found.to_frame()
+    exact = [
+        _figure(name, scene.own[whose[group]], true[whose[group]], found.edges)
+        for group, name in zip(lines["group"], lines["figure"], strict=True)
+    ]
+    truth, (low, high) = np.array(exact), _intervals(found)
+    known = ~np.isnan(truth)
+    return Answer(truth[known], low[known], high[known], found.values[known], 1.0, 1e-9)
+
+
+def _figure(name: str, scores: Floats, true: Floats, edges: tuple[float, ...]) -> float:
+    """One figure of some rows, at a threshold of one half; NaN where nobody is in it."""
+    said, everybody = scores >= 0.5, np.ones(len(true), dtype=bool)
+    rates = {
+        "accuracy": (said == true, everybody),
+        "selection_rate": (said, everybody),
+        "base_rate": (true, everybody),
+        "true_positive_rate": (said, true),
+        "false_negative_rate": (~said, true),
+        "false_positive_rate": (said, ~true),
+        "true_negative_rate": (~said, ~true),
+        "precision": (true, said),
+    }
+    if name == "count":
+        return float(len(true))
+    if name in rates:
+        happened, among = rates[name]
+        return float(happened[among].mean()) if among.any() else np.nan
+    if not true.any() or true.all():
+        return np.nan
+    if name == "auc":
+        below = np.sort(scores[~true])
+        beaten = np.searchsorted(below, scores[true], "left") + np.searchsorted(below, scores[true], "right")
+        return float(beaten.mean() / (2 * len(below)))
+    if name == "calibration_error":
+        cell = np.searchsorted(np.asarray(edges[1:-1]), scores, side="right")
+        return float(np.abs(np.bincount(cell, true - scores)).sum() / len(true))
+    p = np.clip(scores, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    of_row = {"brier_score": (scores - true) ** 2, "log_loss": -np.log(np.where(true, p, 1 - p))}
+    return float((of_row | {"mean_prediction": scores})[name].mean())
+
+
 R = dpx.requests
 QUESTIONS: dict[str, Question] = {
     "marginals": Question(marginals, lambda s: R.Marginals(features=s.features)),
@@ -382,6 +435,9 @@ QUESTIONS: dict[str, Question] = {
     ),
     "importance, known marginals": Question(importance_marginals),
     "interactions": Question(interactions, lambda s: R.InteractionRanking(features=s.features[:4], points=8)),
+    "performance": Question(
+        performance, lambda s: R.Performance(target=TARGET, positive="1", groups=[s.categorical[-1]])
+    ),
     "influence": Question(average_influence, lambda s: R.Influence(**CLASS)),  # noqa: ARG005
     "disparity": Question(
         disparity, lambda s: R.Influence(quantity="disparity", group={s.categorical[-1]: "1"}, **CLASS)

@@ -122,6 +122,8 @@ def every_result(odd: str = "") -> dict[str, Result]:
     found["influence"] = dpx.influence(table, model, outcome="score", marginals=known, **price)
     found["person"] = dpx.influence(table, model, "individual", row=record, outcome="score", marginals=known)
     found["report"] = dpx.transparency_report(table, model, record, outcome="score", **price)
+    found["performance"] = dpx.performance(table, plan, kind, [age], positive=kinds[1], **price)
+    found["performance of numbers"] = dpx.performance(table, model, target, [kind], **price)
     clustering = dpx.dp_kmeans(table, 2, [age, kind], **price)
     found["centres"] = clustering.result
     found["clusters"] = dpx.explain_clusters(table, clustering, method="two-stage", **price)

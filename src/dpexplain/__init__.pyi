@@ -29,6 +29,7 @@ from dpexplain.methods.local_explanation.release import local_explanation as loc
 from dpexplain.methods.local_sketch.release import local_sketch as local_sketch
 from dpexplain.methods.marginals.release import marginals as marginals
 from dpexplain.methods.partial_dependence.release import partial_dependence as partial_dependence
+from dpexplain.methods.performance.release import performance as performance
 from dpexplain.methods.permutation_importance.release import permutation_importance as permutation_importance
 from dpexplain.methods.planning import plan as plan
 from dpexplain.methods.quantiles.release import quantiles as quantiles

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with the reg
     from dpexplain.methods.local_sketch.request import LocalSketchRequest as LocalSketch
     from dpexplain.methods.marginals.request import MarginalsRequest as Marginals
     from dpexplain.methods.partial_dependence.request import PartialDependence
+    from dpexplain.methods.performance.request import PerformanceRequest as Performance
     from dpexplain.methods.permutation_importance.request import PermutationImportance
     from dpexplain.methods.quantiles.request import QuantilesRequest as Quantiles
     from dpexplain.methods.rank_aggregation.request import RankAggregation
@@ -24,8 +25,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with the reg
 
     __all__ = [
         "AccumulatedEffects", "AdaptiveExplanation", "Clusters", "GenericPlot", "Influence", "InteractionRanking",
-        "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "PermutationImportance",
-        "Quantiles", "RankAggregation", "TransparencyReport",
+        "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "Performance",
+        "PermutationImportance", "Quantiles", "RankAggregation", "TransparencyReport",
     ]  # fmt: skip
 else:
 

@@ -6,6 +6,7 @@ from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.influence.result import Influence
 from dpexplain.methods.local_sketch.result import LocalSketch
 from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.quantiles.result import Quantiles
 from dpexplain.methods.rankings import Ranking
 from dpexplain.methods.result import Result
@@ -19,6 +20,7 @@ __all__ = [
     "Influence",
     "LocalSketch",
     "Marginals",
+    "Performance",
     "Quantiles",
     "Ranking",
     "Result",

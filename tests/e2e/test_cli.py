@@ -343,14 +343,15 @@ class TestInit:
         (project / "dpexplain.toml").unlink()
         for stream in (sys.stdin, sys.stdout):
             monkeypatch.setattr(stream, "isatty", lambda: True)
-        monkeypatch.setattr("typer.prompt", lambda question, **_: "sketch" if "pdp, sketch" in question else "")
+        wish = "pdp, performance, sketch"
+        monkeypatch.setattr("typer.prompt", lambda question, **_: "sketch" if wish in question else "")
         assert run(["init", "people.parquet", "--out", "new.yaml"]) == 0
         assert "delta = 1e-6" in (project / "dpexplain.toml").read_text()
 
     def test_an_unknown_wish(self, project, capsys):
         error = refusal(capsys, 2, "init", "people.parquet", "--out", "new.yaml", "--wants", "pdp,magic")
         assert "'magic'" in error["message"]
-        assert "pdp, sketch" in error["hint"]
+        assert "pdp, performance, sketch" in error["hint"]
         assert not (project / "new.yaml").exists()
 
     def test_an_account_that_cannot_pay_for_what_is_wanted_is_not_opened(self, project, capsys):
@@ -411,6 +412,7 @@ class TestPlan:
             "influence": ["--quantity", "group", "--group", "sex=Female"],
             "local": ["--row", "age=25", "--row", "sex=Male"],
             "clusters": ["--kmeans", "2", "--kmeans-epsilon", "1"],
+            "performance": ["--target", "third", "--group", "sex"],
         }
         found = answer(
             capsys, "plan", "--explainer", explainer, *typed.get(explainer, []), "--epsilon", "1", "--n", "900"

@@ -36,7 +36,7 @@ def test_every_feature_has_its_files(folder):
     effects = [f"accumulated-effects-{name}" for name in demo.EFFECTS]
     people = ["attribution", "attribution-2"]
     names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals", "local-sketch", *people, *GROUPS]
-    names += CAUSES
+    names += [*CAUSES, "performance"]
     for name in names:
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         found = dpx.from_json(out / f"{name}.json")
@@ -71,7 +71,7 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     assert "What is not" in page
     assert "no person id" in page
     several = [demo.COLUMNS, demo.EFFECTS, RANKINGS, demo.PEOPLE, GROUPS, CAUSES]
-    assert page.count("<svg") == sum(map(len, several)) + 2
+    assert page.count("<svg") == sum(map(len, several)) + 3
     assert "What counted" in (folder[0] / "transparency.html").read_text(encoding="utf-8")
     for name in demo.COLUMNS:
         assert f"Partial dependence of {name}" in page
@@ -83,7 +83,8 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
 def test_the_page_says_in_short_what_came_out_of_each_kind_of_question(folder):
     page = (folder[0] / "index.html").read_text(encoding="utf-8")
     short = page[page.index("In short") : page.index("The promise")]
-    assert short.count("<li>") == 6
+    assert short.count("<li>") == 7
+    assert page.index("<h2>How good is the model, and for whom?") < page.index("<h2>In short")
     importance = dpx.from_json(folder[0] / "permutation-importance.json")
     assert f"The model needs {importance.items[0]} most" in short
     clusters = dpx.from_json(folder[0] / "clusters.json")

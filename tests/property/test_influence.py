@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ from stubs import Unshuffled, rows_of
 
 COLUMNS = ["a", "b", "c"]
 GROUP = {"a": (2, 3)}
+SHARED = "0" * 64  # the payload hash of a performance
 PEOPLE = [("average", None), ("group", GROUP), ("disparity", GROUP)]
 SHAPES = [
     {},
@@ -54,12 +56,16 @@ def wild(rows: pd.DataFrame) -> np.ndarray:
     return np.where(b > 0.97, np.nan, value)
 
 
-def resolved(protection, cost=None, **options):
+def resolved(protection, cost=None, rates=None, **options):
     relation = dpx.core.sensitivity.Relation(protection["relation"])
     who = dpx.core.sensitivity.Neighbours(relation, protection.get("unit"))
     request = InfluenceRequest(**options)
     output = dpx.Model(wild, output=(0, 1)).output
-    return forecasts.resolve(request, Setting(DOMAIN, output, who, 1_000, 1_000), cost or pure(1)), who
+    setting = Setting(DOMAIN, output, who, 1_000, 1_000)
+    if rates is not None:  # all that is read of a performance
+        known = SimpleNamespace(receipt=SimpleNamespace(entry=SimpleNamespace(payload_hash=rates)))
+        setting = replace(setting, performance=known)
+    return forecasts.resolve(request, setting, cost or pure(1)), who
 
 
 def sums(rows, protection, spec, values, model=wild, weights=None, orders=()):
@@ -125,6 +131,20 @@ def test_sums_and_counts_move_within_the_bound(pair, people, shape, outcome, cos
         }
     left, right = (sums(rows, protection, spec, values, weights=weights, orders=orders) for rows in (one, two))
     change = left - right
+    if change.any():
+        assert within(lengths(change), qii.sensitivity(spec, who))
+
+
+@settings(max_examples=examples(30), deadline=None)
+@given(neighbours(), st.sampled_from(SHAPES[:2]), st.sampled_from([pure(1), zcdp(1)]), st.integers(1, 3), st.data())
+def test_what_is_left_beside_a_performance_moves_within_the_bound(pair, shape, cost, draws, data):
+    """Neither outcomes as they are nor counts are released: the bound is that of the influences alone."""
+    protection, one, two = pair
+    options = {"quantity": "disparity", "group": GROUP, "outcome": "class", "samples": draws, **shape}
+    spec, who = resolved(protection, cost, SHARED, **options)
+    assert spec.size == 2 * len(spec.items)
+    values = data.draw(st.lists(DRAW, min_size=draws, max_size=draws))
+    change = sums(one, protection, spec, values) - sums(two, protection, spec, values)
     if change.any():
         assert within(lengths(change), qii.sensitivity(spec, who))
 
@@ -207,6 +227,21 @@ def test_a_unit_that_goes_from_one_block_to_the_other(protection):
     assert found[1] <= bound.l2_squared
     stay, stay_bound, _ = moved(k * [FIRST], k * [SECOND], protection, FULL, **{**options, "group": GROUP})
     assert stay[1:] == (stay_bound.l2_squared, stay_bound.linf)
+
+
+@pytest.mark.parametrize(("protection", "k"), [(ONE, 1), (ADDED, 1), (UNITS[0], 2), (UNITS[1], 2)])
+def test_beside_a_performance_the_bounds_are_attained(protection, k):
+    options = {"quantity": "disparity", "outcome": "class", "rates": SHARED}
+    if protection["relation"] == "add-remove":
+        found, bound, spec = moved([], k * [FIRST], protection, FULL, group=GROUP, **options)
+        exactly(found, bound)
+        assert found == (3 * k * spec.K // 2, 3 * (k * spec.K // 2) ** 2, k * spec.K // 2)
+        return
+    stay, bound, spec = moved(k * [FIRST], k * [SECOND], protection, FULL, group=GROUP, **options)
+    exactly(stay, bound)
+    assert stay == (3 * k * spec.K, 3 * (k * spec.K) ** 2, k * spec.K)
+    cross, bound, _ = moved(k * [FIRST], k * [SECOND], protection, FULL, group={"a": 3}, **options)
+    assert cross[0] == bound.l1
 
 
 @pytest.mark.parametrize(("protection", "k"), [(ONE, 1), (ADDED, 1), (UNITS[0], 2), (UNITS[1], 2)])

@@ -43,6 +43,7 @@ NAMES = [
     "marginals",
     "open_ledger",
     "partial_dependence",
+    "performance",
     "permutation_importance",
     "plan",
     "progress",

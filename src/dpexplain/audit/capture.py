@@ -17,7 +17,7 @@ Draws       `draws` sends the captured numbers through a real door again and aga
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -85,10 +85,10 @@ class Recorder:
 class FreeAccount:
     """An account in memory that never refuses; it keeps what was asked, released and charged.
 
-    It never replays, except for releases of the explainer that it `knows`: what is computed from those asks for them.
+    It never replays, except for releases of the explainers that it `knows`: what is computed from those asks for them.
     """
 
-    def __init__(self, budget: Budget, neighbours: Neighbours, *, knows: str = "") -> None:
+    def __init__(self, budget: Budget, neighbours: Neighbours, *, knows: Collection[str] = ()) -> None:
         self.name, self.budget, self.neighbours = "audit", budget, neighbours
         self.line: JsonObject = {}  # no account came before it
         self.asked: list[tuple[str, Cost]] = []  # the digest of each request, and its price
@@ -113,7 +113,7 @@ class FreeAccount:
         self.charged.append(charged)
         number = len(self.payloads)
         entry, ask = Entry(self.name, reservation, number, digest(number), "", "", charged), self._ask
-        if ask is not None and self._knows and ask.request.get("explainer") == self._knows:
+        if ask is not None and ask.request.get("explainer") in self._knows:
             self._known[ask.request_id] = Stored(ask.label, entry, payload)
         return entry
 
@@ -161,7 +161,7 @@ class Recorded:
 def recorded(table: PrivateTable, explain: Explain, answers: Mapping[int, Any] | None = None) -> Recorded:
     """One run through a free account, to stand beside several others; the table's own door comes back afterwards."""
     recorder, door = Recorder(answers or {}), table.door
-    account = FreeAccount(table.budget, table.neighbours, knows="marginals")
+    account = FreeAccount(table.budget, table.neighbours, knows=("marginals", "performance"))
     table.door = Door(account, sampler=recorder)
     try:
         explain(table)

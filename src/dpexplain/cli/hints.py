@@ -23,7 +23,9 @@ OTHER_OPTIONS = {
     "features": "--feature NAME",
     "row": "--row NAME=VALUE",
     "group": "--group NAME=VALUE",
+    "groups": "--group NAME",
     "marginals": "--marginals FILE",
+    "performance": "--performance FILE",
     "k": "--top {}",
 }
 PHRASES: tuple[tuple[str, str], ...] = (
@@ -32,6 +34,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(dpx\.)?Model\((\.\.\., )?features=(\[[^]]*\])\)", r"features = \3 in [model]"),
     (r"(dpx\.)?Model\((\.\.\., )?([^)]*)\)", r"\3"),
     (r"dpx\.marginals(\([^)]*\))?", "`dpexplain marginals`"),
+    (r"dpx\.performance(\([^)]*\))?( or dpx\.performance\([^)]*\))?", "`dpexplain performance`"),
     (r"dpx\.plan\b(?!\()", "`dpexplain plan`"),
     (r"by another name, ", "by another name in [table], with "),
     (r"dpx\.transparency_report", "`dpexplain transparency --rows FILE`"),

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 import typer
 from pydantic_core import PydanticUndefined
 
-from dpexplain.cli.options import Call, MarginalsFile, keyword, once, option, with_options
+from dpexplain.cli.options import Call, earlier, keyword, once, option, with_options
 from dpexplain.cli.release import release, show_free
-from dpexplain.cli.typed import Place, marginals_of, pair_of
+from dpexplain.cli.typed import Place, earlier_results, pair_of
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import Method, Named
 from dpexplain.methods.request import Flag, Request, choices_of, members
@@ -157,7 +157,7 @@ def parameters_of(method: Method, *, planned: bool = False) -> list[Parameter]:
     functions = [method.subject, method.typed, *([] if planned else [method.free])]
     options = {name: one for named in functions for name, one in keywords_of(method, named).items()}
     of_fields = [one.parameter for one in options_of(method.request) if one.name not in options]
-    return [*options.values(), *of_fields, *([keyword("marginals", MarginalsFile)] * method.takes_marginals)]
+    return [*options.values(), *of_fields, *map(earlier, method.takes)]
 
 
 def request_of(method: Method, typed: Mapping[str, Any], place: Place) -> Request:
@@ -198,8 +198,8 @@ def command_of(method: Method) -> Callable[..., None]:
             if answers is not None:
                 show_free(call, answers)
                 return
-        known, project = marginals_of(typed.get("marginals")), Project.load(call.project)
-        free = known is not None and not call.paid
+        known, project = earlier_results(method, typed), Project.load(call.project)
+        free = "marginals" in known and not call.paid
 
         def ask(domain: Domain, subject: Any) -> Task:
             request = request_of(method, typed, Place(domain, project.target, subject))

@@ -42,9 +42,12 @@ Pairs = Annotated[list[str] | None, option("--pair", "NAME,NAME", "Two columns f
 All = Annotated[bool, option("--all", None, "Every column that the model uses but its target, for one price.")]
 Row = Annotated[list[str] | None, option("--row", "NAME=VALUE", "One value of the record; for each column.")]
 Rows = Annotated[Path | None, option("--rows", "FILE", "Several records: a CSV or Parquet file.")]
-MarginalsFile = Annotated[
-    Path | None, option("--marginals", "FILE", "A file with released marginals, to be used again.")
-]
+
+
+def earlier(name: str) -> Parameter:
+    """The option for a file with an earlier result of this method."""
+    text = f"A file with released {name}, to be used again."
+    return keyword(name, Annotated[Path | None, option(f"--{name}", "FILE", text)])
 
 
 @dataclass(frozen=True)

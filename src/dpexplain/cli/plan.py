@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dpexplain.cli.methods import called, parsed, request_of
 from dpexplain.cli.options import DEFAULT_PROJECT, Epsilon, Json, ProjectFile, number, option
 from dpexplain.cli.report import Reporter
-from dpexplain.cli.typed import Place, marginals_of
+from dpexplain.cli.typed import Place, earlier_results
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import commands
 from dpexplain.project.file import Project, reviewed
@@ -69,12 +69,14 @@ def plan(
     declared = reviewed(domain) if domain else known.domain()
     neighbours = Neighbours(Relation.parse(relation)) if relation else known.neighbours
     target = typed.get("target") or known.target
-    about: dict[str, Any] = {"marginals": marginals_of(typed.get("marginals"))}
-    if method.subject is not None:
-        subject = called(method, method.subject, typed)(known, declared)
-    else:
+    about = earlier_results(method, typed)
+    modelled = not method.takes_clustering and typed.get("score") is None  # a score may stand in the table
+    if modelled:
         subject = about["model"] = None if output else known.model_at_hand()
-    if method.subject is None and subject is None:
+    else:
+        assert method.subject is not None
+        subject = called(method, method.subject, typed)(known, declared)
+    if modelled and subject is None:
         about["output"] = _pair_of_numbers(output) if output else known.output
         about["features"] = [name for name in declared if name != target]
         about["label"] = known.label

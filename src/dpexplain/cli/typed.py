@@ -5,18 +5,18 @@ The registration of a method names the functions that it needs; their keywords a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dpexplain.cli.options import All, Features, Pairs, Row, Rows, once, option
 from dpexplain.errors import InputError
+from dpexplain.methods.registry import Method, methods
 from dpexplain.project.run import Wanted
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
-    from dpexplain.methods.marginals.result import Marginals
 
 
 @dataclass(frozen=True)
@@ -232,6 +232,37 @@ def group_of(domain: Domain, conditions: Sequence[str]) -> dict[str, Any]:
     return group
 
 
+# Scores ---------------------------------------------------------------------------------------------------------------
+
+Score = Annotated[
+    str | None,
+    option("--score", "NAME", "A declared numeric column that holds the score, instead of the project's model."),
+]
+
+
+def model_or_score(project: Any, _domain: Any, *, score: Score = None) -> Any:
+    """The project's model; nothing where a column holds the score."""
+    return None if score is not None else project.model()
+
+
+def performances(
+    place: Place,
+    *,
+    group: Annotated[
+        list[str] | None,
+        option("--group", "NAME[,NAME]", "A column whose values are compared, or several, crossed. May be repeated."),
+    ] = None,
+) -> dict[str, Any]:
+    """Groups are columns, or several with commas between them."""
+    entries: list[Any] = []
+    for typed in once(group):
+        names = [typed] if typed in place.domain else [name.strip() for name in typed.split(",")]
+        for name in names:
+            place.domain.column(name)
+        entries.append(names[0] if len(names) == 1 else tuple(names))
+    return {"groups": entries}
+
+
 # Clusters -------------------------------------------------------------------------------------------------------------
 
 
@@ -263,18 +294,21 @@ def labels(place: Place) -> dict[str, Any]:
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
-def marginals_of(path: Path | None) -> Marginals | None:
-    """The marginals in a file that a command wrote which releases some, or `to_json`; None without a file."""
-    if path is None:
-        return None
-    from dpexplain.methods.marginals.result import Marginals
+def earlier_results(method: Method, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """The earlier results that were typed for a method, from files that commands or `to_json` wrote."""
+    return {name: _earlier(name, path) for name in method.takes if (path := typed.get(name)) is not None}
+
+
+def _earlier(name: str, path: Path) -> Any:
+    """A result of this method: that of the file, or one that the file's own result was computed from."""
     from dpexplain.methods.result import from_json
 
-    written = from_json(path)
-    known = written if isinstance(written, Marginals) else getattr(written, "marginals", None)
-    if not isinstance(known, Marginals):
+    giver, written = methods()[name], from_json(path)
+    kind = giver.load(giver.results[0])
+    known = written if isinstance(written, kind) else getattr(written, name, None)
+    if not isinstance(known, kind):
         raise InputError(
-            f"{path} has no marginals.",
-            hint="give a file of `dpexplain marginals`, or of a command that bought some",
+            f"{path} has no {name}.",
+            hint=f"give a file of `dpexplain {giver.command}`, or of a command that took or bought one",
         )
     return known

@@ -15,6 +15,8 @@ from dpexplain.methods.attributions import Attribution
 from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.influence.result import Influence
+from dpexplain.methods.performance.result import Performance
+from dpexplain.methods.performance.words import number
 from dpexplain.methods.rankings import Ranking
 from dpexplain.render import text as words
 from dpexplain.render.html import fill
@@ -52,6 +54,7 @@ def demo_page(released: Released, errors: Mapping[str, float], people: Sequence[
 def in_short(released: Released, people: Sequence[str], statement: Statement) -> list[str]:
     """What the results say, a sentence for each kind of question."""
     return [
+        _how_good(released["performance"][0]),
         _most_important(released["importance"][0]),
         _price_of_care(next(curve for curve in released["curves"] if curve.feature == "coinsurance")),
         _most_for(people[-1], released["people"][-1]),
@@ -59,6 +62,11 @@ def in_short(released: Released, people: Sequence[str], statement: Statement) ->
         _told_apart(released["clusters"][0]),
         _paid(statement),
     ]
+
+
+def _how_good(performance: Performance) -> str:
+    off, explained = performance.figure("mean_absolute_error"), performance.figure("r2")
+    return f"The model is off by {number(off)} visits a year on average; its R2 is {number(explained)}."
 
 
 def _most_important(ranking: Ranking) -> str:

@@ -231,9 +231,8 @@ def references(names: Sequence[str], found: Marginals, domain: Domain) -> dict[s
     return {name: found.histogram(name).reference(domain) for name in names}
 
 
-def builds_on(found: Marginals | None) -> JsonObject:
-    """What the request of a later release says about the marginals that it is computed from."""
-    if found is None:
-        return {}
-    entry = found.receipt.entry
-    return {"builds_on": [{"entry": entry.sequence, "payload": entry.payload_hash, "cost": entry.charged.to_json()}]}
+def builds_on(*found: Result | None) -> JsonObject:
+    """What the request of a later release says about the releases that it is computed from."""
+    entries = [result.receipt.entry for result in found if result is not None]
+    said = [{"entry": e.sequence, "payload": e.payload_hash, "cost": e.charged.to_json()} for e in entries]
+    return {"builds_on": said} if said else {}

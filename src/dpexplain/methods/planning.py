@@ -28,6 +28,8 @@ from dpexplain.models import Model
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpexplain.methods.performance.result import Performance
+
 USUAL_DELTA = 1e-6
 
 
@@ -92,6 +94,7 @@ def plan(
     label: Any = None,
     features: Sequence[str] | None = None,
     marginals: Marginals | None = None,
+    performance: Performance | None = None,
     model: Model | None = None,
 ) -> Forecast:
     """The error at a given epsilon, or the epsilon for a wanted error. Reads no row and spends nothing.
@@ -104,15 +107,17 @@ def plan(
     table will have, by which grids, draws and forms are chosen.
 
     `max_error` is the error to expect of each value, before smoothing. `marginals` were released before, for methods
-    that draw from them. With the `model`, importance and local explanations are tried on public rows, drawn evenly from
-    the domain, which makes their expected errors sharper. Without it say its `output` range (0 to 1 by default),
-    `label` and `features`.
+    that draw from them, and a `performance` for the influence on a disparity. With the `model`, importance and local
+    explanations are tried on public rows, drawn evenly from the domain, which makes their expected errors sharper.
+    Without it say its `output` range (0 to 1 by default), `label` and `features`.
     """
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
     method = _method(request)
     if marginals is not None and not isinstance(marginals, Marginals):
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
+    if performance is not None and "performance" not in method.takes:
+        raise InputError(f"{method.name} takes no performance.", hint="leave it out", spent="")
     if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2):
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
     if model is not None and not isinstance(model, Model):
@@ -137,7 +142,7 @@ def plan(
         setting = _with_public(setting, output, label, features)
         pure = [] if method.needs_delta else [Budget(1)]
         budgets = [*pure, Budget(1, USUAL_DELTA if delta is None else delta)]
-    options = []
+    setting, options = replace(setting, performance=performance), []
     for budget in budgets:
 
         def at(price: Any, budget: Budget = budget) -> Option:

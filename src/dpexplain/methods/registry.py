@@ -38,7 +38,7 @@ class Method:
     subject   (project, domain, *, options) -> what is explained, where that is not the project's model
     free      (paid, *, options) -> results that need no release, or None where one was asked for
               The keywords of these three functions, with their types, are options of the command
-    takes_marginals  whether `explain` has marginals=..., so that the command has --marginals
+    takes     names of methods whose earlier results `explain` takes, as keywords: the command has --<name> FILE
     long      whether it answers with many numbers, which have less error in an account with a delta
     request_name  of the request in `dpx.requests`; by default that of its class, without "Request" at its end
     takes_clustering  whether a clustering stands in the place of the model
@@ -66,7 +66,7 @@ class Method:
     typed: Named | None = None
     subject: Named | None = None
     free: Named | None = None
-    takes_marginals: bool = False
+    takes: tuple[str, ...] = ()
     long: bool = False
     request_name: str = ""
     takes_clustering: bool = False

@@ -15,6 +15,7 @@ from dpexplain.models import Model
 if TYPE_CHECKING:
     from dpexplain.data.table import PrivateTable
     from dpexplain.methods.marginals.result import Marginals
+    from dpexplain.methods.performance.result import Performance
 
 LEVEL = 0.95
 # for whoever needs Gaussian noise and has a pure account
@@ -31,7 +32,7 @@ class Setting:
 
     rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
     row_id a declared id, by which rows may be dealt to parts
-    marginals  that were released before, where they will be handed over
+    marginals  that were released before, where they will be handed over; so is `performance`
     model   that will be explained, where it is at hand: forecasts may try it on public rows
     tried   what came of that, kept for other prices of the same plan
     budget  the account that will pay, where there is one
@@ -49,6 +50,7 @@ class Setting:
     tried: dict[Any, Any] = field(default_factory=dict)
     row_id: str | None = None
     budget: Budget | None = None
+    performance: Performance | None = None
 
     @classmethod
     def of(

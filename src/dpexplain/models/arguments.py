@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
+from types import NoneType
 from typing import Any, ParamSpec, TypeVar
 
 from dpexplain.data import PrivateTable
@@ -28,10 +29,13 @@ WRAP = {
 
 
 def of_wrapped(function: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments that are declared as PrivateTable or Model before the function sees them."""
+    """Check the arguments that are declared as PrivateTable or Model before the function sees them. A model may also be
+    declared as a name, or as none.
+    """
     parameters = signature(function).parameters
-    declared = {name: parameter.annotation for name, parameter in parameters.items()}
-    checked = [name for name, (kind, _) in WRAP.items() if declared.get(name) == kind.__name__]
+    declared = {name: str(parameter.annotation).split(" | ") for name, parameter in parameters.items()}
+    checked = [name for name, (kind, _) in WRAP.items() if kind.__name__ in declared.get(name, ())]
+    others = {name: tuple(kind for kind in (str, NoneType) if _written(kind) in declared[name]) for name in checked}
     called_as = function.__qualname__.removesuffix(".__init__")
 
     @wraps(function)
@@ -44,7 +48,7 @@ def of_wrapped(function: Callable[P, R]) -> Callable[P, R]:
         swapped = "model" in checked and isinstance(given.get("table"), Model)
         for name in checked:
             kind, wrap = WRAP[name]
-            if name in given and not isinstance(given[name], kind):
+            if name in given and not isinstance(given[name], (kind, *others[name])):
                 raise InputError(
                     f"{name} must be a dpx.{kind.__name__}; got {_kind(given[name])}.",
                     hint=f"{called_as}(table, model, ...): the table comes first" if swapped else f"{name} = {wrap}",
@@ -52,6 +56,10 @@ def of_wrapped(function: Callable[P, R]) -> Callable[P, R]:
         return function(*positional, **named)
 
     return called
+
+
+def _written(kind: type) -> str:
+    return "None" if kind is NoneType else kind.__name__
 
 
 def _kind(value: Any) -> str:

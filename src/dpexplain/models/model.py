@@ -85,7 +85,7 @@ class Model:
         self.thread_safe = estimator and safe_by_default(model) if thread_safe is None else thread_safe
         fitted = getattr(model, "feature_names_in_", None)
         self._features = list(map(str, fitted)) if features is None and fitted is not None else features
-        self._as_array = (estimator and fitted is None) if as_array is None else as_array
+        self.as_array = (estimator and fitted is None) if as_array is None else as_array
         self._warned = False
         self._begin()
 
@@ -115,7 +115,7 @@ class Model:
             "output": self.output.to_json(),
             "label": label,
             "features": None if self._features is None else list(self._features),
-            "as_array": self._as_array,
+            "as_array": self.as_array,
         }
 
     def features(self, domain: Domain) -> list[str]:
@@ -127,7 +127,7 @@ class Model:
                 f"the model needs columns that the domain does not declare: {', '.join(map(repr, missing))}.",
                 hint="declare them, or say which columns the model uses with Model(features=[...])",
             )
-        if self._as_array:
+        if self.as_array:
             for name in names:
                 array_column(name, domain)
         return names
@@ -148,7 +148,7 @@ class Model:
         check = Check(domain, self.output, self.block is not None)
         known = self._passed.get((domain.digest, block))
         if known is None or not check.same_as_before(known):
-            asked = Predictor(self._call, features, domain, self._as_array, block, thread_safe=self.thread_safe)
+            asked = Predictor(self._call, features, domain, self.as_array, block, thread_safe=self.thread_safe)
             passed = check.passed(asked)
             before = [one for (where, _), one in self._passed.items() if where == domain.digest]
             if known is not None or not all(self._alike(one, passed) for one in before):  # it is another model now

@@ -68,9 +68,12 @@ class Predictor:
 
     block     rows in every call of the model
     thread_safe  whether several threads may ask it at once
+    shape     of an answer: () for a number; (C,) for a number for each of C classes (`models.classes`)
     answers   what it said about the first synthetic rows; set by the check
     precision how far answers of the same model may differ between machines, in units of the output range
     """
+
+    shape: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class Predictor:
         """
         used = {name: self._whole(name, value) for name, value in fixed.items() if name in self.features}
         other = {name: self._column(name, self._filled(name, value, inputs.size)) for name, value in used.items()}
-        answers = np.full(inputs.size, np.nan)
+        answers = np.full((inputs.size, *self.shape), np.nan)
         if inputs.size and self._answers_filler(other):
             for start in range(0, inputs.size, self.block):
                 mine = answers[start : start + self.block]
@@ -131,7 +134,7 @@ class Predictor:
     def _answers(self, own: Any) -> Floats | None:
         """What the model says about a block; None if it fails."""
         try:
-            return _vector(self._ask(own), self.block)
+            return _lines(self._ask(own), (self.block, *self.shape))
         except BaseException as error:  # whatever the model raises may quote a row; some raise what is no Exception
             # a real Ctrl-C arrives in the main thread; private rows are predicted in others
             if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
@@ -246,13 +249,14 @@ def _placed(filler: Any, values: Any, places: Integers) -> Any:
     return placed
 
 
-def _vector(answer: Any, size: int) -> Floats:
-    """One float for each row, infinities as missing; or an error."""
+def _lines(answer: Any, shape: tuple[int, ...]) -> Floats:
+    """One float for each row, infinities as missing; or a line, all of it missing where one is; or an error."""
     values = np.asarray(answer, dtype=np.float64)
-    if values.shape != (size,) and values.shape != (size, 1):
+    if values.shape != shape and (len(shape) > 1 or values.shape != (*shape, 1)):
         raise ValueError("wrong shape")
-    values = values.reshape(size)
-    return np.where(np.isfinite(values), values, np.nan)
+    values = values.reshape(shape)
+    known = np.isfinite(values)
+    return np.where(known if len(shape) == 1 else known.all(axis=1, keepdims=True), values, np.nan)
 
 
 def _one_job() -> AbstractContextManager[Any]:

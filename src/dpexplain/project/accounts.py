@@ -3,11 +3,11 @@
 The error of a pure account divided by that of a zCDP account, from forecasts for 20,000 rows of 12 columns, a total of
 epsilon 2 (delta 1e-6) shared by that many equal releases:
 
-    releases   pdp   ale   importance   influence   clusters   interactions   marginals   transparency
-           1   1.1   0.9          0.4         0.5        0.8            1.5         1.6            1.8
-           3   1.0   0.9          0.5         0.9        1.8            2.6         2.8            3.2
-           6   1.0   1.2          0.8         1.2        2.5            3.6         4.0            4.5
-          10   0.8   1.3          1.0         1.6        3.3            4.7         5.1            5.8
+    releases   pdp   ale   importance   influence   performance   clusters   interactions   marginals   transparency
+           1   1.1   0.9          0.4         0.5           0.6        0.8            1.5         1.6            1.8
+           3   1.0   0.9          0.5         0.9           0.8        1.8            2.6         2.8            3.2
+           6   1.0   1.2          0.8         1.2           1.0        2.5            3.6         4.0            4.5
+          10   0.8   1.3          1.0         1.6           1.2        3.3            4.7         5.1            5.8
 
 Sketches and local explanations have Gaussian noise, which has no price in a pure account.
 """

@@ -6,8 +6,8 @@ Whatever can be wrong with a request is found out before the table is opened: no
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
     from dpexplain.data.table import PrivateTable
     from dpexplain.ledger import Statement
-    from dpexplain.methods.marginals.result import Marginals
     from dpexplain.methods.planning import Forecast
     from dpexplain.methods.request import Request
     from dpexplain.methods.result import Result
@@ -33,7 +32,7 @@ class Task:
     """What is released, and what its page says about it."""
 
     request: Request
-    marginals: Marginals | None = None  # that were released before, for methods that draw from them
+    known: Mapping[str, Any] = field(default_factory=dict)  # released before, by the names of their methods
 
     @property
     def method(self) -> Method:
@@ -46,8 +45,7 @@ class Task:
     def results(self, table: PrivateTable, subject: Any, cost: Cost | None) -> list[Result]:
         from dpexplain.methods.result import Result
 
-        known = {} if self.marginals is None else {"marginals": self.marginals}
-        answer = self.method.load(self.method.explain)(table, subject, self.request, cost=cost, **known)
+        answer = self.method.load(self.method.explain)(table, subject, self.request, cost=cost, **self.known)
         return [answer] if isinstance(answer, Result) else list(answer)
 
 
@@ -117,7 +115,7 @@ class Opened:
         table, cost = self.table, self.cost
         if cost is None:
             return []
-        setting = replace(Setting.of(table, self.subject, marginals=self.task.marginals), model=None)
+        setting = replace(Setting.of(table, self.subject), model=None, **self.task.known)
         sizes = [table.size] if table.size is not None else [rows] if rows is not None else list(SOME_SIZES)
         return [forecast(self.task.request, replace(setting, rows=size), table.budget, cost) for size in sizes]
 
@@ -214,7 +212,7 @@ def opened(
         if isinstance(subject, Model):
             subject.checked(domain)
         setting = Setting.declared(domain, project.neighbours, subject, rows=1000, hint=project.rows_hint)
-        setting = replace(setting, model=None, marginals=task.marginals, row_id=project.row_id)
+        setting = replace(setting, model=None, row_id=project.row_id, **task.known)
         forecast(task.request, setting, budget, cost)  # refuses what no table could answer
     prepare_folder(out)
     return Opened(project, task, project.table(domain, analyst=analyst), subject, cost, out)

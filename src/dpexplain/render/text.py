@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpexplain.ledger import Statement
     from dpexplain.methods.attributions import Attribution
     from dpexplain.methods.curves import Curve
+    from dpexplain.methods.performance.result import Performance
     from dpexplain.methods.planning import Forecast, Option
     from dpexplain.methods.rankings import Ranking
     from dpexplain.methods.result import Result
@@ -321,6 +322,14 @@ def ranking_view(ranking: Ranking) -> RenderableType:
     sure, best = [*map(percent, ranking.order_probability), ""], map(percent, ranking.top_probability())
     lines = zip(places, ranking.items, values, _intervals(ranking), sure, best, strict=True)
     return _view(ranking.title, [], head, list(lines)[: 4 * LINES], _besides(ranking))
+
+
+def performance_view(performance: Performance) -> RenderableType:
+    """What was found in sentences, and a line for everybody and each group, with a figure in each column."""
+    from dpexplain.methods.performance.words import summary
+
+    head, lines = summary(performance)
+    return _view(performance.title, performance.findings, head, lines[: 4 * LINES], _besides(performance))
 
 
 def attribution_view(attribution: Attribution) -> RenderableType:

@@ -403,7 +403,7 @@ def test_clusters_need_a_clustering():
 
 def test_what_a_pure_account_cannot_do_is_left_out():
     plan = plan_of(subject_of(20))
-    assert plan.explainers == ("ale", "importance", "influence", "pdp")
+    assert plan.explainers == ("ale", "importance", "influence", "pdp", "performance")
     assert plan.attacks == ("membership", "table", "bounds")
     assert len(plan.left_out) == 2
 

@@ -23,6 +23,7 @@ PYTHON_ONLY = {
         "methods/local_explanation/descent.py",
     ),
     *("methods/attributions.py", "methods/local_sketch/result.py", "methods/clusters/scores.py"),
+    "methods/performance/result.py",
     *(f"audit/{path.name}" for path in (PACKAGE / "audit").rglob("*.py") if path.name != "project.py"),
 }
 # of requests and objects that commands always make right: arguments that no option sets

@@ -52,6 +52,7 @@ RECORD = {"age": 30, "sex": "f"}
 EXPLAINERS = {
     "pdp": lambda t, m: dpx.partial_dependence(t, m, "age", epsilon=1),
     "ale": lambda t, m: dpx.accumulated_effects(t, m, "age", epsilon=1),
+    "performance": lambda t, m: dpx.performance(t, m, "y", epsilon=1),
     "importance": lambda t, m: dpx.permutation_importance(t, m, target="y", epsilon=1),
     "local": lambda t, m: dpx.local_explanation(t, m, RECORD, epsilon=1),
     "sketch": lambda t, m: dpx.local_sketch(t, m, epsilon=1),

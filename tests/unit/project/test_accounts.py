@@ -8,7 +8,7 @@ import dpexplain as dpx
 from dpexplain.core.budget import exact
 from dpexplain.methods.registry import commands
 from dpexplain.project.accounts import FEW, check_account, needing_delta, recommend, wanted
-from dpexplain.requests import Clusters, Influence, InteractionRanking, Marginals
+from dpexplain.requests import Clusters, Influence, InteractionRanking, Marginals, Performance
 
 COLUMNS = {f"x{i}": dpx.Numeric(0, 100) for i in range(7)} | {f"c{i}": dpx.Categorical(list("abcde")) for i in range(5)}
 
@@ -20,7 +20,7 @@ SHORT = [name for name, method in commands().items() if not method.long and not 
 def test_every_command_can_be_wished_for():
     assert wanted(",".join(commands())) == list(commands())
     assert needing_delta(commands()) == ["local", "sketch"]
-    assert (len(LONG), len(SHORT)) == (4, 4)
+    assert (len(LONG), len(SHORT)) == (4, 5)
 
 
 def test_what_is_wanted_decides():
@@ -34,7 +34,13 @@ def test_what_is_wanted_decides():
 
 
 @pytest.mark.parametrize(
-    ("request_", "kind"), [(Influence(), SHORT), (InteractionRanking(), LONG), (Marginals(), LONG)]
+    ("request_", "kind"),
+    [
+        (Influence(), SHORT),
+        (Performance(target="c0", positive="a", groups=["c1"]), SHORT),
+        (InteractionRanking(), LONG),
+        (Marginals(), LONG),
+    ],
 )
 def test_forecasts_say_the_same(request_, kind):
     """One release of the whole account: short answers have less error pure, long ones with a delta."""

@@ -101,6 +101,7 @@ NOTEBOOK = ("dots", "marginals", "influence", "report", "attribution", "clusters
 def demo_of(results) -> str:
     """The demo's page of other results, with odd names wherever the demo has its own."""
     released = {
+        "performance": [results["performance of numbers"]],
         "curves": [results["curve"], results["dots"]],
         "pair": [results["surface"]],
         "effects": [results["accumulated"]],
@@ -119,7 +120,7 @@ def demo_of(results) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "in_short", lambda *_: [ODD])
         patch.setattr(demo, "COLUMNS", {ODD: (dpx.Categorical([ODD, "b"]), ODD)})
-        errors = {"curves": 0.1, "effects": 0.1, "pair": 0.1}
+        errors = {"performance": 0.1, "curves": 0.1, "effects": 0.1, "pair": 0.1}
         return demo.demo_page(released, errors, [ODD, ODD], table.ledger.statement(table.name))
 
 

@@ -10,8 +10,13 @@ from numpy.typing import NDArray
 from dpexplain.audit.cases import PROTECTIONS, Case, Pair, Row, Run, cases_of
 from dpexplain.audit.worst_cases import asks
 from dpexplain.audit.worst_cases.importance import SWAP
+from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Domain
+from dpexplain.data.table import PrivateTable
+from dpexplain.methods.influence.release import explain
 from dpexplain.methods.influence.request import InfluenceRequest
+from dpexplain.methods.performance.release import explain as released_performance
+from dpexplain.methods.performance.request import PerformanceRequest
 from dpexplain.methods.transparency.request import TransparencyRequest
 from dpexplain.models import Model
 
@@ -65,8 +70,24 @@ def of_influence() -> list[Case]:
         *of("shapley", DOWN, {"influences": 0.99}, exact, answers=both),
         *of("rates", DOWN, {"influences": 0.85}, rates, units={"influences": 0.74}, answers=both),
         *of("paper", STILL, {"influences": 0.99}, {"method": "paper", "seed": SWAP}, protections=PROTECTIONS[:1]),
+        *_beside_a_performance(),
         *cases_of("persons", "individual", person, PEOPLE, _pairs(STILL), {"counts": 0.99}),
     ]
+
+
+def _beside_a_performance() -> list[Case]:
+    """The rates are those of a performance, released before: the outcome of the row after `s` is replaced is turned
+    over, and nothing else is in the sums.
+    """
+    judged = PerformanceRequest(target="t", positive=1, groups=["g"], cells=2)
+    options: dict[str, Any] = {"quantity": "disparity", "group": {"g": "x"}, "outcome": "class", "samples": 1}
+
+    def run(table: PrivateTable, cost: Cost) -> Any:
+        known = released_performance(table, TOLD, judged, cost=cost)
+        return explain(table, TOLD, InfluenceRequest(features=["s"], **options), cost=cost, performance=known)
+
+    shown = {"2:influences": 0.99}
+    return cases_of("influence", "beside a performance", run, PEOPLE, _pairs(DOWN), shown, answers={1: [0, 5]})
 
 
 def of_transparency() -> list[Case]:

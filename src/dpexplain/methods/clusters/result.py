@@ -136,7 +136,7 @@ class ClusterExplanation(Result):
         }
         if self.spec.subtracts:
             everyone, _ = self.part("everyone")
-            found |= {(a, None): everyone[place] for a, place in self.cells.everyone_slices.items()}
+            found |= {(a, None): everyone[place].astype(np.float64) for a, place in self.cells.everyone_slices.items()}
         return found
 
     @cached_property

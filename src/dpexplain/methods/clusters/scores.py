@@ -201,12 +201,13 @@ def among(scores: Integers, candidates: Sequence[Sequence[int]], rate: Fraction)
     for c, mine in enumerate(candidates):
         used = np.arange(scores.shape[1]) >> c & 1
         foreign |= np.outer(~np.isin(np.arange(len(scores)), mine), used).astype(bool)
-    return scores - apart(rate) * foreign
+    lower: Integers = scores - apart(rate) * foreign
+    return lower
 
 
 def apart(rate: Fraction) -> int:
     """How far what is among the candidates and what is not are kept apart; refused where that would not be enough."""
-    steps = math.floor(LARGEST / (2 * max(rate, 1)))
+    steps = math.floor(LARGEST / (2 * max(rate, Fraction(1))))
     if steps * rate < 2 * FAR * UNIT:
         raise InputError("at this price the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
     return steps

@@ -56,6 +56,8 @@ TYPICAL_SPREAD = 0.15  # of the range: what a row's part of an outcome varies by
 def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
     domain, neighbours, marginals = setting.domain, setting.neighbours, setting.marginals
+    known = setting.performance  # has released what stands beside the influences
+    rates = None if known is None else known.receipt.entry.payload_hash
     items = items_of(request, setting)
     names = list(dict.fromkeys([*itertools.chain.from_iterable(items), *request.given]))
     if len(names) > MOST_FEATURES:
@@ -96,12 +98,13 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
         marginals_share=Fraction(request.marginals_share if paid else 0),
         # a base cancels what centring takes off; without one it pays where a row's coming or going counts
         centred=unary and (based or neighbours.relation is Relation.ADD_REMOVE),
-        base_weight=1 if based else 0,
+        base_weight=1 if based and rates is None else 0,
         count_weight=0,
         counts=0,
         mechanism=Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism,
         # the rates of both groups are shown beside what acts on their difference
         outcome_weight=1 if request.quantity == "disparity" and (request.given or not unary) else 0,
+        rates=rates,
     )
     points = {p.feature: int(points_in(domain[p.feature], p).sum()) for p in partitions}
 
@@ -112,7 +115,13 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
             form = replace(form, one_in=max(1, min(needed, n // LEAST_ROWS)))
         # with the rows of a group those of all others are known, unless how many are used is left to chance
         known = neighbours.rows_public and form.one_in == 1
-        form = replace(form, counts=int(grouped) if known else form.blocks)
+        if rates is None:
+            form = replace(form, counts=int(grouped) if known else form.blocks)
+        elif form.one_in > 1:
+            raise InputError(
+                "a performance counts every row, and there are too many rows to ask about all of them here.",
+                hint=f"most_predictions={n * form.asked:_}, or leave performance out",
+            )
         return _with_draws(_with_weights(form, neighbours, cost), request, setting, cost, points)
 
     forms = [finished(*form) for form in _forms(request, len(names))]

@@ -12,7 +12,8 @@ Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), 
              unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
              crossing over 2 k (N + w). docs/methods/influence.md has the proof.
 Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
-             intervals and words are post-processing. With marginals that were released before, all is for the sums.
+             intervals and words are post-processing. With marginals that were released before, all is for the sums;
+             with a performance by the same group, none of it for outcomes as they are and counts (`shared.py`).
              Draws are as many as keep the Monte Carlo error below half of the noise, rows that are used as many as
              33 million predictions allow, or the caller: `forecast.py` chooses, before any row is touched. What chance
              adds is in the intervals, and where it is more than the noise, the result says so.
@@ -30,6 +31,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 from scipy.special import ndtri
 
 from dpexplain.core.budget import Cost
@@ -39,7 +41,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engines import summed
 from dpexplain.errors import InputError
-from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.maths.tails import Term, combined_halfwidth
 from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence import persons
 from dpexplain.methods.influence.forecast import GROUP_PARTS, chance, expected_chance, forecast, resolve, sampling_error
@@ -47,8 +49,10 @@ from dpexplain.methods.influence.request import MARGINALS_SHARE, Item
 from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
 from dpexplain.methods.influence.result import Influence, TableInfluence
+from dpexplain.methods.influence.shared import OTHERWISE, checked_performance, of_spec, require_use
 from dpexplain.methods.influence.spec import Integers, drawn_statistic, paired_statistic, sensitivity
 from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
@@ -63,6 +67,8 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     it is as large as the noise of a sum; so is the error of orders that all rows share (`samples`), which depends on
     the model. The printed intervals have room for the most that chance can add; where that is much more, the note says.
     """
+    if setting.performance is not None:
+        return _beside_performance(request, setting, cost)
     if request.quantity in PERSON:
         return persons.outlook(request, setting, cost)
     spec = resolve(request, setting, cost)
@@ -74,7 +80,6 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     drawn, most = (told(spec, setting.rows) * spec.step / unit for told in (expected_chance, chance))
     both = (1 + LEVEL) / 2 if most else LEVEL
     error, interval = (combined_halfwidth([(noise, coefficients)], g, LEVEL) * unit for g in (drawn, most))
-    wide = f"Intervals will reach up to ±{interval:.2g}: they have room for the most that chance in the draws can add."
     return Outlook(
         law=noise.law.value,
         points=len(spec.items),
@@ -82,8 +87,41 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
         error=error,
         band=(sum(coefficients) * noise.band(both) - most * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
-        note=wide if interval > 1.25 * error else "",
+        note=_wide(interval, error),
     )
+
+
+def _wide(interval: float, error: float) -> str:
+    wide = f"Intervals will reach up to ±{interval:.2g}: they have room for the most that chance in the draws can add."
+    return wide if interval > 1.25 * error else ""
+
+
+def _beside_performance(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
+    """The same for influences close to zero whose rates and counts are those of a performance: what these add has its
+    noise, which is known. The note says when the error would be smaller without it.
+    """
+    known = setting.performance
+    require_use(known, request)
+    assert known is not None
+    if known.domain != setting.domain:
+        raise InputError("this performance was released with another declared domain.", hint=OTHERWISE, spent="")
+    spec = resolve(request, setting, cost)
+    rates, parts = of_spec(known, spec), forecast(spec, setting.neighbours, cost)
+    assert rates is not None
+    noise, shares, half = parts["influences"], GROUP_PARTS["disparity"], spec.K / 2
+    sums: list[Term] = [(noise, [1 / part for part in shares])]
+    cells = rates.terms(*((half / part, half / part) for part in shares))
+    unit = spec.step / setting.rows
+    drawn, most = (told(spec, setting.rows) * spec.step / unit for told in (expected_chance, chance))
+    error, interval = (combined_halfwidth([*sums, *cells], g, LEVEL) * unit for g in (drawn, most))
+    each = 1 - (1 - LEVEL) / (3 if most else 2)
+    band = sum(1 / part for part in shares) * noise.band(each) + combined_halfwidth(cells, 0.0, each)
+    band -= most * ndtri((1 - each) / (2 * len(spec.items)))
+    std = math.hypot(drawn, *(law.std * float(np.linalg.norm(factors)) for law, factors in [*sums, *cells]))
+    alone = outlook(request, replace(setting, performance=None), cost)
+    dear = f"Without the performance the error would be smaller, ±{alone.error:.2g}: its noise is in all influences. "
+    note = (dear if error > alone.error else "") + _wide(interval, error)
+    return replace(alone, law=noise.law.value, std=std * unit, error=error, band=band * unit, note=note.strip())
 
 
 def diagram() -> DataFlow:
@@ -107,8 +145,11 @@ def explain(
     *,
     cost: Cost | None,
     marginals: Marginals | None = None,
+    performance: Performance | None = None,
 ) -> Influence:
     """Release the influences of `request` for `cost`; for a person they are free with `marginals`."""
+    if performance is not None:
+        checked_performance(table, model, performance, request)
     if request.quantity in PERSON:
         return persons.person_influence(table, model, request, cost=cost, marginals=marginals)
     if cost is None:
@@ -117,7 +158,9 @@ def explain(
         histograms.known_marginals(table, marginals)
         if request.method == "paper":
             raise InputError('method="paper" has no use for marginals.', hint="leave them out")
-    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
+    setting = replace(Setting.of(table, model, marginals=marginals), performance=performance)
+    spec = resolve(request, setting, cost)
+    of_spec(performance, spec)  # refuses a group or a threshold that the performance does not have
     asker = Asker(table.predictor(model), spec.outcome)
     columns = list(dict.fromkeys([*asker.predictor.features, *spec.names, *(spec.group.columns if spec.group else [])]))
     how: dict[str, Any] = {"size": spec.size, "label": request.label, "parallel": model.thread_safe}
@@ -146,9 +189,9 @@ def explain(
 
     public = ["the model", "the output range", *(["the group's conditions"] if spec.group else [])]
     public += ["the cells"] if spec.partitions else []
-    about = {"model": model.identity, **histograms.builds_on(marginals)}
+    about = {"model": model.identity, **histograms.builds_on(marginals, performance)}
     receipt, payload = table.release("influence", request.label, spec.to_json(), cost, body, public=public, **about)
-    result = TableInfluence(receipt, payload, known=marginals)
+    result = TableInfluence(receipt, payload, known=marginals, performance=performance)
     if spec.samples is None:
         return result
     used = result.marginals
@@ -166,6 +209,7 @@ def influence(
     epsilon: float | None = None,
     rho: float | None = None,
     marginals: Marginals | None = None,
+    performance: Performance | None = None,
     aggregate: Literal["unary", "shapley", "banzhaf"] = "unary",
     given: Sequence[str] = (),
     group: Any = None,
@@ -185,7 +229,9 @@ def influence(
     group and all others; or, from released marginals, on one person.
 
     `epsilon` (or `rho`) is the whole price, marginals included; with `marginals` that were released before, all of it
-    goes to the influences, and those of a person are free. `requests.Influence` describes the options.
+    goes to the influences, and those of a person are free. With a `performance` of this model by the same group and
+    threshold, a disparity takes rates and sizes of both groups from it: they are the same numbers, and cost nothing
+    more; `dpx.plan` says whether that makes the error smaller. `requests.Influence` describes the options.
     """
     request = InfluenceRequest(
         quantity=quantity, features=features, aggregate=aggregate, given=given, group=group, outcome=outcome,
@@ -194,4 +240,4 @@ def influence(
     )  # fmt: skip
     free = quantity in PERSON and marginals is not None and epsilon is None and rho is None
     cost = None if free else table.cost(epsilon=epsilon, rho=rho)
-    return explain(table, model, request, cost=cost, marginals=marginals)
+    return explain(table, model, request, cost=cost, marginals=marginals, performance=performance)

@@ -6,15 +6,17 @@ Divided by the number of rows of the group it is a mean. With s the standard dev
 
     variance of the sum less kappa times the count = s^2 (1 + 1 / x^2 + kappa^2 / w^2) + Monte Carlo error
 
+Where a performance has released outcomes and sizes of both groups before, these come from it: `shared.py`.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +25,25 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.errors import InputError
-from dpexplain.maths.tails import combined_halfwidth
-from dpexplain.methods.influence.disparity import Disparity, by_counts, halfwidth
+from dpexplain.maths.tails import Term, combined_halfwidth
+from dpexplain.methods.influence.disparity import (
+    Disparity,
+    SharedDisparity,
+    SummedDisparity,
+    by_counts,
+    halfwidth,
+    unsure_counts,
+)
+from dpexplain.methods.influence.shared import KnownRates, of_spec
 from dpexplain.methods.influence.spec import Asked, Spec
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.result import Floats, Result, cut_to
+from dpexplain.methods.result import Floats, Result, cut_to, from_json
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from dpexplain.methods.performance.result import Performance
 
 AGGREGATES = {"unary": "", "shapley": " (Shapley values)", "banzhaf": " (Banzhaf values)"}
 ENOUGH = 4  # times the 95 % noise of a count: a group that is smaller is too small to be spoken of
@@ -39,6 +51,10 @@ NORMAL = 1.96
 SPARE = 2  # times the predictions by which chance would be as large as the noise: what is advised
 SMALL = 0.005  # of the range of outcomes: a half-width of chance that is not worth many more predictions
 SOURCE = "Values came from released histograms: the noise and the width of their cells are not in these intervals."
+SHARED = (
+    " Rates and sizes of both groups are those of the performance of entry {}, whose noise is in these intervals; rows "
+    "on which the model fails count as half a positive here, and by the middle of the range there: that is not."
+)
 OTHERS = "All others than the group are"
 ONE_BLOCK = 2**12  # predictions that a question takes at least, in any version
 ESTIMATED = "What the drawn orders or sets add is estimated on synthetic rows, and may be more."
@@ -144,6 +160,7 @@ class TableInfluence(Influence):
 
     sampling: tuple[float, ...] = ()  # standard deviation that drawn orders or sets add to each value; public
     known: Marginals | None = field(default=None, compare=False, repr=False)  # what was handed over, not in files
+    performance: Performance | None = field(default=None, compare=False, repr=False)  # whose rates are shared
 
     kind: ClassVar[str] = "influence"
     spec_type: ClassVar[type[Spec]] = Spec
@@ -212,6 +229,7 @@ class TableInfluence(Influence):
             return self.note
         used = SOURCE if self.spec.method != "paper" else ""
         used += f" {ESTIMATED}" if self.spec.samples else ""
+        used += "" if self.performance is None else SHARED.format(self.performance.receipt.entry.sequence)
         used += f" One row in {self.spec.one_in:,} was used, chosen at random." if self.spec.one_in > 1 else ""
         if self._chance <= 1:
             return used.strip()
@@ -269,25 +287,38 @@ class TableInfluence(Influence):
     @cached_property
     def disparity(self) -> Disparity | None:
         """The rates of the group and of all others; None where not asked for, or (before 0.2) not released."""
-        spec = self.spec
+        spec, model = self.spec, self.receipt.request["model"]
+        about = (str(model["name"]), model["label"], PublicRange.from_json(model["output"]))
+        if self._rates is not None:
+            return SharedDisparity(spec, about, self._rates.tables)
         weight = spec.outcome_weight or (0 if spec.given else spec.base_weight)
         if self.quantity != "disparity" or not weight:
             return None
-        model = self.receipt.request["model"]
-        return Disparity(
-            spec=spec,
+        return SummedDisparity(
+            spec,
+            about,
             sums=self._blocked[:, -1 if spec.outcome_weight else 0] / weight,
             counts=self.counts,
             noise=self._released[1],
             weight=weight,
-            conclusive=self.conclusive,
-            model=(str(model["name"]), model["label"], PublicRange.from_json(model["output"])),
+            enough=self.conclusive,
         )
+
+    @cached_property
+    def _rates(self) -> KnownRates | None:
+        """What a performance has released about both groups, where this was computed from it."""
+        return of_spec(self.performance, self.spec)
+
+    @property
+    def relies_on(self) -> list[Result]:
+        return [] if self.performance is None else [self.performance]
 
     @cached_property
     def counts(self) -> Floats:
         """The number of rows, public or released: of everybody; or of the group, and for a disparity of all others."""
         spec, rows = self.spec, self.receipt.rows
+        if self._rates is not None:
+            return self._rates.counts
         released = self._released[0][spec.blocks * spec.lines :] / (spec.count_weight or 1)
         rest = spec.blocks - len(released)  # groups whose size follows from that of the table
         if len(released) != spec.counts or bool(spec.counts) != bool(spec.count_weight) or rest not in (0, 1):
@@ -302,6 +333,8 @@ class TableInfluence(Influence):
         x = self.spec.base_weight
         lines = self._blocked[:, : len(self.items) + bool(x)]
         sums = lines[:, 1:] + lines[:, :1] / x if x else lines
+        if self._rates is not None:
+            sums = lines + self.spec.K * (self._rates.positives - self._rates.counts / 2)[:, None]
         return np.asarray(sums / np.maximum(self.counts, 1.0)[:, None])
 
     @cached_property
@@ -322,9 +355,19 @@ class TableInfluence(Influence):
         if not self.conclusive:
             low, high = self.possible
             return np.full(len(self.items), low), np.full(len(self.items), high)
-        noise, spec = self._released[1], self.spec
-        half = np.array([halfwidth(spec, self.counts, noise, *terms, level) for terms in self._coefficients])
+        spec, n = self.spec, self.counts
+        unsure = unsure_counts(spec, n, self._released[1], level) if self._rates is None else self._rates.unsure(level)
+        terms = [(self._terms(item), drawn) for item, (_, drawn) in enumerate(self._coefficients)]
+        half = np.array([halfwidth(spec, moved, drawn, unsure, level) for moved, drawn in terms])
         return cut_to(self._middle - half, self._middle + half, self.possible)
+
+    def _terms(self, item: int) -> list[Term]:
+        """What moves an influence: the noise of this release, and that of a performance whose rates are shared."""
+        own, rates, half = (self._released[1], self._coefficients[item][0]), self._rates, self.spec.K / 2
+        if rates is None:
+            return [own]
+        each = zip(self.counts, self._kappa[:, item], strict=True)
+        return [own, *rates.terms(*(((half - k) / n, -(half + k) / n) for n, k in each))]
 
     @cached_property
     def _coefficients(self) -> list[tuple[list[float], float]]:
@@ -341,8 +384,11 @@ class TableInfluence(Influence):
     @cached_property
     def _chance(self) -> float:
         """How many times the variance of the noise the Monte Carlo error has, of the influence with most of it."""
-        noise = self._released[1]
-        beside = [(drawn, noise.std * math.hypot(*coefficients)) for coefficients, drawn in self._coefficients]
+        sizes = [
+            math.hypot(*(noise.std * float(np.linalg.norm(factors)) for noise, factors in self._terms(item)))
+            for item in range(len(self.items))
+        ]
+        beside = [(drawn, size) for (_, drawn), size in zip(self._coefficients, sizes, strict=True)]
         ratio = max(drawn / std if std else math.inf if drawn else 0.0 for drawn, std in beside)
         return ratio * ratio
 
@@ -368,6 +414,8 @@ class TableInfluence(Influence):
     def needed(self) -> float:
         """How many rows a group must have so that something can be said about it at this price."""
         w, x, noise = self.spec.count_weight, self.spec.base_weight, self._released[1]
+        if self._rates is not None:
+            return float(max(ENOUGH * self._rates.reach(block, 0.95) for block in range(2)))
         if not w:
             return 0.0
         half = combined_halfwidth([(noise, [1.0, 1 / x] if x else [1.0])], 0.0, 0.95)
@@ -390,19 +438,25 @@ class TableInfluence(Influence):
         said += f"and {math.ceil(self.needed):,} are needed"
         if rows < self.needed / 100:
             return f"{said}."
+        if self._rates is not None:
+            return f"{said}, or a performance of a higher price."
         price = self.receipt.budget.epsilon_of(self.receipt.cost) * self.needed / rows
         return f"{said}, or an epsilon of about {price:.2g}."
 
     # Files ------------------------------------------------------------------------------------------------------------
 
     def view(self) -> JsonObject:
-        return {"sampling": list(self.sampling)}
+        shared = {} if self.performance is None else {"performance": json.loads(self.performance.to_json())}
+        return {"sampling": list(self.sampling), **shared}
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> TableInfluence:
-        if set(view) != {"sampling"} or not all(isinstance(s, float) and s >= 0 for s in view["sampling"]):
+        if set(view) - {"performance"} != {"sampling"}:
             raise ValueError("no view of an influence")
-        found = cls(receipt, released, tuple(view["sampling"]))
+        if not all(isinstance(s, float) and s >= 0 for s in view["sampling"]):
+            raise ValueError("no view of an influence")
+        performance: Any = from_json(json.dumps(view["performance"])) if "performance" in view else None
+        found = cls(receipt, released, tuple(view["sampling"]), performance=performance)
         found.check()
         return found
 

@@ -109,10 +109,11 @@ class Spec(Asked):
     outcome_weight: int = 0  # of the outcomes as they are, summed beside influences that do not begin with them
     one_in: int = 1  # rows: each is used with probability one in so many, by a secret number of its own
     ended: Ended | None = None
+    rates: str | None = None  # the payload hash of a performance that has released outcomes and counts of both groups
 
     def to_json(self) -> JsonObject:
         """Fields that came later are written only where they differ from their defaults."""
-        later = ("own", "outcome_weight", "one_in", "ended")
+        later = ("own", "outcome_weight", "one_in", "ended", "rates")
         same = {field.name for field in fields(self) if getattr(self, field.name) == field.default}
         return {name: value for name, value in super().to_json().items() if name not in later or name not in same}
 
@@ -125,6 +126,10 @@ class Spec(Asked):
         if not fits or (self.outcome_weight and self.blocks == 1):
             raise ValueError("no influence of ours")
         if self.own and (self.aggregate == "unary" or self.samples):
+            raise ValueError("no influence of ours")
+        beside = self.base_weight or self.outcome_weight or self.count_weight or self.counts or self.one_in > 1
+        shares = self.quantity == "disparity" and self.plain and self.centred and self.outcome.is_class
+        if self.rates is not None and (beside or not shares or self.method == "paper"):
             raise ValueError("no influence of ours")
         if (ended := self.ended) is not None:
             asked = 1 <= ended.asked <= self.asked if self.single else ended.asked == self.asked
@@ -172,7 +177,7 @@ class Spec(Asked):
     @property
     def lift(self) -> float:
         """What centring took off every row's influence, in whole steps."""
-        return self.K / 2 if self.centred and not self.base_weight else 0.0
+        return self.K / 2 if self.centred and not self.base_weight and self.rates is None else 0.0
 
     @property
     def asked(self) -> int:
@@ -329,7 +334,9 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
         added or removed, or leaving the group      N + w                        (squared: N^2 + w^2)
         staying in a block                          2 N, or N for {0..K}         (4 N^2)
         from one block to the other                 2 N + c w for c counts       (2 N^2 + c w^2)
-    each k times (k^2 times). With method="paper" a row is also a donor, and the bound doubles, up to rounding.
+    each k times (k^2 times). With the rates of a performance neither outcomes as they are nor counts are released: N is
+    that of M outcomes after an intervention, and w = c = 0.
+    With method="paper" a row is also a donor, and the bound doubles, up to rounding.
     docs/methods/influence.md, "Sums and counts", has the proofs, also for rows that are chosen at random.
     """
     N, w, k = spec.row_norms, spec.count_weight, neighbours.rows

@@ -19,7 +19,7 @@ register(
         "in the report, and it is not protected.",
         example="--row age=40 --row sex=Female --epsilon 0.5\n--rows people.csv --epsilon 0.5",
         typed="dpexplain.cli.typed:persons",
-        takes_marginals=True,
+        takes=("marginals",),
         long=True,
         then="To hand over, one page for each person: {pages} in {out}.",
         title="Transparency report",

@@ -1,0 +1,91 @@
+"""All classes of a classifier at once: one prediction for a row, a probability for each class.
+
+Every column is checked as a model of its own is (`models.check`): the same bits for the same row at every place of a
+block and among any other rows. The blocks in which private rows are asked about are of one size that all columns
+passed. A row on which the model fails, or says NaN about any class, is NaN in all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpexplain.core.canonical import JsonObject
+from dpexplain.core.domain import Domain
+from dpexplain.errors import ModelError
+from dpexplain.models.check import Check
+from dpexplain.models.model import Model
+from dpexplain.models.predictor import Call, Floats, Predictor, block_for
+
+
+class ClassPredictor(Predictor):
+    """Predicts a line for each row: the probability of every class."""
+
+    def __init__(self, *about: Any, columns: int, **options: Any) -> None:
+        super().__init__(*about, **options)
+        self.shape = (columns,)
+
+    def resized(self, block: int, *, around: Callable[[Call], Call] | None = None) -> ClassPredictor:
+        call = self._call if around is None else around(self._call)
+        about = (call, self.features, self.domain, self._as_array, block)
+        return ClassPredictor(*about, thread_safe=self.thread_safe, columns=self.shape[0])
+
+
+def classes_of(model: Model) -> tuple[Any, ...]:
+    """The classes of a model's estimator, in its own order."""
+    names = getattr(model.original, "classes_", None)
+    if names is None or not hasattr(model.original, "predict_proba"):
+        raise ModelError(
+            "all_classes needs a classifier that predicts probabilities of its classes.",
+            hint="leave all_classes out for a model of another kind",
+        )
+    return tuple(c.item() if isinstance(c, np.generic) else c for c in names)
+
+
+def identity_of(model: Model) -> JsonObject:
+    """What identifies all classes of a model in a ledger: no single one of them is explained."""
+    return {**model.identity, "label": None, "classes": list(classes_of(model))}
+
+
+def checked_classes(model: Model, domain: Domain, *, rows: int | None = None, exact: bool = False) -> ClassPredictor:
+    """The probabilities of all classes as a predictor for this domain, after trying each on synthetic rows."""
+    names, features = classes_of(model), model.features(domain)
+    block = block_for(rows, len(features), exact=exact) if model.block is None else model.block
+    about = (features, domain, model.as_array)
+    passed = _columns(model, domain, len(names), block, chosen=model.block is not None)
+    least = min(one.block for one in passed)
+    if any(one.block != least for one in passed):  # what one column passed, the others have to pass as well
+        passed = _columns(model, domain, len(names), least, chosen=True)
+    every = partial(_probabilities, model.original)
+    found = ClassPredictor(every, *about, least, thread_safe=model.thread_safe, columns=len(names))
+    found.answers = np.stack([one.answers for one in passed], axis=1)
+    found.precision = max(one.precision for one in passed)
+    return found
+
+
+def _columns(model: Model, domain: Domain, columns: int, block: int, *, chosen: bool) -> list[Predictor]:
+    check, features = Check(domain, model.output, chosen), model.features(domain)
+    return [
+        check.passed(
+            Predictor(
+                partial(_probability, model.original, position),
+                features,
+                domain,
+                model.as_array,
+                block,
+                thread_safe=model.thread_safe,
+            )
+        )
+        for position in range(columns)
+    ]
+
+
+def _probabilities(model: Any, inputs: Any) -> Floats:
+    return np.asarray(model.predict_proba(inputs), dtype=np.float64)
+
+
+def _probability(model: Any, position: int, inputs: Any) -> Any:
+    return model.predict_proba(inputs)[:, position]
