@@ -186,8 +186,8 @@ def _declared(target: str, column: Column, positive: Any) -> Any:
             f"the target {target!r} is no whole number, so hardly any row is exactly {positive!r}."
             if not column.integer
             else f"the target {target!r} is a whole number, and never {positive!r}.",
-            hint="leave positive (and the model's label) out to judge a regression, or declare the target with "
-            "integer=True or as dpx.Categorical",
+            hint="leave positive (and the model's label) out to judge a regression, or declare the target as a whole "
+            "number or as dpx.Categorical",
         )
     return int(positive)
 
