@@ -296,8 +296,8 @@ def against_mbi(data: Path, epsilon: float = 1.0) -> dict[str, Any]:
 def timed(data: Path, rounds: int) -> dict[str, Any]:
     """Processor time of a release by sex over that of the bare predictions of the same rows, in turns, one thread: the
     median ratio of the rounds. `checked` is a model that passed its checks on synthetic rows before, as after any other
-    explanation of it; `new` has them in it. What does not grow with the table: a block that is asked again, public rows
-    by whose scores cells are cut, the ledger. Figures are computed afterwards: their seconds stand beside it.
+    explanation of it; `new` has them in it. What does not grow with the table: a block that is asked again, the
+    ledger. Figures are computed afterwards: their seconds stand beside it.
     """
     found: dict[str, Any] = {}
     cases = [("diabetes", kind, 1) for kind in MODELS] + [("adult", "forest", 16)]

@@ -84,7 +84,7 @@ def test_a_score_in_the_file_needs_no_model(folder, capsys):
     assert told["spent_now"] is True
     written = told["results"][0]["json"]
     found = dpx.from_json(written)
-    assert found.by == (("sex",), ("sex", "race"))
+    assert found.by == (("sex",), ("race", "sex"))
     assert found.threshold == 5
     assert found.false_positive_rate_difference("sex").low > 0.05
     assert Path(told["page"]).is_file()

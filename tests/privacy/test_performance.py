@@ -6,6 +6,7 @@ The sound form and rows that count twice are judged with all other methods, in `
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,18 +70,18 @@ def test_decisions_on_top_of_the_price_are_refused(monkeypatch):
 
 def test_cells_cut_by_the_scores_of_the_rows_are_caught(monkeypatch):
     """The broken sibling looks at the rows before it cuts cells: neighbouring tables have other cells."""
-    real = release._predictor
+    real = release.Setting.of
 
-    def looking(table, model, request):
+    def looking(table, model):
         flags = [raw["flag"] for _, raw in table._source.batches(["flag"], 256)]
         all_ones = all(str(flag) == "1" for part in flags for flag in part)
 
-        def from_rows(output, _cells, threshold, _drawn):
+        def from_rows(output, _cells, threshold):
             return (output.low, *([0.25] if all_ones else []), threshold, output.high)
 
         monkeypatch.setattr(release, "edges_of", from_rows)
-        return real(table, model, request)
+        return real(table, model)
 
-    monkeypatch.setattr(release, "_predictor", looking)
+    monkeypatch.setattr(release, "Setting", SimpleNamespace(of=looking))
     with pytest.raises(InternalError, match="depends on rows"):
         CASES["everybody", "counts", "replace-one", 1, "pure"].captured()

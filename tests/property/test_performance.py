@@ -159,7 +159,8 @@ def test_crossed_groups_are_a_partition():
     from dpexplain.methods.performance.spec import Crossing
 
     domain = dpx.Domain({**DOMAIN, "b": dpx.Numeric(-1, 1, missing="nan")})
-    crossing = Crossing(tuple(partition_of(name, column, 4) for name, column in domain.items()))
+    partitions = tuple(partition_of(name, column, 4) for name, column in domain.items())
+    crossing = Crossing(partitions, tuple(isinstance(c, dpx.Numeric) and c.integer for c in domain.values()))
     draw = np.random.default_rng(0)
     columns = {
         "a": draw.integers(0, 4, 500).astype(float),

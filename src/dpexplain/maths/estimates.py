@@ -47,8 +47,8 @@ class Estimate:
     high: float
     bounded: bool = False  # whether the interval has a bound of discretisation in it besides noise
     # whether an end is the smallest or the largest possible value, and noise alone might have led beyond it
-    cut_low: bool = field(default=False, compare=False)
-    cut_high: bool = field(default=False, compare=False)
+    cut_low: bool = field(default=False, compare=False, repr=False)
+    cut_high: bool = field(default=False, compare=False, repr=False)
 
     @property
     def determined(self) -> bool:

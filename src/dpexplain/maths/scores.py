@@ -301,7 +301,7 @@ class ScoreTable:
             return with_bias(lambda at: combined_halfwidth(terms, 0.0, at), ties, level)
 
         value = (ordered + self._within_cells()) / pairs
-        return replace(fraction(ordered, pairs - ordered, half, value), bounded=ties > 0)
+        return replace(fraction(ordered, pairs - ordered, half, value), bounded=bool(ties > 0))
 
     def _within_cells(self) -> float:
         """How many pairs within cells are ordered rightly beyond half of them, where the rate of target 1 goes on

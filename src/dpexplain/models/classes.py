@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain
+from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.errors import ModelError
 from dpexplain.models.check import Check
 from dpexplain.models.model import Model
@@ -67,7 +67,7 @@ def checked_classes(model: Model, domain: Domain, *, rows: int | None = None, ex
 
 
 def _columns(model: Model, domain: Domain, columns: int, block: int, *, chosen: bool) -> list[Predictor]:
-    check, features = Check(domain, model.output, chosen), model.features(domain)
+    check, features = Check(domain, PublicRange(0.0, 1.0), chosen), model.features(domain)
     return [
         check.passed(
             Predictor(

@@ -76,3 +76,25 @@ def test_a_score_that_is_no_probability_says_what_is_left_out(perf_of):
     assert "they do not say what other people would show" in perf.caveat
     with pytest.raises(dpx.errors.InputError, match="about probabilities"):
         perf.figure("brier_score")
+
+
+def test_equal_scores_are_spoken_of(perf_of):
+    assert sentence(perf_of(large=0.3, other=0.3, tiny=0.3), "AUC").endswith("times of 100 (equal scores count half).")
+
+
+def test_sentences_where_nothing_is_determined(make_table):
+    """Each says what is not determined, and none has that in the place of a number."""
+    domain = dpx.Domain({**DOMAIN, "cost": dpx.Numeric(0, 100)})
+    rows = rows_of({"large": 0.3, "other": 0.3, "tiny": 0.3}).head(30).assign(cost=50.0)
+    table = make_table(rows, domain=domain, exact=True)  # the noise's law alone decides what is determined
+    few = dpx.performance(table, "score", "yes", threshold=3, epsilon=0.001)
+    assert few.findings == [
+        "AUC is not determined at this price.",
+        "A score of at least 3 counts as positive; how often that is right is not determined at this price.",
+    ]
+    numbers = dpx.performance(table, "score", "cost", epsilon=0.001)
+    assert numbers.findings == [
+        "How far predictions of cost are off is not determined at this price.",
+        "R2 is not determined at this price.",
+        "The mean residual (target less prediction) is not determined at this price.",
+    ]

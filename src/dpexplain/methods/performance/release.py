@@ -23,17 +23,15 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Categorical, Numeric, PublicRange
+from dpexplain.core.domain import Categorical, Column, Numeric, PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Sensitivity
-from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
@@ -45,7 +43,6 @@ from dpexplain.methods.performance.spec import (
     LEVELS,
     WHOLE_SCORES,
     Crossing,
-    Floats,
     auc_noise,
     cells_for,
     decisions,
@@ -70,16 +67,13 @@ UNDETERMINED = 0.5  # half-width of a rate that tells nothing
 DECILES = 10  # cells of predictions of a regression
 SHARES = tuple(Fraction(part, 8) for part in (0, 1, 2, 3, 4, 5))  # of the price, for decisions: the forecast picks one
 RATES_BESIDE_AUC = 2  # a rate of a group may be off by so many times what AUC may; chosen on Adult and German credit
-DRAWN = 512  # public rows of each kind, by whose scores cells are cut
 
 
 # From the request to the spec -----------------------------------------------------------------------------------------
 
 
-def resolve(request: PerformanceRequest, setting: Setting, cost: Cost, drawn: Floats | None = None) -> Spec:
-    """The public cells, from the request, the setting and the price. `drawn` are scores of public rows: without them
-    cells are even, which forecasts can do with.
-    """
+def resolve(request: PerformanceRequest, setting: Setting, cost: Cost) -> Spec:
+    """The public cells, from the request, the setting and the price."""
     output, whole = _scores(request, setting)
     task, truth, positive = _task(request, setting)
     groups = tuple(_crossing(entry, setting) for entry in request.by) or (Crossing(),)
@@ -110,7 +104,7 @@ def resolve(request: PerformanceRequest, setting: Setting, cost: Cost, drawn: Fl
         if whole:
             edges = whole_edges(int(output.low), int(output.high), cells, threshold)
             return replace(spec, edges=edges, exact=len(edges) - 2 == output.high - output.low)
-        return replace(spec, edges=edges_of(output, cells, threshold, drawn))
+        return replace(spec, edges=edges_of(output, cells, threshold))
 
     if task == "regression":
         return cut(request.cells or DECILES)
@@ -120,9 +114,11 @@ def resolve(request: PerformanceRequest, setting: Setting, cost: Cost, drawn: Fl
 
 
 def _scores(request: PerformanceRequest, setting: Setting) -> tuple[PublicRange, bool]:
-    """The range of scores, and whether they are whole numbers."""
+    """The range of scores, and whether they are whole numbers. That of a model is about one label; of all classes the
+    scores are probabilities.
+    """
     if request.score is None:
-        return setting.output, False
+        return PublicRange(0.0, 1.0) if request.all_classes else setting.output, False
     column = setting.domain.column(request.score)
     if not isinstance(column, Numeric):
         raise InputError(
@@ -168,7 +164,7 @@ def _task(request: PerformanceRequest, setting: Setting) -> tuple[str, Target | 
         ):
             positive = 1
         truth = target_of(request.target, setting.domain, positive)
-        task = "regression" if positive is None else "binary"
+        task, positive = "regression" if positive is None else "binary", _declared(request.target, column, positive)
     if task == "regression" and request.threshold is not None:
         raise InputError(
             f"the target {request.target!r} is a number, and a regression has no threshold.",
@@ -176,7 +172,24 @@ def _task(request: PerformanceRequest, setting: Setting) -> tuple[str, Target | 
         )
     if task != "regression" and request.largest_residual is not None:
         raise InputError("largest_residual is about regressions.", hint="leave it out")
-    return task, truth, positive.item() if isinstance(positive, np.generic) else positive
+    return task, truth, positive
+
+
+def _declared(target: str, column: Column, positive: Any) -> Any:
+    """A value of the target as it is declared: 1, 1.0 and True are one question, with one price."""
+    if positive is None:
+        return None
+    if isinstance(column, Categorical):
+        return column.categories[column.categories.index(positive)]
+    if not column.integer or positive != int(positive):
+        raise InputError(
+            f"the target {target!r} is no whole number, so hardly any row is exactly {positive!r}."
+            if not column.integer
+            else f"the target {target!r} is a whole number, and never {positive!r}.",
+            hint="leave positive (and the model's label) out to judge a regression, or declare the target as a whole "
+            "number or as dpx.Categorical",
+        )
+    return int(positive)
 
 
 def _threshold(request: PerformanceRequest, output: PublicRange, *, whole: bool) -> float:
@@ -197,7 +210,9 @@ def _residual(request: PerformanceRequest, setting: Setting, output: PublicRange
 
 
 def _crossing(names: Sequence[str], setting: Setting) -> Crossing:
-    crossing = Crossing(tuple(partition_of(name, setting.domain.column(name), GROUP_CELLS) for name in names))
+    columns = [setting.domain.column(name) for name in names]
+    partitions = tuple(partition_of(name, column, GROUP_CELLS) for name, column in zip(names, columns, strict=True))
+    crossing = Crossing(partitions, tuple(isinstance(column, Numeric) and column.integer for column in columns))
     if crossing.size > MOST_GROUPS:
         raise InputError(
             f"{' x '.join(names)} has {crossing.size} groups; at most {MOST_GROUPS} can be compared.",
@@ -330,9 +345,8 @@ def explain(table: PrivateTable, model: Model | None, request: PerformanceReques
             hint='dpx.performance(table, model, "target", ...) or dpx.performance(table, "score", "target", ...)',
         )
     setting = Setting.of(table, model)
-    resolve(request, setting, cost)  # what is wrong with the request is found before the model is asked anything
+    spec = resolve(request, setting, cost)  # what is wrong is found before the model is asked anything
     predictor = None if model is None else _predictor(table, model, request)
-    spec = resolve(request, setting, cost, None if predictor is None else _drawn(predictor))
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     _require_rows(spec, table, cost)
 
@@ -363,24 +377,9 @@ def _predictor(table: PrivateTable, model: Model, request: PerformanceRequest) -
         return predictor
     every = checked_classes(model, table.domain, rows=table.rows_hint, exact=table.size is not None)
     if model.versioned:
-        title, width = f'the model "{model.name}", version "{model.version}",', model.output.width
-        table.declare(title, identity_of(model), every.answers.ravel(), every.precision * width)
+        title = f'the model "{model.name}", version "{model.version}",'
+        table.declare(title, identity_of(model), every.answers.ravel(), every.precision)
     return every
-
-
-_scores_of: WeakKeyDictionary[Predictor, Floats] = WeakKeyDictionary()  # public rows alone
-
-
-def _drawn(predictor: Predictor) -> Floats:
-    """Scores of public rows, drawn evenly from the domain and as tables may have them: by these cells are cut. They are
-    remembered with the predictor, which is another one as soon as the model gives other answers.
-    """
-    if predictor not in _scores_of:
-        small = predictor.resized(DRAWN)
-        kinds = [PublicRandom(0).rows(predictor.domain, DRAWN), PublicRandom(1).likely_rows(predictor.domain, DRAWN)]
-        scores: Floats = np.concatenate([small.predict_at(small.inputs(rows), {}).ravel() for rows in kinds])
-        _scores_of[predictor] = scores[np.isfinite(scores)]
-    return _scores_of[predictor]
 
 
 @of_wrapped

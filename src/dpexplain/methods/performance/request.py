@@ -14,7 +14,7 @@ FEWEST_CELLS, MOST_CELLS = 2, 256
 
 
 def _groups(value: Any) -> Any:
-    """Names, and several names for crossed groups as tuples."""
+    """Names, and several names for crossed groups as tuples: in one order, because the same groups are one question."""
     if isinstance(value, str) or not isinstance(value, list | tuple):
         raise ValueError
     entries = [(entry,) if isinstance(entry, str) else entry for entry in value]
@@ -24,7 +24,8 @@ def _groups(value: Any) -> Any:
         raise ValueError
     if any(len(set(entry)) < len(entry) for entry in entries) or len({frozenset(e) for e in entries}) < len(entries):
         raise InputError("a column, or a crossing of columns, is named twice in groups.", hint='groups=["sex", "race"]')
-    return tuple(entry[0] if len(entry) == 1 else tuple(entry) for entry in entries)
+    ordered = sorted((tuple(sorted(entry)) for entry in entries), key=lambda entry: (len(entry), entry))
+    return tuple(entry[0] if len(entry) == 1 else entry for entry in ordered)
 
 
 class PerformanceRequest(Request):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain
-from dpexplain.core.noise import Noise
+from dpexplain.core.noise import Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.maths.estimates import Estimate, Figure, smallest_ratio, spread
 from dpexplain.maths.residuals import FIGURES as ERRORS
@@ -173,7 +173,10 @@ class Performance(Result):
         """The place of an entry of groups; the only one may be left out."""
         if by is None and len(self.by) == 1:
             return 0
-        wanted = set((by,) if isinstance(by, str) else by or ())
+        names = (by,) if isinstance(by, str) else () if by is None else by
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise InputError("by is a column, or a list of columns.", hint='by="sex", or by=["race", "sex"]', spent="")
+        wanted = set(names)
         for place, columns in enumerate(self.by):
             if set(columns) == wanted:
                 return place
@@ -190,10 +193,10 @@ class Performance(Result):
 
     def _found(self, group: Group) -> tuple[int | None, list[int]]:
         """The entry, and the cells of it, that make up a group; no entry for everybody."""
+        if group is not None and not isinstance(group, Mapping):
+            raise InputError("a group is {column: value}.", hint='group={"sex": "Female"}', spent="")
         if not group:
             return None, []
-        if not isinstance(group, Mapping):
-            raise InputError("a group is {column: value}.", hint='group={"sex": "Female"}', spent="")
         fits = [h for h, crossing in enumerate(self.spec.groups) if set(group) <= set(crossing.columns)]
         if not fits:
             self._entry(tuple(map(str, group)))
@@ -203,7 +206,7 @@ class Performance(Result):
             columns = self.spec.groups[entry].cells
             known = {name: list(dict.fromkeys(map(str, (cell[name] for cell in columns)))) for name in group}
             raise InputError(
-                f"there is no group {self.group_name(group)}."[:200],
+                f"there is no group {', '.join(f'{name} {value}' for name, value in group.items())}."[:200],
                 hint="; ".join(f"{name} is one of {', '.join(values[:20])}" for name, values in known.items()),
                 spent="",
             )
@@ -272,7 +275,7 @@ class Performance(Result):
             if label is not None:
                 raise InputError("label picks one of several classes.", hint="leave it out", spent="")
             return 0
-        if label not in self.labels:
+        if _single(label, "label") not in self.labels:
             raise InputError(
                 "say which class is measured against the rest: label=..."
                 if label is None
@@ -351,8 +354,8 @@ class Performance(Result):
         label      of several classes the one that is measured against the rest; "accuracy" without one is that of the
                    predicted class
         """
-        name = SAME.get(name, name)
-        known = (name, _key(group), threshold, label, level)
+        name, threshold, label = _name(name), _single(threshold, "threshold"), _single(label, "label")
+        known = (name, _key(group), threshold, label, checked_level(level))
         if known not in self._figures:
             self._figures[known] = self._figure(name, group, threshold, label, level)
         return self._figures[known]
@@ -391,7 +394,8 @@ class Performance(Result):
             assert spec.threshold is not None
             return spec.edge(spec.threshold)
         low, high = spec.range.low, spec.range.high
-        number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
+        threshold = _single(threshold, "threshold")
+        number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
         if not number or not low <= threshold <= high:
             raise InputError(
                 f"the threshold must lie inside the range of scores, {low:g} to {high:g}; got {threshold!r}."[:200],
@@ -445,7 +449,7 @@ class Performance(Result):
         """The figure of each group, at any level; none where fewer than two are determined. One that is not stays: such
         a group may be the largest or the smallest one, and the interval has to have room for it.
         """
-        name = SAME.get(name, name)
+        name = _name(name)
         groups = self.spec.groups[self._entry(by)].cells
         family: list[Figure] = [partial(self._at_level, name, group, threshold, label) for group in groups]
         return family if sum(figure(level).determined for figure in family) >= 2 else []
@@ -706,9 +710,25 @@ def _finite(estimate: Estimate) -> float:
     return float(middle) if math.isfinite(middle) else 0.0
 
 
+def _name(name: Any) -> str:
+    """The name of a figure as it is known here; what there is no figure of is refused later."""
+    if not isinstance(name, str):
+        raise InputError("the name of a figure is a word.", hint='figure("accuracy"); names has all of them', spent="")
+    return SAME.get(name, name)
+
+
+def _single(value: Any, what: str) -> Any:
+    """One plain value, or None."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, str | int | float):
+        return value
+    said = f"a {what} is a single value; got {type(value).__name__}."
+    raise InputError(said, hint=f"ask once for each {what}", spent="")
+
+
 def _key(group: Group) -> Any:
     if not isinstance(group, Mapping):
-        return group
+        return None if group is None else repr(group)
     return tuple(sorted((str(name), repr(value)) for name, value in group.items()))
 
 

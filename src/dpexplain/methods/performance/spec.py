@@ -39,6 +39,7 @@ class Crossing(Coded):
     """Public groups of rows: the cells of one column, or of several columns crossed; without columns, everybody."""
 
     partitions: tuple[Partition, ...] = ()
+    whole: tuple[bool, ...] = ()  # whether each column is declared to hold whole numbers
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,17 +63,16 @@ class Crossing(Coded):
     @cached_property
     def cells(self) -> list[dict[str, Any]]:
         """What the columns are in each group."""
-        names = [cell_names(partition) for partition in self.partitions]
+        names = [cell_names(*each) for each in zip(self.partitions, self.whole, strict=True)]
         places = np.stack(np.unravel_index(np.arange(self.size), self.shape or (1,)), axis=1)
         return [{column: names[j][place[j]] for j, column in enumerate(self.columns)} for place in places.tolist()]
 
 
-def cell_names(partition: Partition) -> list[Any]:
+def cell_names(partition: Partition, whole: bool) -> list[Any]:
     """The value of a cell: a category, a whole number, (low, high) for a cell of several numbers, None for missing."""
     if partition.edges is None:
         return list(partition.labels)
     names: list[Any] = []
-    whole = all(edge % 1 == 0.5 for edge in partition.edges)
     for low, high in zip(partition.edges, partition.edges[1:], strict=False):
         first, last = (math.ceil(low), math.floor(high)) if whole else (low, high)
         names.append(first if first == last else (first, last))
@@ -110,6 +110,7 @@ class Spec(Coded):
         fits = fits and (self.truth is None) == (self.task == "classes") == bool(self.classes) == bool(self.values)
         fits = fits and (self.bounds is not None) == (self.residual > 0) == (self.task == "regression")
         fits = fits and (self.threshold is None) == (self.task == "regression")
+        fits = fits and all(len(crossing.whole) == len(crossing.partitions) for crossing in self.groups)
         fits = fits and 0 <= self.decisions_share < 1 and (self.task == "binary" or not self.decisions_share)
         if not fits or (self.threshold is not None and self.threshold_cell not in range(1, self.cells)):
             raise ValueError("no performance of ours")
@@ -301,7 +302,7 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 # Public cells ---------------------------------------------------------------------------------------------------------
 
 FEW_CELLS, MANY_CELLS, USUAL_CELLS = 6, 128, 20
-STEPS = 1000  # edges that were drawn lie on so many even steps of the range: last digits of a model do not move them
+STEPS = 10_000  # edges between probabilities lie on so many even steps: the last digits of a sine do not move them
 WHOLE_SCORES = 32  # a score with at most so many whole values has a cell for each of them
 BASE_RATE = 1 / 4  # for forecasts: what share of the rows is positive
 BLUR = 1 / 4  # of a cell: what its width counts beside noise; chosen on Adult and German credit
@@ -342,23 +343,25 @@ def together(groups: Sequence[Crossing]) -> float:
     return 1 / sum(1 / crossing.size for crossing in groups)
 
 
-def edges_of(output: PublicRange, cells: int, threshold: float | None, drawn: Floats | None) -> tuple[float, ...]:
-    """About so many cells: half of them even, half by quantiles of public scores, and an edge at the threshold."""
-    even = cells if drawn is None or not len(drawn) else max(2, cells // 2)
-    inner = np.linspace(0, 1, even + 1)[1:-1]
-    if drawn is not None and len(drawn) and cells > even:
-        unit = (np.clip(drawn, output.low, output.high) - output.low) / output.width
-        inner = np.concatenate([inner, np.quantile(unit, np.arange(1, cells - even + 1) / (cells - even + 1))])
-    inner = np.unique(np.rint(inner * STEPS))
-    inner = inner[(inner > 0) & (inner < STEPS)]
-    edges = set((output.low + output.width * inner / STEPS).tolist())
-    if threshold is not None:
-        edges = {edge for edge in edges if abs(edge - threshold) > output.width / (2 * STEPS)} | {threshold}
-    inside = sorted(edge for edge in edges if output.low < edge < output.high)
-    if threshold == output.high:  # the range's end alone is positive
-        inside, last = [*inside, threshold], math.nextafter(threshold, math.inf)
-        return (output.low, *inside, last)
-    return (output.low, *(inside or [output.middle]), output.high)
+def edges_of(output: PublicRange, cells: int, threshold: float | None) -> tuple[float, ...]:
+    """So many cells, by the range of scores and the threshold alone, which is an edge.
+
+    Cells of probabilities are even steps of arcsin(sqrt(p)) on either side of the threshold, so finer towards 0 and 1:
+    scores of rare events crowd there, and in the middle cells are about pi / 2 times as wide as even ones. Of other
+    numbers nothing is known: even steps.
+    """
+    low, high = output.low, output.high
+    if threshold is None:
+        return tuple(np.linspace(low, high, cells + 1).tolist())
+    graded = low >= 0 and high <= 1
+    first, at, last = (math.asin(math.sqrt(p)) if graded else p for p in (low, threshold, high))
+    share = round(cells * (at - first) / (last - first), 6)  # half a cell is half a cell, whatever its last digits
+    below = min(max(math.floor(share + 0.5), 1), cells - 1)
+    inside = np.append(np.linspace(first, at, below + 1)[1:-1], np.linspace(at, last, cells - below + 1)[1:-1])
+    if graded:
+        inside = low + output.width * np.rint((np.sin(inside) ** 2 - low) / output.width * STEPS) / STEPS
+    end = high if threshold < high else math.nextafter(high, math.inf)  # else the range's end alone is positive
+    return (low, *sorted({threshold, *(edge for edge in inside.tolist() if low < edge < high)}), end)
 
 
 def whole_edges(low: int, high: int, cells: int, threshold: float | None) -> tuple[float, ...]:

@@ -63,14 +63,22 @@ def findings(perf: Performance) -> list[str]:
 
 def _of_classes(perf: Performance) -> list[str]:
     if perf.task == "classes":
-        known = perf.figure("accuracy")
-        said = [f"The predicted class is right for {percent(known)} of the rows."]
+        right = perf.figure("accuracy")
+        said = [
+            f"The predicted class is right for {percent(right)} of the rows."
+            if right.determined
+            else f"How often the predicted class is right is {UNDETERMINED}."
+        ]
         areas = [f"{label}: {number(perf.figure('auc', label=label))}" for label in perf.labels]
         return [*said, f"AUC of each class against the rest: {'; '.join(areas)}."]
     area, right = perf.figure("auc"), perf.figure("accuracy")
-    said = [f"AUC {number(area)}{_in_pairs(perf, area)}."]
+    said = [f"AUC {number(area)}{_in_pairs(perf, area)}." if area.determined else f"AUC is {UNDETERMINED}."]
     yes = f"A score of at least {perf.threshold:g} counts as positive"
-    said.append(f"{yes}: that is right for {percent(right)} of the rows.")
+    said.append(
+        f"{yes}: that is right for {percent(right)} of the rows."
+        if right.determined
+        else f"{yes}; how often that is right is {UNDETERMINED}."
+    )
     if perf.by:
         wrong = f"False positives have such a score although it is not true that {perf.target_words}"
         said.append(f"{wrong}; false negatives are the reverse.")
@@ -78,24 +86,25 @@ def _of_classes(perf: Performance) -> list[str]:
 
 
 def _in_pairs(perf: Performance, area: Estimate) -> str:
-    if not area.determined:
-        return ""
-    times = f"{100 * area.value:.0f}"
-    return (
-        f": of a row where {perf.target_words} and one where not, the first has the higher score {times} times of 100"
-    )
+    times = f"{100 * area.value:.0f} times of 100 (equal scores count half)"
+    return f": of a row where {perf.target_words} and one where not, the first has the higher score {times}"
 
 
 def _of_numbers(perf: Performance) -> list[str]:
     off, squared, bias = (perf.figure(name) for name in ("mean_absolute_error", "r2", "mean_residual"))
-    said = [f"Predictions of {perf.target_words} are off by {number(off)} on average."]
-    said.append(f"R2 {number(squared)}: 1 is perfect, and 0 no better than always saying the mean of the target.")
-    return [*said, f"Mean residual (target less prediction) {number(bias, signed=True)}{_direction(bias)}."]
+    perfect = "1 is perfect, and 0 no better than always saying the mean of the target"
+    return [
+        f"Predictions of {perf.target_words} are off by {number(off)} on average."
+        if off.determined
+        else f"How far predictions of {perf.target_words} are off is {UNDETERMINED}.",
+        f"R2 {number(squared)}: {perfect}." if squared.determined else f"R2 is {UNDETERMINED}.",
+        f"Mean residual (target less prediction) {number(bias, signed=True)}{_direction(bias)}."
+        if bias.determined
+        else f"The mean residual (target less prediction) is {UNDETERMINED}.",
+    ]
 
 
 def _direction(bias: Estimate) -> str:
-    if not bias.determined:
-        return ""
     if bias.low <= 0 <= bias.high:
         return ": the noise could hide whether predictions are too high or too low"
     return ": predictions are too low" if bias.value > 0 else ": predictions are too high"
