@@ -37,6 +37,7 @@ ERRORS = {
     "mean_residual": "mean residual",
     "r2": "R2",
 }
+READABLE, FEWEST = 0.4, 3  # a cell of calibration has no wider interval in the picture, if so many are left
 LOWEST = {"r2": -1.0}  # where bars and whiskers end: there is no lower bound, and nothing to see beyond
 
 
@@ -71,6 +72,8 @@ def plot_performance(perf: Performance, ax: Axes | None = None) -> Axes:
         line += 1
     _write(figure.add_subplot(grid[0, :]), plain(perf.title), size=11)
     shown = f"Bands and whiskers: {LEVEL:.0%} noise intervals of each; dotted in bars: everybody."
+    if perf.task != "regression":
+        shown += f" Calibration: cells with intervals of at most {100 * READABLE:.0f} points, where there are several."
     words = " ".join(part for part in (shown, perf.doubt, perf.footnote, perf.receipt.guarantee) if part)
     _write(figure.add_subplot(grid[line, :]), textwrap.fill(plain(words), 190), size=7, colour=NOTE)
     return ax
@@ -130,11 +133,19 @@ def _calibration(ax: Axes, perf: Performance) -> None:
     if perf.probability:
         ax.plot([0, 1], [0, 1], ":", color=NOTE, linewidth=0.8, label="as the score says")
     for name, who, colour in _lines(perf):
-        _dotted(ax, perf.calibration(**who), name, colour)
+        _dotted(ax, readable(perf.calibration(**who)), name, colour)
     ax.set_ylim(-0.02, 1.02)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     happened = "share of rows of the class" if perf.task == "classes" else f"share where {perf.target_words}"
     _finished(ax, "Calibration: what happened at each score", "score", happened, "upper left")
+
+
+def readable(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of a calibration whose intervals say something: those with hardly any rows would zigzag through the
+    picture. Where hardly any cell does, all that are determined stay; the files have every cell.
+    """
+    narrow = cells[cells["high"] - cells["low"] <= READABLE]
+    return narrow if len(narrow) >= FEWEST else cells
 
 
 def _residuals(ax: Axes, perf: Performance) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 import matplotlib
+import pandas as pd
 import pytest
 
 import dpexplain as dpx
 from dpexplain.render.html import results_page
+from dpexplain.render.performance import readable
 from dpexplain.render.plots import figure_of, save_png, svg_of
 
 matplotlib.use("Agg")
@@ -76,3 +78,11 @@ def test_many_categories_get_a_tall_figure(make_table, frame):
     table = make_table(frame.assign(town="town 3"), domain=domain)
     model = dpx.Model(lambda rows: rows["age"].to_numpy() / 30, output=(0, 1))
     assert figure_of(dpx.partial_dependence(table, model, "town", epsilon=1)).get_size_inches()[1] > 8
+
+
+def test_a_calibration_is_drawn_without_cells_that_say_nothing():
+    def cells(*widths):
+        return pd.DataFrame({"low": 0.2, "high": [0.2 + width for width in widths]})
+
+    assert readable(cells(0.1, 0.9, 0.2, 0.5, 0.3))["high"].tolist() == pytest.approx([0.3, 0.4, 0.5])
+    assert len(readable(cells(0.1, 0.9, 0.2, 0.5))) == 4  # two cells are no curve
