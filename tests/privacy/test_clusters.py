@@ -27,6 +27,7 @@ from dpexplain.core.release import Door
 from dpexplain.core.samplers import ExactSampler
 from dpexplain.core.sensitivity import ScoreRange
 from dpexplain.methods.clusters import release as explain
+from dpexplain.methods.clusters import spec
 from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.clusters.scores import Scoring
 from dpexplain.models.clustering import Clustering
@@ -255,7 +256,7 @@ def test_half_the_noise_of_the_histograms_is_caught(relation, definition):
 @pytest.mark.usefixtures("different")
 def test_the_bound_of_one_histogram_where_a_row_is_in_two_is_caught(monkeypatch):
     """The broken sibling forgets that a row is in the cells of every chosen attribute."""
-    real = explain.sensitivity
-    monkeypatch.setattr(explain, "sensitivity", lambda neighbours, own, uses, distinct: real(neighbours, 1, 1, 1))
+    real = spec.sensitivity
+    monkeypatch.setattr(spec, "sensitivity", lambda neighbours, own, uses, distinct: real(neighbours, 1, 1, 1))
     bound = audit("add-remove", "pure", ExactSampler())
     assert bound.violates, bound
