@@ -127,12 +127,14 @@ def rates_of(found: Performance, group: Group, threshold: float | None) -> Known
     for condition in group.conditions:
         if condition.values is None or not isinstance(domain[condition.column], Categorical):
             raise InputError("rates can be shared for groups by categories.", hint=OTHERWISE)
-    by = next((by for by in found.by if set(group.columns) <= set(by)), None)
-    if by is None:
+    fits = [by for by in found.by if set(group.columns) <= set(by)]
+    if not fits:
         raise InputError(
             f"this performance is not by {' and '.join(group.columns)}.",
             hint=f"dpx.performance(..., groups=[{', '.join(map(repr, group.columns))}]), or {OTHERWISE}",
         )
+
+    by = min(fits, key=lambda by: len(found.cells_of(by)))  # as `Performance.figure` chooses: the same numbers
 
     def inside(cell: Mapping[str, Any]) -> bool:
         return all(condition.values and cell[condition.column] in condition.values for condition in group.conditions)

@@ -331,10 +331,13 @@ def diagram() -> DataFlow:
         "table": "private rows",
         "scores": "one score for each row",
         "counts": "rows in each (group, score cell, target); or sums of errors",
+        "decisions": "rows in each (group, side of the threshold, target), where they are worth their price",
         "figures": "rates, curves, areas, differences, intervals",
     }
-    edges = [("table", "scores"), ("scores", "counts"), ("table", "counts"), ("counts", "figures")]
-    return DataFlow(stages, edges, name="Performance", noised=["counts"])
+    edges = [("table", "scores")]
+    for counted in ("counts", "decisions"):
+        edges += [("table", counted), ("scores", counted), (counted, "figures")]
+    return DataFlow(stages, edges, name="Performance", noised=["counts", "decisions"])
 
 
 def explain(table: PrivateTable, model: Model | None, request: PerformanceRequest, *, cost: Cost) -> Performance:

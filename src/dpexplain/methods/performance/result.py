@@ -31,7 +31,7 @@ By = str | Sequence[str] | None
 Group = Mapping[str, Any] | None
 LEVEL = 0.95
 
-SAME = {"recall": "true_positive_rate", "roc_auc": "auc", "mse_root": "root_mean_squared_error"}  # other names
+SAME = {"recall": "true_positive_rate", "roc_auc": "auc"}  # other names
 OF_PROBABILITIES = ("brier_score", "log_loss", "calibration_error")
 OF_GROUPS = ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "base_rate", "accuracy", "auc")
 

@@ -99,9 +99,8 @@ class Spec(Coded):
     bounds: tuple[float, float] | None  # of the target of a regression
     counted: bool  # regression: whether groups have a count; not where everybody is one group of public size
     mechanism: str | None
-    decisions_share: Fraction = Fraction(
-        0
-    )  # of the price, for the rows on either side of the threshold; 0: not counted
+    # of the price, for the rows on either side of the threshold; 0: not counted
+    decisions_share: Fraction = Fraction(0)
 
     def check(self) -> None:
         """ValueError for what no request leads to: a file may say anything."""

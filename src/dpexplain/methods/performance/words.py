@@ -6,7 +6,6 @@ Everything here is made of estimates with their intervals; nothing decides by a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -143,7 +142,8 @@ def _difference(perf: Performance, apart: Estimate, groups: int) -> str:
     largest = "" if groups == 2 else "the largest difference: "
     if perf.task == "regression":
         return f"{largest}{apart.low:.3g} to {apart.high:.3g}"
-    return f"{largest}{100 * apart.low:.0f} to {100 * apart.high:.0f} percentage points"
+    digits = 1 if apart.high - apart.low < 0.02 else 0
+    return f"{largest}{100 * apart.low:.{digits}f} to {100 * apart.high:.{digits}f} percentage points"
 
 
 def four_fifths(perf: Performance, by: Any) -> str:
@@ -223,11 +223,6 @@ def number(estimate: Estimate, *, signed: bool = False) -> str:
 def written(by: Any) -> str:
     """The columns of an entry of groups: sex, or sex and race."""
     return by if isinstance(by, str) else " and ".join(by)
-
-
-def group_words(group: Mapping[str, Any]) -> str:
-    """Female; or, of crossed groups, Female, Black."""
-    return ", ".join(str(value) for value in group.values())
 
 
 # Room for the picture -------------------------------------------------------------------------------------------------
