@@ -12,9 +12,10 @@ a histogram then moves by 2 in L1 and sqrt(2) in L2, a score within [-2, 2]. Wit
 
 The model of the rows minimises the squared distance to all measured histograms, in units of their noise, over all
 distributions with this tree: for those, non-negative pairs that agree in their columns are all there is to fit, so
-belief propagation in numpy does it exactly. `mbi` 2.x, the library of the paper's authors, minimises the same and takes
-half a minute, because JAX compiles a program for every tree that is selected (a second here). `fit_by_mbi` asks it, and
-`python -m bench performance` writes how far both are from each other where `mbi` is installed:
+belief propagation in numpy does it exactly (`dpexplain.maths.trees`). `mbi` 2.x, the library of the paper's authors,
+minimises the same and takes half a minute, because JAX compiles a program for every tree that is selected (a second
+here). `fit_by_mbi` asks it, and `python -m bench performance` writes how far both are from each other where `mbi` is
+installed:
 
     pip install -r bench/requirements-mbi.txt                 (with JAX; nothing of dpexplain needs it)
 
@@ -33,14 +34,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import dpexplain as dpx
+from dpexplain.maths import trees
 from dpexplain.maths.grids import Partition, cells_of
+from dpexplain.maths.trees import Tree
+from dpexplain.maths.trees import walk as walk
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Edge = tuple[int, int]
 
 RARE = 3.0  # standard deviations below which a cell is taken together with others
-STEPS, CLOSE = 1_000, 1e-6  # of the fit: at most so many steps; ends where 20 of them gain less than this share
 HISTOGRAM_L1, HISTOGRAM_L2, SCORE_RANGE = 2.0, np.sqrt(2.0), 4.0  # when one row is replaced
 
 
@@ -119,6 +122,11 @@ class Measured:
     edges: tuple[Edge, ...]
     pairs: tuple[Floats, ...]
     pair_noise: float
+
+    @property
+    def noisy(self) -> trees.Noisy:
+        pairs = dict(zip(self.edges, self.pairs, strict=True))
+        return trees.Noisy(self.total, self.columns, self.column_noise, pairs, self.pair_noise)
 
     def rows(self, tree: Tree, rows: int, draw: np.random.Generator) -> Integers:
         """Rows drawn from the tree, in the cells of the caller: evenly among those that were taken together."""
@@ -220,138 +228,14 @@ def _select(codes: Integers, columns: list[Floats], factor: float, draw: np.rand
     return tuple(edges)
 
 
-@dataclass(frozen=True)
-class Tree:
-    """A distribution with the dependencies of a tree: expected counts of columns, and of pairs along its edges."""
-
-    total: float
-    columns: list[Floats]
-    pairs: dict[Edge, Floats]
-
-    def rows(self, rows: int, draw: np.random.Generator) -> Integers:
-        """Rows from the root to the leaves, each column spread evenly over its probabilities given the one before (the
-        rounding of `mbi`), so that little is added by drawing.
-        """
-        codes = np.empty((rows, len(self.columns)), dtype=np.int64)
-        way = walk(len(self.columns), list(self.pairs))
-        root = way[0][1]
-        codes[:, root] = _spread(np.zeros(rows, np.int64), self.columns[root][None, :], draw)
-        for parent, child in way[1:]:
-            pair = self.pairs[parent, child] if (parent, child) in self.pairs else self.pairs[child, parent].T
-            codes[:, child] = _spread(codes[:, parent], pair, draw)
-        return codes
-
-
-def _spread(given: Integers, counts: Floats, draw: np.random.Generator) -> Integers:
-    """One value for each row, from the line of `counts` that it is given."""
-    order = draw.permutation(len(given))
-    order = order[np.argsort(given[order], kind="stable")]
-    mine = given[order]
-    sizes = np.bincount(given, minlength=len(counts))
-    rank = np.arange(len(given)) - (np.cumsum(sizes) - sizes)[mine]
-    ends = np.cumsum(np.maximum(counts, 1e-12), axis=1)
-    ends = ends / ends[:, -1:] + np.arange(len(counts))[:, None]
-    place = mine + np.minimum((rank + draw.random(len(given))) / sizes[mine], 1 - 1e-9)
-    values = np.empty(len(given), dtype=np.int64)
-    values[order] = np.searchsorted(ends.ravel(), place, side="right") - mine * counts.shape[1]
-    return np.clip(values, 0, counts.shape[1] - 1)
-
-
-def walk(width: int, edges: Sequence[Edge]) -> list[Edge]:
-    """(parent, child) from column 0 on, parents first; the root comes as (-1, 0)."""
-    near: list[list[int]] = [[] for _ in range(width)]
-    for a, b in edges:
-        near[a].append(b)
-        near[b].append(a)
-    way, seen = [(-1, 0)], {0}
-    for _, node in way:
-        for child in near[node]:
-            if child not in seen:
-                seen.add(child)
-                way.append((node, child))
-    return way
-
-
-class _Fit:
-    """Log potentials of a tree, and the squared distance of its expected counts to what was measured."""
-
-    def __init__(self, measured: Measured) -> None:
-        self.total, self.way = measured.total, walk(len(measured.sizes), measured.edges)
-        given = dict(zip(measured.edges, measured.pairs, strict=True))
-        self.keys = [edge if edge in given else edge[::-1] for edge in self.way[1:]]  # as measured
-        pairs = [given[key] if key == edge else given[key].T for key, edge in zip(self.keys, self.way[1:], strict=True)]
-        self.aims = [*measured.columns, *pairs]  # columns first, then (parent, child) in the order of the way
-        weight = 1 / measured.pair_noise**2
-        self.weights = [*(1 / noise**2 for noise in measured.column_noise), *(np.full(p.shape, weight) for p in pairs)]
-        self.width = len(measured.sizes)
-
-    def expected(self, potentials: list[Floats]) -> list[Floats]:
-        """Expected counts of all columns and pairs, by one pass up the tree and one down."""
-        beliefs = list(potentials[: self.width])
-        given: list[Floats] = [np.empty(0)] * (self.width - 1)
-        for k in range(self.width - 2, -1, -1):
-            parent, child = self.way[k + 1]
-            joint = potentials[self.width + k] + beliefs[child]
-            top = joint.max(axis=1, keepdims=True)
-            raised = np.exp(joint - top)
-            sums = raised.sum(axis=1, keepdims=True)
-            given[k] = raised / sums
-            beliefs[parent] = beliefs[parent] + (np.log(sums) + top)[:, 0]
-        root = self.way[0][1]
-        shares = np.exp(beliefs[root] - beliefs[root].max())
-        columns: list[Floats] = [np.empty(0)] * self.width
-        columns[root] = self.total * shares / shares.sum()
-        pairs = []
-        for k, (parent, child) in enumerate(self.way[1:]):
-            pairs.append(columns[parent][:, None] * given[k])
-            columns[child] = pairs[k].sum(axis=0)
-        return [*columns, *pairs]
-
-    def loss(self, expected: list[Floats]) -> float:
-        parts = zip(expected, self.aims, self.weights, strict=True)
-        return sum(float((w * (mine - aim) ** 2).sum()) for mine, aim, w in parts) / 2
-
-    def begin(self) -> list[Floats]:
-        """A tree made of the measured pairs as they are, which is near the end already."""
-        floor = 0.5
-        columns = [np.log(np.maximum(aim, floor)) for aim in self.aims[: self.width]]
-        pairs = []
-        for (parent, child), aim in zip(self.way[1:], self.aims[self.width :], strict=True):
-            pairs.append(np.log(np.maximum(aim, floor)) - columns[parent][:, None] - columns[child][None, :])
-        return [*columns, *pairs]
-
-
 def fit(measured: Measured) -> Tree:
-    """Mirror descent with a step that grows while it helps (Algorithm 1 of McKenna, Sheldon, Miklau 2019)."""
-    problem = _Fit(measured)
-    potentials = problem.begin()
-    expected = problem.expected(potentials)
-    loss, step = problem.loss(expected), 1 / (measured.total * max(float(w.max()) for w in problem.weights))
-    before = loss
-    for number in range(1, STEPS + 1):
-        slopes = [w * (e - a) for e, a, w in zip(expected, problem.aims, problem.weights, strict=True)]
-        moved = [theta - step * slope for theta, slope in zip(potentials, slopes, strict=True)]
-        other = problem.expected(moved)
-        gain = sum(float((s * (e - o)).sum()) for s, e, o in zip(slopes, expected, other, strict=True))
-        new = problem.loss(other)
-        if loss - new >= 0.5 * gain:
-            potentials, expected, loss, step = moved, other, new, 1.2 * step
-        else:
-            step /= 2
-        if number % 20 == 0:
-            if before - loss <= CLOSE * loss:
-                break
-            before = loss
-    pairs = zip(problem.keys, problem.way[1:], expected[problem.width :], strict=True)
-    return Tree(measured.total, expected[: problem.width], {key: p if key == edge else p.T for key, edge, p in pairs})
+    """The fit of `dpexplain.maths.trees`."""
+    return trees.fit(measured.noisy)
 
 
 def loss_of(measured: Measured, tree: Tree) -> float:
     """What both fits minimise."""
-    problem = _Fit(measured)
-    pairs = [tree.pairs[key] for key in problem.keys]
-    pairs = [p if key == edge else p.T for key, edge, p in zip(problem.keys, problem.way[1:], pairs, strict=True)]
-    return problem.loss([*tree.columns, *pairs])
+    return trees.loss_of(measured.noisy, tree)
 
 
 def fit_by_mbi(measured: Measured, steps: int = 5_000) -> Tree:

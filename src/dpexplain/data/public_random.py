@@ -13,6 +13,7 @@ from dpexplain.core.domain import Domain, Numeric
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 
+Generator = np.random.Generator  # for what draws by one that is handed over
 MISSING_SHARE = 1 / 8  # of synthetic values, in columns that keep missing ones
 # How likely rows lie in a declared domain: the middles and standard deviations of numbers, as shares of the range; how
 # much rarer a category is than the one before; the part of each column that all columns share. Chosen on three tables.
