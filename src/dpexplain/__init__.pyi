@@ -35,6 +35,7 @@ from dpexplain.methods.planning import plan as plan
 from dpexplain.methods.quantiles.release import quantiles as quantiles
 from dpexplain.methods.rank_aggregation.release import rank_aggregation as rank_aggregation
 from dpexplain.methods.result import from_json as from_json
+from dpexplain.methods.stand_in.release import stand_in as stand_in
 from dpexplain.methods.transparency.release import transparency_report as transparency_report
 from dpexplain.models import Model as Model
 from dpexplain.models.clustering import Clustering as Clustering

@@ -21,12 +21,13 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with the reg
     from dpexplain.methods.permutation_importance.request import PermutationImportance
     from dpexplain.methods.quantiles.request import QuantilesRequest as Quantiles
     from dpexplain.methods.rank_aggregation.request import RankAggregation
+    from dpexplain.methods.stand_in.request import StandInRequest as StandIn
     from dpexplain.methods.transparency.request import TransparencyRequest as TransparencyReport
 
     __all__ = [
         "AccumulatedEffects", "AdaptiveExplanation", "Clusters", "GenericPlot", "Influence", "InteractionRanking",
         "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "Performance",
-        "PermutationImportance", "Quantiles", "RankAggregation", "TransparencyReport",
+        "PermutationImportance", "Quantiles", "RankAggregation", "StandIn", "TransparencyReport",
     ]  # fmt: skip
 else:
 

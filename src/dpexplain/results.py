@@ -10,6 +10,7 @@ from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.quantiles.result import Quantiles
 from dpexplain.methods.rankings import Ranking
 from dpexplain.methods.result import Result
+from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.transparency.result import TransparencyReport, TransparencyReports
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Quantiles",
     "Ranking",
     "Result",
+    "StandIn",
     "TransparencyReport",
     "TransparencyReports",
 ]

@@ -51,6 +51,7 @@ NAMES = [
     "rank_aggregation",
     "requests",
     "results",
+    "stand_in",
     "transparency_report",
     "verify",
 ]

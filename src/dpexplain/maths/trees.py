@@ -199,8 +199,7 @@ class Grouping:
 def grouped(counts: NDArray[Any], std: float, partition: Partition, least: float, most: int) -> Grouping:
     """Groups that have `least` rows each, by noisy counts: neighbouring cells of numbers, all rare categories in one.
 
-    Numbers have at most `most` groups. Missing values stay a group of their own. Inside a group, rows are where counts
-    stand above two standard deviations of their noise; evenly, where none does.
+    Numbers have at most `most` groups. Missing values stay a group of their own.
     """
     known = np.asarray(counts, dtype=np.float64)
     if partition.edges is None:
@@ -214,9 +213,9 @@ def grouped(counts: NDArray[Any], std: float, partition: Partition, least: float
             place = _neighbours(known[:numbers], least)
         if partition.missing:
             place = np.append(place, place[-1] + 1)
-    firm = above_noise(known, std)
-    sums = np.bincount(place, firm)[place]
-    inside = np.where(sums > 0, firm / np.maximum(sums, TINY), 1 / np.bincount(place)[place])
+    inside = np.empty(len(known))
+    for group in range(int(place.max()) + 1):
+        inside[place == group] = denoised(known[place == group], std)
     return Grouping(place, inside)
 
 
@@ -230,9 +229,21 @@ def _neighbours(counts: Floats, least: float) -> Integers:
     return np.minimum(place, max(group - 1, 0))
 
 
-def above_noise(counts: Floats, std: float) -> Floats:
-    """Counts of at least two standard deviations; none elsewhere: rows drawn from noise would be where nobody is."""
-    return np.where(counts >= max(2 * std, TINY), counts, 0.0)
+def denoised(counts: Floats, std: float) -> Floats:
+    """Shares of cells from noisy counts: rows drawn from noise would be where nobody is.
+
+    Counts below two standard deviations are taken as none. What is left is mixed with even shares, as far as noise
+    alone would make counts that differ so much (James and Stein 1961): all of it where noise explains everything.
+    """
+    even = np.full(len(counts), 1 / len(counts))
+    firm = np.where(counts >= max(2 * std, TINY), counts, 0.0)
+    differ = float(np.square(counts - counts.mean()).sum())
+    noise = (len(counts) - 1) * std**2
+    if not firm.any() or differ <= noise:
+        return even
+    weight = 1 - noise / differ
+    shares: Floats = weight * firm / firm.sum() + (1 - weight) * even
+    return shares
 
 
 # Joint distributions ----------------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
         x = (np.arange(rug.partition.size) + 0.5) / rug.partition.size
         ax.bar(x, STRIP * rug.shares / rug.shares.max(), 0.9 / len(x), line, color=INK, linewidth=0)
         ax.plot([0, 1], [line, line], color=NOTE, linewidth=0.6)
-        for place, value, side in _values_below(rug.partition):
+        for place, value, side in values_below(rug.partition):
             ax.text(place, line - 0.04, plain(value), fontsize=6.5, color=NOTE, va="top", ha=side)
         most = int(np.argmax(rug.shares))
         ax.text(1.01, line + 0.3, f"highest bar:\n{_shares(rug)[most]}", fontsize=6.5, color=NOTE, va="center")
@@ -166,7 +166,7 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _values_below(partition: Partition) -> list[tuple[float, str, str]]:
+def values_below(partition: Partition) -> list[tuple[float, str, str]]:
     """Where which value is written under a strip: its ends and its middle, or the categories that there is room for."""
     if partition.edges is not None:
         low, high = partition.edges[0], partition.edges[-1]

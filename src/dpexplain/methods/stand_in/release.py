@@ -1,0 +1,257 @@
+"""A differentially private stand-in: a distribution over the declared domain, from which synthetic rows are drawn.
+
+Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the
+             declared domain, the shares of the price, and the number of rows under replace-one without units.
+Statistic    counts of the public cells of every column (or those of marginals that the account released before). In the
+             grade "tree", cells that are rare by released counts are taken together, then for every pair of columns
+             the counts n_ab, and as the score of a pair |n_ab - e_ab|_1, where e_ab is the product of released counts
+             over their total, rounded to whole numbers.
+Sensitivity  counts of columns and of pairs: a row is in one cell of each, `Sensitivity.of_counts`. Scores: each moves
+             within [-c, c] for c rows that come or leave, `spec.edge_range` has the proof.
+Release      counts of columns; then one exponential mechanism after the other, each over the pairs that join two parts
+             of the forest so far, until all columns are joined; then the counts of these pairs. The fit of a tree by
+             belief propagation, synthetic rows and their weights are post-processing.
+References   McKenna, Miklau, Sheldon 2021 (MST); McKenna, Sheldon, Miklau 2019 (the fit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.release import Gate
+from dpexplain.data.table import PrivateTable
+from dpexplain.design import DataFlow
+from dpexplain.errors import InputError
+from dpexplain.maths.grids import WHOLE_NUMBERS, cells_of
+from dpexplain.methods import histogram
+from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.setting import LEVEL, Outlook, Setting
+from dpexplain.methods.stand_in.request import StandInRequest
+from dpexplain.methods.stand_in.result import StandIn
+from dpexplain.methods.stand_in.spec import (
+    MAX_PAIR_CELLS,
+    RARE,
+    Columns,
+    Edge,
+    Integers,
+    Spec,
+    choice,
+    edge_range,
+    edge_scores,
+    forecast,
+    pair_cells,
+    pair_statistic,
+)
+from dpexplain.models import Model
+from dpexplain.models.arguments import of_wrapped
+
+# cells of a column of numbers, and how many whole numbers have a cell each: the first where an even share of the rows
+# stands so many standard deviations above the noise of a count
+CELLS, FULL = ((32, WHOLE_NUMBERS), (32, 32), (12, 12)), 2.0
+MANY_CELLS = CELLS[0][0]
+SHARES = (Fraction(1, 3), Fraction(1, 6), Fraction(1, 2))  # of the price: columns, choices, pairs
+KNOWN_SHARES = (Fraction(0), Fraction(1, 4), Fraction(3, 4))  # where the counts of columns are known
+FINE = 30  # a tree where one in so many rows is no rare cell of a pair
+UNKNOWN_ROWS = 1_000  # where their number is private and there is no hint
+NO_TREE = "its pairs have too many cells for a tree"
+
+
+def resolve(request: StandInRequest, setting: Setting, cost: Cost) -> Spec:
+    """The concrete spec of a request. Reads nothing but public things."""
+    names, known = _names(request, setting), setting.marginals
+    if known is not None and request.grade == "marginals":
+        raise InputError(
+            "these marginals are a stand-in of this grade already: nothing is left to release.",
+            hint='leave marginals out, or use grade="tree"',
+        )
+    if known is not None:
+        partitions = tuple(known.histogram(name).partition for name in names)
+        draft = Spec("tree", partitions, request.target, MANY_CELLS, KNOWN_SHARES, known.receipt.entry.payload_hash)
+        return _require_tree(draft, "marginals")
+    draft = Spec("tree", (), request.target, MANY_CELLS, SHARES)
+    if request.grade != "marginals" and len(names) > 1:
+        tree = _with_cells(draft, names, setting, cost)
+        if request.grade == "tree":
+            return _require_tree(tree, "grade")
+        if pair_cells(tree) > MAX_PAIR_CELLS:
+            draft = replace(draft, why=NO_TREE)
+        elif worth_a_tree(tree, setting, cost):
+            return replace(tree, why="the forecast prefers a tree")
+        else:
+            draft = replace(draft, why="at this price noise would hide most pairs")
+    elif request.grade == "tree":
+        raise InputError("a tree needs at least two columns.", hint='use grade="marginals"')
+    plain = replace(draft, grade="marginals", shares=(Fraction(1), Fraction(0), Fraction(0)))
+    return _with_cells(plain, names, setting, cost)
+
+
+def _names(request: StandInRequest, setting: Setting) -> list[str]:
+    """The columns: all declared ones or those that are named, and the target among them."""
+    domain = setting.domain
+    if request.target is not None:
+        domain.column(request.target)
+    names = list(domain if request.features is None else request.features)
+    for name in names:
+        domain.column(name)
+    return names if request.target is None or request.target in names else [*names, request.target]
+
+
+def _with_cells(draft: Spec, names: Sequence[str], setting: Setting, cost: Cost) -> Spec:
+    """The spec with few or many cells for numbers, by the noise of a count and the number of rows."""
+    rows, several = setting.hint or UNKNOWN_ROWS, list[Spec]()
+    for cells, most_whole in CELLS:
+        partitions = cells_of(names, setting.domain, cells, most_whole=most_whole)
+        several.append(replace(draft, partitions=partitions, cells=cells))
+        if rows / most_whole >= FULL * forecast(several[-1], setting.neighbours, cost)["counts"].std:
+            break
+    return several[-1]
+
+
+def worth_a_tree(spec: Spec, setting: Setting, cost: Cost) -> bool:
+    """Whether cells of one in 30 rows would not be rare where pairs are counted, so that columns keep some detail: by
+    public things alone. On Adult, German credit and Framingham a tree has the smaller error of pairs from there on.
+    """
+    rows = setting.hint or UNKNOWN_ROWS
+    return rows / FINE >= RARE * forecast(spec, setting.neighbours, cost)["pairs"].std
+
+
+def _require_tree(spec: Spec, why: str) -> Spec:
+    if len(spec.partitions) < 2:
+        raise InputError("a tree needs at least two columns.", hint="name more features")
+    if pair_cells(spec) > MAX_PAIR_CELLS:
+        instead = ', or use grade="marginals"' if why == "grade" else ""
+        raise InputError(
+            f"the pairs of {len(spec.partitions)} columns have {pair_cells(spec):,} cells; a tree can have "
+            f"{MAX_PAIR_CELLS:,}.",
+            hint=f"name fewer features{instead}",
+        )
+    return spec
+
+
+def outlook(request: StandInRequest, setting: Setting, cost: Cost) -> Outlook:
+    """How far noise will move the counts."""
+    spec = resolve(request, setting, cost)
+    parts = forecast(spec, setting.neighbours, cost)
+    if spec.grade == "tree":
+        choice(spec, setting.neighbours, cost)
+    noise = parts.get("counts", parts.get("pairs"))
+    assert noise is not None
+    what = "a value" if "counts" in parts else "a pair of values"
+    note = f"The error is that of the number of rows with {what}."
+    if spec.grade == "tree":
+        note += f" Pairs of values: ± {parts['pairs'].halfwidth(LEVEL):.3g} rows, before they are fitted together."
+    else:
+        note += " Columns are independent of each other in this grade" + (f": {spec.why}." if spec.why else ".")
+    return Outlook(noise.law.value, noise.size, noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL), note=note)
+
+
+def diagram() -> DataFlow:
+    """Where the rows go, and where noise is added."""
+    stages = {
+        "table": "private rows",
+        "counts": "rows in each public cell of each column",
+        "groups": "rare cells taken together, by noisy counts",
+        "pairs of columns": "rows in each cell of each pair of columns",
+        "edges": "choice of the pairs that belong together most",
+        "pairs": "counts of the chosen pairs",
+        "stand-in": "a tree fitted to all noisy counts",
+        "rows": "synthetic rows, by public draws",
+    }
+    edges = [
+        ("table", "counts"), ("counts", "groups"), ("table", "pairs of columns"), ("groups", "pairs of columns"),
+        ("pairs of columns", "edges"), ("counts", "edges"), ("pairs of columns", "pairs"), ("edges", "pairs"),
+        ("counts", "stand-in"), ("pairs", "stand-in"), ("stand-in", "rows"),
+    ]  # fmt: skip
+    return DataFlow(stages, edges, name="Stand-in", noised=["counts", "edges", "pairs"])
+
+
+def choose(gate: Gate, scores: Integers, spec: Spec, cost: Cost) -> list[Edge]:
+    """Send the choice of a tree through the gate, edge by edge.
+
+    Which pairs join two parts of the forest so far follows from the choices that were released before.
+    """
+    by_pair, chosen = dict(zip(spec.pairs, scores.tolist(), strict=True)), list[Edge]()
+    change, (_, price) = edge_range(gate.neighbours), choice(spec, gate.neighbours, cost)
+    for number in range(1, len(spec.partitions)):
+        open_pairs = spec.open_pairs(chosen)
+        (place,) = gate.select(f"edge-{number}", [by_pair[pair] for pair in open_pairs], change, price)
+        chosen.append(open_pairs[place])
+    return chosen
+
+
+def explain(
+    table: PrivateTable,
+    model: Model | None,
+    request: StandInRequest,
+    *,
+    cost: Cost,
+    marginals: Marginals | None = None,
+) -> StandIn:
+    """Release the stand-in of `request` for `cost`."""
+    if marginals is not None:
+        names = _names(request, Setting.of(table))
+        histogram.known_marginals(table, marginals, names)
+    setting = Setting.of(table, model, marginals=marginals)
+    spec = resolve(request, setting, cost)
+    laws, prices = forecast(spec, table.neighbours, cost), spec.prices(cost)
+    if spec.grade == "tree":
+        choice(spec, table.neighbours, cost)  # a price that is too small is refused here, before anything is reserved
+    pair_std = laws["pairs"].std if "pairs" in laws else 0.0
+    label = request.label
+
+    def columns(gate: Gate) -> Columns:
+        """The first pass: released counts of columns; or those of an earlier release, and no pass."""
+        if marginals is not None:
+            counts = np.concatenate([marginals.noisy_counts(name) for name in spec.features])
+            std = marginals.part("counts")[1].std
+        else:
+            sent = histogram.send(table, gate, "counts", spec.partitions, prices["counts"], label + ": columns")
+            counts, std = np.array(sent, dtype=np.int64), laws["counts"].std
+        return spec.columns(counts, std, pair_std, table.size)
+
+    def body(gate: Gate) -> None:
+        known = columns(gate)
+        if spec.grade != "tree":
+            return
+        places = [grouping.place for grouping in known.groupings]
+        kernel = partial(pair_statistic, partitions=spec.partitions, places=places)
+        exact = table.sum_rows(gate, kernel, spec.features, size=known.size, label=label + ": pairs")
+        tables = known.tables(exact)
+        chosen = choose(gate, edge_scores(tables, known), spec, cost)
+        counts = np.concatenate([tables[spec.pairs.index(pair)].ravel() for pair in chosen])
+        gate.noisy_counts("pairs", counts, prices["pairs"], partitions=len(chosen), mechanism=laws["pairs"].law.value)
+
+    receipt, payload = table.release(
+        *("stand-in", label, spec.to_json(), cost, body),
+        public=["the cells"],
+        **histogram.builds_on(marginals),
+    )
+    return StandIn(receipt, payload, marginals)
+
+
+@of_wrapped
+def stand_in(
+    table: PrivateTable,
+    model: Model | None = None,
+    *,
+    epsilon: float | None = None,
+    rho: float | None = None,
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+    grade: Literal["auto", "marginals", "tree"] = "auto",
+    marginals: Marginals | None = None,
+) -> StandIn:
+    """A released distribution over the declared columns: `.rows(n)` are synthetic rows for any explainer, free.
+
+    `epsilon` (or `rho`) is the whole price. `marginals` that this table's account has released before take the place of
+    the counts of columns: the whole price is then for pairs. `requests.StandIn` describes the options.
+    """
+    request = StandInRequest(features=features, target=target, grade=grade)
+    return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)
