@@ -24,6 +24,7 @@ from scipy.special import expi
 
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
+from dpexplain.maths.posterior import Prior, Sharpened, sharpen
 from dpexplain.maths.tails import combined_halfwidth
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,7 @@ Floats = NDArray[np.float64]
 # lines. Noise is convex in the place, so these lie above it; chance is a quarter of a circle, and needs more places.
 PLACES, ROUND_PLACES = np.linspace(0, 1, 9), np.sin(np.linspace(0, np.pi / 2, 33))
 STEEPEST = 0.9  # fall of a half-width towards the edge: beyond that it is taken as wider
+SURE_ROWS = 5.0  # standard deviations of its noise that a number of rows has to be above zero
 MOST_UNITS = 500.0  # in a part, on average: with more of them parts are even
 
 
@@ -67,6 +69,11 @@ class Means:
         """Standard deviation of the noise of one mean (of the sums alone where the row count is noisy too)."""
         return self.noise.std * self.output.width / (self.output.levels * max(self.count, 1.0))
 
+    @property
+    def counted_surely(self) -> bool:
+        """Whether there are rows beyond doubt: their number is public, or stands well above its noise."""
+        return not self.weight or self.count > SURE_ROWS * self.noise.std / self.weight
+
     def half_width(self, place: float, level: float) -> float:
         """Of the interval of a mean that lies at this place between the middle of the range (0) and its edge (1).
 
@@ -102,6 +109,51 @@ class Means:
         middle = self.unclipped - output.middle
         low, high = (np.interp(middle, means + sign * around, means) for sign in (1, -1))
         return output.middle + low, output.middle + high
+
+
+@dataclass(frozen=True, eq=False)
+class SharpMeans:
+    """The posterior of some released means (`maths/posterior.py`), and the place of those that are looked at."""
+
+    means: Means
+    prior: Prior
+    place: slice
+
+    @cached_property
+    def posterior(self) -> Sharpened:
+        """Given the exact means m, released ones are off by (z - (m - middle) y / weight) / N': noise of their own, and
+        that of the number of rows, which they share. For that m is taken as what comes out, in a second round.
+        """
+        means, variances = self.means, np.full(len(self.means.sums), self.means.std**2)
+        if not means.weight:
+            return sharpen(self.prior, means.unclipped, variances)
+        first = sharpen(self.prior, means.unclipped, variances, self._shared(means.unclipped))
+        return sharpen(self.prior, means.unclipped, variances, self._shared(first.values))
+
+    def _shared(self, exact: Floats) -> Floats:
+        """What one standard deviation of the noisy number of rows does to each mean."""
+        means = self.means
+        return np.asarray((exact - means.output.middle) * means.noise.std / (means.weight * max(means.count, 1.0)))
+
+    @property
+    def values(self) -> Floats:
+        output = self.means.output
+        return np.clip(self.posterior.values[self.place], output.low, output.high)
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """(low, high) around each mean: the noise by its law, the rest as normal."""
+        means, posterior, output = self.means, self.posterior, self.means.output
+        unit = output.width / (output.levels * max(means.count, 1.0))
+        factors = unit * posterior.gain[self.place]
+        if means.weight:  # the last coordinate of the same noise
+            counted = posterior.gain[self.place] @ self._shared(posterior.values) / means.noise.std
+            factors = np.column_stack([factors, counted])
+        noise = means.noise.std**2 * (factors**2).sum(axis=1)
+        rest = np.sqrt(np.maximum(posterior.variances[self.place] - noise, 0.0))
+        half = [combined_halfwidth([(means.noise, mine)], sd, level) for mine, sd in zip(factors, rest, strict=True)]
+        middle = posterior.values[self.place]
+        ends = np.clip([middle - half, middle + half], output.low, output.high)
+        return ends[0], ends[1]
 
 
 CAUTION = 1.96  # standard deviations by which the released number of parts that answered is taken as too large

@@ -10,41 +10,52 @@ import itertools
 import json
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import PublicRange
+from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Axis
-from dpexplain.maths.means import Means
+from dpexplain.maths.means import Means, SharpMeans
 from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.histogram import Histogram, read
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, Results, from_json
+from dpexplain.methods.sharpening import Sharpening, Source, source_of
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from dpexplain.methods.stand_in.result import StandIn
+
 
 MOST_POINTS = 2_000  # of one curve or surface: smoothing takes the third power of it
+MOST_TOGETHER = 1_000  # points of several curves that are sharpened together; beyond that, each curve by itself
 
 
 @dataclass(frozen=True)
 class Curve(Result):
     """The effect of one feature, or of a pair of them.
 
-    `values` are smoothed unless switched off; `raw` never are. Intervals belong to the raw values, whose noise law is
-    exactly known: they cover the exact statistic of the (cleaned) table, not a population.
+    `raw` are the released values, `proven_interval` is theirs: their noise law is exactly known, and nothing else is
+    needed. `values` are better guesses: where the release has a prior (`sharpening`), what is likely given all that was
+    released and what the public model says about synthetic rows, with `interval` to it; else smoothed values, with the
+    proven interval. `smooth=False` shows what was released. All of it is about the exact statistic of the (cleaned)
+    table, not about a population.
     """
 
     index: int = 0  # which curve of the release
     smoothed: bool = True
     marginals: Marginals | None = None  # an earlier release that serves as the rug
+    sharpening: Sharpening | None = None
 
     quantity: ClassVar[str] = "mean prediction"  # what the values are, for axes and tables
     picture: ClassVar[str] = "dpexplain.render.plots:plot_curve"
@@ -67,6 +78,31 @@ class Curve(Result):
             paid = self.marginals.receipt
             said.append(f"Rug: an earlier release with {paid.budget.describe(paid.cost)}.")
         return " ".join(filter(None, said))
+
+    @property
+    def basis(self) -> str:
+        """What the values and their interval rest on besides the release, in words; empty where it is nothing."""
+        if self.sharpening is None or not self.sharpened:
+            return ""
+        rows = self.sharpening.sentence(self.receipt)
+        said = (
+            f"Likely values, given everything released and what the model says about {self.sharpening.prior.rows:,} "
+            f"{rows}. The interval assumes that the table resembles these rows in some measure, which is estimated; "
+            "the proven interval assumes nothing."
+        )
+        if self.contradicts:
+            said += " Here what was released and these rows do not agree: trust the proven interval."
+        return said
+
+    @property
+    def sharpened(self) -> bool:
+        """Whether `values` and `interval` are those of the posterior."""
+        return False
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether what was released and the synthetic rows do not agree."""
+        return False
 
     @property
     def file_name(self) -> str:
@@ -98,8 +134,18 @@ class Curve(Result):
         """The public width of the values' range."""
 
     @abstractmethod
+    def proven_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) around the exact curve by the noise of the release alone: for each point by itself, or for all
+        points of the release at once.
+        """
+
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """(low, high) around the exact curve: for each point by itself, or for all points of the release at once."""
+        """(low, high) around the exact curve, by all that `values` rest on (`basis`); else the proven interval."""
+        return self.proven_interval(level, simultaneous=simultaneous)
+
+    def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
+        """For each value, whether the release itself says anything about it: by the proven interval."""
+        return self.leaves_out(*self.proven_interval(level))
 
     @property
     def feature(self) -> str:
@@ -120,32 +166,54 @@ class Curve(Result):
         histograms = read(counts, noise.std, self.spec.rug)
         return tuple(histograms[axis.feature] for axis in self.axes)
 
+    def source(self, names: Sequence[str], stand_in: StandIn | None) -> Source:
+        """Where synthetic rows with these columns come from: the best that is free for this release."""
+        paid, mine = self.receipt, dict[str, Histogram]()
+        if self.marginals is not None:
+            paid, mine = self.marginals.receipt, self.marginals.histograms
+        elif self.spec.rug:
+            counts, noise = self.part("rug")
+            mine = read(counts, noise.std, self.spec.rug)
+        if self.receipt.domain is None:
+            raise ValueError("a release without its domain")
+        domain = Domain.from_json(self.receipt.domain)
+        return source_of(domain, names, mine, self.rows_counted, paid.entry.payload_hash, stand_in)
+
+    @property
+    def rows_counted(self) -> float:
+        """The number of rows: public, or as it was released."""
+        return float(self.receipt.rows or 0)
+
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
 
         low, high = self.interval()
         mesh = np.meshgrid(*[np.arange(n) for n in self.shape], indexing="ij")
-        taken = {"value", "released", "low", "high", "determined"}
+        taken = {"value", "released", "low", "high", "determined", "proven low", "proven high"}
         where = {}
         for axis, index in zip(self.axes, mesh, strict=True):
             name = f"{axis.feature} (feature)" if axis.feature in taken else axis.feature
             where[name] = [axis.points[i] for i in index.ravel()]
-        columns = {"value": self.values, "released": self.raw, "low": low, "high": high}
+        columns = {"value": self.values, "low": low, "high": high, "released": self.raw}
+        if self.sharpened:
+            columns |= dict(zip(("proven low", "proven high"), self.proven_interval(), strict=True))
         return pd.DataFrame({**where, **columns, "determined": self.determined()})
 
     def view(self) -> JsonObject:
         rug = None if self.marginals is None else json.loads(self.marginals.to_json())
-        return {"index": self.index, "smoothed": self.smoothed, "marginals": rug}
+        prior = {} if self.sharpening is None else {"sharpening": self.sharpening.to_json()}
+        return {"index": self.index, "smoothed": self.smoothed, "marginals": rug, **prior}
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
         rug = None if view["marginals"] is None else from_json(json.dumps(view["marginals"]))
         if rug is not None and not isinstance(rug, Marginals):
             raise TypeError("the rug is not a histogram")
-        curve = cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug)
+        sharpening = Sharpening.from_json(view.get("sharpening"))
+        curve = cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug, sharpening)
         if not 0 < math.prod(curve.shape) == len(curve.raw) <= MOST_POINTS:
             raise ValueError("the grid does not fit the released values")
-        curve.interval()  # what can be read can be shown
+        curve.interval(), curve.proven_interval()  # what can be read can be shown
         named = isinstance(curve.title, str) and all(isinstance(axis.feature, str) for axis in curve.axes)
         if (
             not named
@@ -191,6 +259,10 @@ class MeanCurve(Curve):
         """Of what the mean is taken over, where that is public."""
         return self.receipt.rows
 
+    @property
+    def rows_counted(self) -> float:
+        return self._means.count
+
     @cached_property
     def raw(self) -> Floats:
         """The released values before smoothing, in output units, clipped to the output range."""
@@ -202,14 +274,45 @@ class MeanCurve(Curve):
         return self._means.std
 
     @cached_property
+    def _sharp(self) -> SharpMeans | None:
+        """The posterior of all points that share a prior with this curve, and the place of this curve among them."""
+        known = self.sharpening
+        if known is None or not self.smoothed:
+            return None
+        place = self._means.place
+        among = slice(0, sum(self.spec.sizes)) if known.part is None else place
+        means = replace(self._means, place=among)
+        if known.part not in (None, self.index) or known.prior.size != len(means.sums):
+            raise ValueError("the prior is that of other numbers")
+        if not means.counted_surely:
+            return None
+        return SharpMeans(means, known.prior, slice(place.start - among.start, place.stop - among.start))
+
+    @property
+    def sharpened(self) -> bool:
+        return self._sharp is not None
+
+    @property
+    def contradicts(self) -> bool:
+        return self._sharp is not None and self._sharp.posterior.contradicts
+
+    @cached_property
     def values(self) -> Floats:
         if not self.smoothed:
             return self.raw
+        if self._sharp is not None:
+            return self._sharp.values
         axes = [axis.points if axis.ordered else len(axis.points) for axis in self.axes]
         return np.clip(smooth(self._means.unclipped, self.std**2, axes), self.output.low, self.output.high)
 
-    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+    def proven_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         return self._means.interval(level, simultaneous=simultaneous)
+
+    def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        if self._sharp is None:
+            return self.proven_interval(level, simultaneous=simultaneous)
+        tail = (1 - checked_level(level)) / (sum(self.spec.sizes) if simultaneous else 1)
+        return self._sharp.interval(1 - tail)
 
 
 class Curves(Results[Curve]):
@@ -230,8 +333,11 @@ class Curves(Results[Curve]):
 
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """(low, high) of all curves; `simultaneous` covers all points of the release at once."""
-        ends = [curve.interval(level, simultaneous=simultaneous) for curve in self]
-        return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])
+        return _joined([curve.interval(level, simultaneous=simultaneous) for curve in self])
+
+    def proven_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """(low, high) of all curves by the noise of the release alone."""
+        return _joined([curve.proven_interval(level, simultaneous=simultaneous) for curve in self])
 
     def to_frame(self) -> pd.DataFrame:
         """One table: the feature (or pair), the point, the estimate and its interval."""
@@ -242,9 +348,12 @@ class Curves(Results[Curve]):
         names = [curve.feature for curve in self for _ in curve.values]
         where = [point[0] if len(point) == 1 else point for point in points]
         released = np.concatenate([curve.raw for curve in self])
-        columns = {"feature": names, "point": where, "value": self.values, "released": released}
+        columns = {"feature": names, "point": where, "value": self.values, "low": low, "high": high}
+        columns["released"] = released
+        if any(curve.sharpened for curve in self):
+            columns |= dict(zip(("proven low", "proven high"), self.proven_interval(), strict=True))
         known = np.concatenate([curve.determined() for curve in self])
-        return pd.DataFrame({**columns, "low": low, "high": high, "determined": known})
+        return pd.DataFrame({**columns, "determined": known})
 
     def plot(self) -> Figure:
         """All curves in one new figure."""
@@ -254,3 +363,7 @@ class Curves(Results[Curve]):
 
     def __repr__(self) -> str:
         return f"Curves({', '.join(curve.feature for curve in self)})"
+
+
+def _joined(ends: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    return np.concatenate([low for low, _ in ends]), np.concatenate([high for _, high in ends])

@@ -174,7 +174,10 @@ class Result(ABC):
 
     def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
         """For each value, whether its interval leaves out anything that is possible; if not, nothing was learned."""
-        low, high = self.interval(level)
+        return self.leaves_out(*self.interval(level))
+
+    def leaves_out(self, low: Floats, high: Floats) -> NDArray[np.bool_]:
+        """Whether these intervals leave out anything that is possible."""
         lowest, highest = self.possible or (-np.inf, np.inf)
         return np.asarray((low > lowest) | (high < highest) | (lowest == highest))
 

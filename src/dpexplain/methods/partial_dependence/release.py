@@ -32,12 +32,14 @@ from dpexplain.errors import InputError
 from dpexplain.maths.grids import Axis, axis_of, is_complete, with_missing
 from dpexplain.maths.means import Means
 from dpexplain.methods import histogram
-from dpexplain.methods.curves import MOST_POINTS, Curve, Curves
+from dpexplain.methods.curves import MOST_POINTS, MOST_TOGETHER, Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
 from dpexplain.methods.partial_dependence.result import DependenceCurve
-from dpexplain.methods.partial_dependence.spec import Spec, forecast, sensitivity, statistic
+from dpexplain.methods.partial_dependence.spec import Spec, answers, forecast, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
+from dpexplain.methods.sharpening import known_stand_in, learn
+from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.sums import RowSums
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
@@ -134,8 +136,24 @@ def diagram() -> DataFlow:
     return DataFlow(stages, edges, name="Partial dependence", noised=["curve", "rug"])
 
 
-def explain(table: PrivateTable, model: Model, request: PartialDependence, *, cost: Cost) -> Curves:
-    """Release the curves of `request` for `cost`, rug included."""
+def explain(
+    table: PrivateTable,
+    model: Model,
+    request: PartialDependence,
+    *,
+    cost: Cost,
+    marginals: Marginals | None = None,
+    stand_in: StandIn | None = None,
+) -> Curves:
+    """Release the curves of `request` for `cost`, rug included.
+
+    Marginals that were released before are the rug of curves that have none. By them, or by a stand-in, values are
+    sharpened.
+    """
+    if marginals is not None:
+        histogram.known_marginals(table, marginals, request.features)
+    if stand_in is not None:
+        known_stand_in(table, stand_in)
     spec = resolve(request, Setting.of(table, model), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     predictor = table.predictor(model)
@@ -155,7 +173,13 @@ def explain(table: PrivateTable, model: Model, request: PartialDependence, *, co
         "partial-dependence", request.label, spec.to_json(), cost, body, public=public, model=model.identity
     )
     smooth = request.smooth and request.method != "paper"
-    return Curves([DependenceCurve(receipt, payload, i, smooth) for i in range(len(spec.views))])
+    curves = [DependenceCurve(receipt, payload, i, smooth, marginals) for i in range(len(spec.views))]
+    if smooth:
+        source = curves[0].source(predictor.features, stand_in)
+        groups = [(None, spec.views)] if spec.points <= MOST_TOGETHER else [(i, (v,)) for i, v in enumerate(spec.views)]
+        priors = [learn(table, model, receipt, source, partial(answers, spec=spec, views=v), i) for i, v in groups]
+        curves = [replace(curve, sharpening=priors[min(i, len(priors) - 1)]) for i, curve in enumerate(curves)]
+    return Curves(curves)
 
 
 @of_wrapped
@@ -168,6 +192,7 @@ def partial_dependence(
     rho: float | None = None,
     grid: int | Mapping[str, int | Sequence[float]] | None = None,
     rug: bool | Marginals = True,
+    stand_in: StandIn | None = None,
     method: Literal["default", "paper"] = "default",
     smooth: bool = True,
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
@@ -176,14 +201,11 @@ def partial_dependence(
 
     `epsilon` (or `rho`) is the whole price, rug and all features included. `requests.PartialDependence` describes the
     options; `rug` may also be `Marginals` that were released before: then the rug is free, and the curve gets the
-    whole price.
+    whole price. A `stand_in` that was released before makes the values better, for free.
     """
     marginals = rug if isinstance(rug, Marginals) else None
     own = False if isinstance(rug, Marginals) else rug
     request = PartialDependence(feature=feature, grid=grid, rug=own, method=method, smooth=smooth, mechanism=mechanism)
-    if marginals is not None:
-        histogram.known_marginals(table, marginals, request.features)
-    curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))
-    if marginals is not None:
-        curves = Curves([replace(curve, marginals=marginals) for curve in curves])
+    cost = table.cost(epsilon=epsilon, rho=rho)
+    curves = explain(table, model, request, cost=cost, marginals=marginals, stand_in=stand_in)
     return curves[0] if request.single else curves

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -61,12 +62,26 @@ class Spec(Coded):
 
 def statistic(rows: Rows, predictor: Predictor, spec: Spec) -> NDArray[np.int64]:
     """Exact integer sums of one batch: no noise, no budget, no randomness."""
-    inputs, curve = predictor.inputs(rows), []
-    for view in spec.views:
+    curve = [spec.sums.add(quantised) for quantised in _predictions(rows, predictor, spec.output, spec.views)]
+    return np.concatenate([spec.sums.counted(curve, rows.size), histogram.statistic(rows, spec.rug)])
+
+
+def answers(predictor: Predictor, rows: Rows, spec: Spec, views: Sequence[tuple[Axis, ...]]) -> NDArray[np.float64]:
+    """What the model says about public rows at each point of some views: the function whose sums are released."""
+    output = spec.output
+    lines = np.array(list(_predictions(rows, predictor, output, views)), dtype=np.float64)
+    return np.asarray(output.low + output.width / output.levels * lines)
+
+
+def _predictions(
+    rows: Rows, predictor: Predictor, output: PublicRange, views: Sequence[tuple[Axis, ...]]
+) -> Iterator[NDArray[np.int64]]:
+    """The quantised predictions for all rows at one point after the other."""
+    inputs = predictor.inputs(rows)
+    for view in views:
         for point in itertools.product(*(axis.settings for axis in view)):
             fixed = dict(zip((axis.feature for axis in view), point, strict=True))
-            curve.append(spec.sums.add(spec.output.quantize(predictor.predict_at(inputs, fixed))))
-    return np.concatenate([spec.sums.counted(curve, rows.size), histogram.statistic(rows, spec.rug)])
+            yield output.quantize(predictor.predict_at(inputs, fixed))
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:

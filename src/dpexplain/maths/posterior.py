@@ -1,0 +1,167 @@
+"""Released numbers made better by what is public about them: a prior from synthetic rows, and the posterior.
+
+A model is a public function, so a released mean of it, a = E_P[q] + noise, is the mean of a public function q of a row.
+Synthetic rows (a stand-in for the table) say what such means may be: u = mean of q over them, and how they go together:
+C = covariance of q over them. If the stand-in were l independent rows of the table, E_P[q] would lie around u with
+covariance C / l; l is *how many rows the stand-in is worth*. Nobody knows it, so it is integrated over, evenly in
+log l between LEAST_WORTH and what the stand-in's own noise allows. A stand-in may also be wrong in ways that its rows do
+not show (a model that is flat on all of them): a share t of the noise's own covariance is added. With S the
+covariance of the noise and K = C / l + t S,
+
+    E[q | a] = u + K (K + S)^-1 (a - u)            Var[q | a] = K - K (K + S)^-1 K
+
+for each (l, t), mixed by how well they explain a. In the eigenvectors of S^-1/2 C S^-1/2 all of this is a division.
+
+What the intervals say. The noise has a known law, which need not be normal: its part of the error, gain times noise, is
+taken with that law; the rest is taken as normal. They cover the exact value where the table is like a draw from the
+prior for some (l, t); unlike the proven interval of a release, which needs nothing, that is an assumption. Coverage is
+measured in `python -m bench posterior` and tested on tables whose columns go together.
+
+Everything here is computed from released numbers, public functions and public draws. No row enters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+EVEN = 0.1  # of the values of synthetic rows are drawn evenly from the domain: no direction is without variance
+FEWEST_ROWS, MOST_ROWS, USUAL_ROWS = 500, 3_000, 1_000  # synthetic rows: a tenth of the table's, within these
+LEAST_WORTH, DOMAIN_WORTH, WORTHS = 0.1, 10.0, 24  # rows: the ends for a stand-in that knows nothing; steps between ends
+# shares of the noise that a prior may be off by, and how likely each is beforehand
+OFF, OFF_WEIGHTS = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0]), np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+MOST_FACTORS, KEPT, DIGITS = 32, 0.998, 6  # of a prior that is written down: columns, share of the variance, digits
+CONTRADICTION = 0.5  # of the weight at a stand-in that is worth next to nothing
+
+
+def rows_for(rows: int | None) -> int:
+    """How many synthetic rows to ask a model about, beside a table of so many (None: nobody knows)."""
+    return USUAL_ROWS if rows is None else max(FEWEST_ROWS, min(rows // 10, MOST_ROWS))
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What synthetic rows say about some means: where they lie, and how they move together.
+
+    The covariance C is factor factor^T plus a diagonal. It has few digits and columns, because it is written into
+    files and into the ledger; what is used is what is written.
+    """
+
+    means: Floats
+    factor: Floats
+    rest: Floats  # never negative
+    most: float  # rows that the stand-in can be worth
+    rows: int  # synthetic rows that it was made of
+
+    @classmethod
+    def of_answers(cls, answers: Floats, most: float) -> Prior:
+        """From the answers to each question (a line) for each synthetic row (a column)."""
+        rows, means = answers.shape[1], answers.mean(axis=1)
+        away = (answers - means[:, None]) / np.sqrt(max(rows - 1, 1))
+        factor, sizes, _ = np.linalg.svd(away, full_matrices=False)
+        share = np.cumsum(sizes**2) / max(float((sizes**2).sum()), 1e-300)
+        kept = min(int(np.searchsorted(share, KEPT)) + 1, MOST_FACTORS, len(sizes))
+        columns = factor[:, :kept] * sizes[:kept]
+        rest = np.maximum((away**2).sum(axis=1) - (columns**2).sum(axis=1), 0.0)
+        worth = min(max(float(most), 3 * LEAST_WORTH), float(rows))
+        return cls(_rounded(means), _rounded(columns), _rounded(rest), float(_rounded(np.array(worth))), rows)
+
+    @property
+    def size(self) -> int:
+        return len(self.means)
+
+    def numbers(self) -> list[float]:
+        """All of it in one list, for the ledger."""
+        flat = [[self.size, self.rows, self.most], self.means, self.rest, self.factor.ravel()]
+        return [float(x) for x in np.concatenate(flat)]
+
+    @classmethod
+    def of_numbers(cls, numbers: list[float]) -> Prior:
+        """What `numbers` wrote; ValueError for anything else."""
+        flat = np.array(numbers, dtype=np.float64)
+        if len(flat) < 3 or not np.isfinite(flat).all():
+            raise ValueError("no prior of ours")
+        size, rows, most = int(flat[0]), int(flat[1]), float(flat[2])
+        if not 1 <= size <= len(flat) or (len(flat) - 3) % size or not 2 <= (len(flat) - 3) // size:
+            raise ValueError("no prior of ours")
+        means, rest, factor = flat[3 : 3 + size], flat[3 + size : 3 + 2 * size], flat[3 + 2 * size :]
+        if (rest < 0).any() or not LEAST_WORTH < most <= rows or factor.size > size * MOST_FACTORS:
+            raise ValueError("no prior of ours")
+        return cls(means, factor.reshape(size, -1), rest, most, rows)
+
+    def covariance(self) -> Floats:
+        return np.asarray(self.factor @ self.factor.T + np.diag(self.rest))
+
+
+def _rounded(values: Floats) -> Floats:
+    """A few significant digits: those that a table of a billion rows could need are not in synthetic rows."""
+    size = np.where(values == 0, 1.0, np.abs(values))
+    steps = 10.0 ** (DIGITS - 1 - np.floor(np.log10(size)))
+    return np.asarray(np.round(values * steps) / steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Sharpened:
+    """The posterior of the means: `values = prior means + gain (released - prior means)`.
+
+    root   covariance = root root^T
+    worth  rows that the stand-in turned out to be worth, by what was released (the middle in log l)
+    doubt  weight of a stand-in that is worth next to nothing, or off by as much as the noise
+    """
+
+    values: Floats
+    gain: Floats
+    root: Floats
+    worth: float
+    doubt: float
+
+    @cached_property
+    def variances(self) -> Floats:
+        return np.asarray((self.root**2).sum(axis=1))
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether what was released and the stand-in do not agree."""
+        return self.doubt > CONTRADICTION
+
+
+def sharpen(prior: Prior, released: Floats, variances: Floats, shared: Floats | None = None) -> Sharpened:
+    """The posterior of some means.
+
+    released   the noisy means, `variances` those of their noise, each by itself
+    shared     what one standard deviation of noise that all of them share does to each (a noisy number of rows)
+    """
+    if shared is None:
+        half, inverse = np.diag(np.sqrt(variances)), np.diag(1 / np.sqrt(variances))
+    else:
+        sizes, basis = np.linalg.eigh(np.diag(variances) + np.outer(shared, shared))
+        roots = np.sqrt(np.maximum(sizes, float(variances.min()) * 1e-6))
+        half, inverse = (basis * roots) @ basis.T, (basis / roots) @ basis.T
+    scaled = inverse @ prior.covariance() @ inverse
+    spread, axes = np.linalg.eigh((scaled + scaled.T) / 2)
+    spread = np.maximum(spread, 0.0)
+    away = axes.T @ (inverse @ (released - prior.means))
+    worths = np.geomspace(LEAST_WORTH, prior.most, WORTHS)
+    # one line for each (worth, off): the prior variance of each axis, in units of the noise
+    before = (spread[None, None, :] / worths[:, None, None] + OFF[None, :, None]).reshape(-1, len(spread))
+    likely = -0.5 * (away**2 / (before + 1) + np.log1p(before)).sum(axis=1) + np.tile(np.log(OFF_WEIGHTS), WORTHS)
+    weight = np.exp(likely - likely.max())
+    weight /= weight.sum()
+    gains = before / (before + 1)
+    mean_gain = weight @ gains
+    apart = (np.sqrt(weight)[:, None] * (gains - mean_gain) * away).T  # how far the components are from each other
+    lift = half @ axes
+    by_worth = weight.reshape(WORTHS, len(OFF))
+    doubt = float(by_worth[worths < 2 * LEAST_WORTH].sum() + by_worth[worths >= 2 * LEAST_WORTH, -1].sum())
+    return Sharpened(
+        values=prior.means + lift @ (mean_gain * away),
+        gain=(lift * mean_gain) @ (axes.T @ inverse),
+        root=lift @ np.hstack([np.diag(np.sqrt(mean_gain)), apart[:, weight > 1e-12]]),
+        worth=float(np.exp(by_worth.sum(axis=1) @ np.log(worths))),
+        doubt=doubt,
+    )

@@ -1,0 +1,181 @@
+"""Curves made better by what is public: the prior of their numbers, from synthetic rows (`maths/posterior.py`).
+
+Synthetic rows come from the best stand-in that is free for a request: one that is handed over, the histograms that the
+release pays for anyway, or the declared domain. The model is asked about them as it was about the rows of the table.
+
+What it said is kept in the ledger, as a model's answers to the public rows of its check are: the first answers count,
+so that a curve stays the same on every machine, and an auditor who does not have the model can see that a file holds
+what was kept. Whoever has the model can ask it again (`verify(result, ledger, model)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.budget import Cost
+from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.core.domain import Domain
+from dpexplain.data.rows import Rows
+from dpexplain.errors import InputError
+from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, Prior, rows_for
+from dpexplain.maths.trees import Joint, denoised, worth
+from dpexplain.methods.histogram import Histogram, released_by
+from dpexplain.models import Model, Predictor
+
+if TYPE_CHECKING:
+    from dpexplain.data.table import PrivateTable
+    from dpexplain.methods.stand_in.result import StandIn
+    from dpexplain.receipts import Receipt
+
+Floats = NDArray[np.float64]
+Ask = Callable[[Predictor, Rows], Floats]  # the answers to each question (a line) for each row (a column)
+
+SEED = 0  # of the public draws of synthetic rows
+DOMAIN, HISTOGRAMS, STAND_IN = "domain", "histograms", "stand-in"
+TOLERANCE = 1e-4  # of the largest number in a prior, by which another machine may say something else
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Where synthetic rows come from: a distribution, what it was made of, and how many rows it can be worth."""
+
+    joint: Joint
+    most: float
+    origin: JsonObject  # as files and the ledger name it
+
+    def draw(self, rows: int) -> Rows:
+        """Synthetic rows, some values of which are drawn evenly from the domain. Always the same ones."""
+        return Rows(self.joint.domain, self.joint.draw(rows, SEED, even=EVEN), rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Sharpening:
+    """The prior of the numbers of one release (or of one of its curves, `part`), and where it came from."""
+
+    prior: Prior
+    origin: JsonObject
+    part: int | None = None
+
+    def to_json(self) -> JsonObject:
+        return {"prior": self.prior.numbers(), "origin": self.origin, "part": self.part}
+
+    @classmethod
+    def from_json(cls, value: JsonObject | None) -> Sharpening | None:
+        if value is None:
+            return None
+        origin, part = value["origin"], value["part"]
+        named = isinstance(origin, dict) and origin.get("from") in (DOMAIN, HISTOGRAMS, STAND_IN)
+        if not named or not isinstance(part, int | None) or isinstance(part, bool) or set(value) != FIELDS:
+            raise ValueError("no prior of ours")
+        return cls(Prior.of_numbers(value["prior"]), origin, part)
+
+    def known_as(self, receipt: Receipt) -> str:
+        """What the ledger knows the prior by."""
+        return known_as(receipt, self.origin, self.prior.rows, self.part)
+
+    def sentence(self, receipt: Receipt) -> str:
+        """Where the synthetic rows came from, in words."""
+        if self.origin["from"] == STAND_IN:
+            cost = receipt.budget.describe(Cost.from_json(self.origin["cost"]))
+            return f"synthetic rows of the stand-in in entry {self.origin['entry']} ({cost})"
+        if self.origin["from"] == HISTOGRAMS:
+            return "synthetic rows drawn from released histograms"
+        return "synthetic rows drawn evenly from the declared domain"
+
+
+FIELDS = {"prior", "origin", "part"}
+
+
+def known_as(receipt: Receipt, origin: JsonObject, rows: int, part: int | None) -> str:
+    """The digest of all that decides a prior: the question, the model, the stand-in and the number of its rows."""
+    request = receipt.request
+    asked = {"model": request["model"], "table": request["table"]["domain"], "spec": request["spec"]}
+    return digest({"prior of": asked, "origin": origin, "rows": rows, "even": str(EVEN), "seed": SEED, "part": part})
+
+
+def source_of(
+    domain: Domain,
+    names: Sequence[str],
+    histograms: Mapping[str, Histogram],
+    rows: float,
+    payload: str,
+    stand_in: StandIn | None,
+) -> Source:
+    """The best stand-in that is free: one that is handed over, else these histograms, else the domain.
+
+    names    the columns that rows need; those without a histogram are drawn from the domain
+    rows     about how many rows the histograms count
+    payload  the digest of what these histograms were released in
+    """
+    if stand_in is not None:
+        entry = stand_in.receipt.entry
+        paid = {"entry": entry.sequence, "payload": entry.payload_hash, "cost": entry.charged.to_json()}
+        joint = _with_columns(stand_in.joint, domain, names)
+        covered = set(names) <= set(stand_in.features)
+        return Source(joint, stand_in.worth if covered else DOMAIN_WORTH, {"from": STAND_IN, **paid})
+    even = Joint.even(domain, names)
+    mine = {name: histograms[name] for name in names if name in histograms}
+    if not mine:
+        return Source(even, DOMAIN_WORTH, {"from": DOMAIN})
+    known = {name: (h.partition, denoised(h.counts, h.std)) for name, h in mine.items()}
+    cells = {p.feature: (p, shares) for p, shares in zip(even.partitions, even.shares, strict=True)} | known
+    joint = Joint.product(domain, [cells[name][0] for name in names], [cells[name][1] for name in names])
+    noise = worth([shares for _, shares in known.values()], [h.std for h in mine.values()], rows)
+    most = noise if len(mine) == len(names) else min(noise, DOMAIN_WORTH)
+    return Source(joint, most, {"from": HISTOGRAMS, "payload": payload})
+
+
+def _with_columns(joint: Joint, domain: Domain, names: Sequence[str]) -> Joint:
+    """The distribution with more columns, drawn evenly from the domain, where it does not have them all."""
+    others = [name for name in names if name not in joint.features]
+    if not others:
+        return joint
+    even = Joint.even(domain, others)
+    return Joint(joint.domain, joint.partitions + even.partitions, joint.shares + even.shares, joint.pairs)
+
+
+def learn(
+    table: PrivateTable, model: Model, receipt: Receipt, source: Source, ask: Ask, part: int | None = None
+) -> Sharpening:
+    """The prior of what was released, by asking the model about synthetic rows; what was kept before, if there is one.
+
+    That the model is still what its version promises is for `PrivateTable.predictor` to see.
+    """
+    rows = source.draw(rows_for(table.rows_hint))
+    mine = asked(table.predictor(model), source, rows, ask).numbers()
+    kept = table.door.account.declare(known_as(receipt, source.origin, rows.size, part), mine)
+    return Sharpening(Prior.of_numbers(kept), source.origin, part)
+
+
+def asked(predictor: Predictor, source: Source, rows: Rows, ask: Ask) -> Prior:
+    """What the model says about synthetic rows, in blocks of their own number: they are public."""
+    return Prior.of_answers(ask(predictor.resized(rows.size), rows), source.most)
+
+
+def agrees(one: Prior, two: Prior) -> bool:
+    """Whether two priors differ by no more than another machine's last digits."""
+    if one.means.shape != two.means.shape or one.rows != two.rows:
+        return False
+    pairs: list[tuple[Any, Any]] = [(one.means, two.means), (one.covariance(), two.covariance()), (one.most, two.most)]
+    return all(np.allclose(a, b, rtol=0, atol=TOLERANCE * max(float(np.abs(a).max()), 1e-300)) for a, b in pairs)
+
+
+def known_stand_in(table: PrivateTable, found: Any) -> StandIn:
+    """A stand-in that was released before, if this table's account has released exactly this one."""
+    from dpexplain.methods.stand_in.result import StandIn
+
+    if not isinstance(found, StandIn):
+        raise InputError("stand_in must be a result of dpx.stand_in.", hint="dpx.stand_in(table, epsilon=...)")
+    if found.receipt.request["table"] != table.identity:
+        raise InputError("this stand-in was released from another table, or from another version of it.")
+    if not all(released_by(table, result) for result in (found, *found.relies_on)):
+        raise InputError(
+            "the account of this table has not released this stand-in.",
+            hint="release one from it: dpx.stand_in(table, epsilon=...)",
+        )
+    return found
