@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.noise import Noise
 from dpexplain.maths.binning import SURE_COUNT, Bins
+from dpexplain.maths.posterior import Prior, Sharpened, sharpen
 from dpexplain.maths.smoothing import shrink
 from dpexplain.maths.tails import combined_halfwidth
 
@@ -148,3 +150,74 @@ class Accumulation:
         middle, reach = self._middle - unknown @ self._effects[~self._known], self.clip * np.abs(unknown).sum(axis=1)
         low, high = middle - half - reach, middle + half + reach
         return np.clip(low, -self.span, self.span), np.clip(high, -self.span, self.span)
+
+
+@dataclass(frozen=True, eq=False)
+class SharpEffects:
+    """The posterior of the effects in all bins of a release (`maths/posterior.py`), and the curves that they add up to.
+
+    An effect is known as S' / N', off by (z - e y) / N' (see `Accumulation`). In a bin that may be all noise nothing is
+    known but that the effect lies within the clip. What noise of other features' counts does is taken as normal.
+    """
+
+    curves: Sequence[Accumulation]
+    prior: Prior
+
+    @cached_property
+    def posterior(self) -> Sharpened:
+        known = np.concatenate([curve._effects for curve in self.curves])
+        first = sharpen(self.prior, known, self._variances(known))
+        return sharpen(self.prior, known, self._variances(first.values))
+
+    def _variances(self, effects: Floats) -> Floats:
+        variances = []
+        for curve, mine in zip(self.curves, np.split(effects, self._ends), strict=True):
+            own = (curve.effects.std * curve.unit) ** 2 + (np.abs(mine) * curve._count_std) ** 2
+            own = own / curve.bins.rows**2
+            variances.append(np.where(curve._known, own, np.maximum(own, curve.clip**2)))
+        return np.concatenate(variances)
+
+    @property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.cumsum([curve.bins.size for curve in self.curves])[:-1]
+
+    @property
+    def sure(self) -> bool:
+        """Whether there are rows beyond doubt."""
+        return all(curve._sure for curve in self.curves)
+
+    def _place(self, index: int) -> slice:
+        start = sum(curve.bins.size for curve in self.curves[:index])
+        return slice(start, start + self.curves[index].bins.size)
+
+    def effects(self, index: int) -> Floats:
+        curve = self.curves[index]
+        return np.clip(self.posterior.values[self._place(index)], -curve.clip, curve.clip)
+
+    def values(self, index: int) -> Floats:
+        """The points of one curve."""
+        curve = self.curves[index]
+        return np.clip(curve._lifted @ self.effects(index), -curve.span, curve.span)
+
+    def interval(self, index: int, level: float) -> tuple[Floats, Floats]:
+        """(low, high) around each point of one exact curve: noise of sums and own counts by their laws, the rest as
+        normal.
+        """
+        curve, place, posterior = self.curves[index], self._place(index), self.posterior
+        bins, effects = curve.bins, self.effects(index)
+        rows = np.concatenate([one.bins.rows for one in self.curves])
+        known = np.concatenate([one._known for one in self.curves])
+        moved = curve._lifted @ posterior.gain[place]  # what an error of a released effect does to each point
+        summed = moved * np.where(known, curve.unit / rows, 0.0)
+        few = np.maximum(bins.rows - TWO_SIDED * curve._count_std, 1.0)
+        slopes = moved[:, place] * np.where(curve._known, effects / few, 0.0)
+        middle = curve._lifted @ effects
+        counted = curve._counted(slopes @ bins.members + bins.at_cells(middle) / bins.total)
+        taken = curve.effects.std**2 * (summed**2).sum(axis=1) + ((slopes * curve._count_std) ** 2).sum(axis=1)
+        rest = np.sqrt(np.maximum(((curve._lifted @ posterior.root[place]) ** 2).sum(axis=1) - taken, 0.0))
+        half = [
+            combined_halfwidth([(curve.effects, s), (curve.counts, c)], r, level)
+            for s, c, r in zip(summed, counted, rest, strict=True)
+        ]
+        ends = np.clip([middle - half, middle + half], -curve.span, curve.span)
+        return ends[0], ends[1]

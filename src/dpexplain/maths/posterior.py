@@ -22,7 +22,7 @@ Everything here is computed from released numbers, public functions and public d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,10 +59,10 @@ class Prior:
     rows: int  # synthetic rows that it was made of
 
     @classmethod
-    def of_answers(cls, answers: Floats, most: float) -> Prior:
+    def of_answers(cls, answers: Floats, most: float, rows: int | None = None) -> Prior:
         """From the answers to each question (a line) for each synthetic row (a column)."""
-        rows, means = answers.shape[1], answers.mean(axis=1)
-        away = (answers - means[:, None]) / np.sqrt(max(rows - 1, 1))
+        rows, means = rows or answers.shape[1], answers.mean(axis=1)
+        away = (answers - means[:, None]) / np.sqrt(max(answers.shape[1] - 1, 1))
         factor, sizes, _ = np.linalg.svd(away, full_matrices=False)
         share = np.cumsum(sizes**2) / max(float((sizes**2).sum()), 1e-300)
         kept = min(int(np.searchsorted(share, KEPT)) + 1, MOST_FACTORS, len(sizes))
@@ -70,6 +70,10 @@ class Prior:
         rest = np.maximum((away**2).sum(axis=1) - (columns**2).sum(axis=1), 0.0)
         worth = min(max(float(most), 3 * LEAST_WORTH), float(rows))
         return cls(_rounded(means), _rounded(columns), _rounded(rest), float(_rounded(np.array(worth))), rows)
+
+    def with_means(self, means: Floats) -> Prior:
+        """The prior around other means."""
+        return replace(self, means=_rounded(means))
 
     @property
     def size(self) -> int:

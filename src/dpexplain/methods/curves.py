@@ -160,24 +160,24 @@ class Curve(Result):
         """The noisy histogram of each axis, of this release or of earlier marginals; empty if there is none."""
         if self.marginals is not None:
             return tuple(self.marginals.histogram(axis.feature) for axis in self.axes)
-        if not self.spec.rug:
-            return ()
-        counts, noise = self.part("rug")
-        histograms = read(counts, noise.std, self.spec.rug)
-        return tuple(histograms[axis.feature] for axis in self.axes)
+        histograms = self._histograms
+        return tuple(histograms[axis.feature] for axis in self.axes if histograms)
 
     def source(self, names: Sequence[str], stand_in: StandIn | None) -> Source:
         """Where synthetic rows with these columns come from: the best that is free for this release."""
-        paid, mine = self.receipt, dict[str, Histogram]()
-        if self.marginals is not None:
-            paid, mine = self.marginals.receipt, self.marginals.histograms
-        elif self.spec.rug:
-            counts, noise = self.part("rug")
-            mine = read(counts, noise.std, self.spec.rug)
         if self.receipt.domain is None:
             raise ValueError("a release without its domain")
-        domain = Domain.from_json(self.receipt.domain)
+        domain, paid = Domain.from_json(self.receipt.domain), (self.marginals or self).receipt
+        mine = self._histograms if self.marginals is None else self.marginals.histograms
         return source_of(domain, names, mine, self.rows_counted, paid.entry.payload_hash, stand_in)
+
+    @property
+    def _histograms(self) -> dict[str, Histogram]:
+        """The histograms that were released with the curves, by feature."""
+        if not self.spec.rug:
+            return {}
+        counts, noise = self.part("rug")
+        return read(counts, noise.std, self.spec.rug)
 
     @property
     def rows_counted(self) -> float:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpexplain.receipts import Receipt
 
 Floats = NDArray[np.float64]
-Ask = Callable[[Predictor, Rows], Floats]  # the answers to each question (a line) for each row (a column)
+Ask = Callable[[Predictor, "Source", int], Prior]  # the model, where synthetic rows come from, and how many of them
 
 SEED = 0  # of the public draws of synthetic rows
 DOMAIN, HISTOGRAMS, STAND_IN = "domain", "histograms", "stand-in"
@@ -146,15 +146,10 @@ def learn(
 
     That the model is still what its version promises is for `PrivateTable.predictor` to see.
     """
-    rows = source.draw(rows_for(table.rows_hint))
-    mine = asked(table.predictor(model), source, rows, ask).numbers()
-    kept = table.door.account.declare(known_as(receipt, source.origin, rows.size, part), mine)
+    rows = rows_for(table.rows_hint)
+    mine = ask(table.predictor(model).resized(rows), source, rows).numbers()  # blocks of any size: the rows are public
+    kept = table.door.account.declare(known_as(receipt, source.origin, rows, part), mine)
     return Sharpening(Prior.of_numbers(kept), source.origin, part)
-
-
-def asked(predictor: Predictor, source: Source, rows: Rows, ask: Ask) -> Prior:
-    """What the model says about synthetic rows, in blocks of their own number: they are public."""
-    return Prior.of_answers(ask(predictor.resized(rows.size), rows), source.most)
 
 
 def agrees(one: Prior, two: Prior) -> bool:

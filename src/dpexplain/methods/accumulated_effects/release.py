@@ -41,11 +41,13 @@ from dpexplain.maths.grids import WHOLE_NUMBERS
 from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.accumulated_effects.result import AccumulatedCurve
-from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Floats, Spec, sensitivity, statistic
+from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Floats, Spec, prior, sensitivity, statistic
 from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.quantiles import spec as quantiles
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
+from dpexplain.methods.sharpening import known_stand_in, learn
+from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 
@@ -190,14 +192,23 @@ def diagram() -> DataFlow:
 
 
 def explain(
-    table: PrivateTable, model: Model, request: AccumulatedEffects, *, cost: Cost, marginals: Marginals | None = None
+    table: PrivateTable,
+    model: Model,
+    request: AccumulatedEffects,
+    *,
+    cost: Cost,
+    marginals: Marginals | None = None,
+    stand_in: StandIn | None = None,
 ) -> Curves:
     """Release the curves of `request` for `cost`, histograms included. Two passes: counts, then differences.
 
     With marginals the first pass was made before: their counts give the bins, and the whole price is for differences.
+    By a stand-in, or by the histograms, values are sharpened.
     """
     if marginals is not None:
         histogram.known_marginals(table, marginals, request.features)
+    if stand_in is not None:
+        known_stand_in(table, stand_in)
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     predictor, label = table.predictor(model), request.label
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
@@ -233,7 +244,12 @@ def explain(
         **histogram.builds_on(marginals),
     )
     smooth = request.smooth and request.method != "paper"
-    return Curves([AccumulatedCurve(receipt, payload, i, smooth, marginals) for i in range(len(spec.steps))])
+    curves = [AccumulatedCurve(receipt, payload, i, smooth, marginals) for i in range(len(spec.steps))]
+    if smooth:
+        source = curves[0].source(columns, stand_in)
+        known = learn(table, model, receipt, source, partial(prior, spec=spec, bins=curves[0].all_bins))
+        curves = [replace(curve, sharpening=known) for curve in curves]
+    return Curves(curves)
 
 
 @of_wrapped
@@ -245,6 +261,7 @@ def accumulated_effects(
     epsilon: float | None = None,
     rho: float | None = None,
     marginals: Marginals | None = None,
+    stand_in: StandIn | None = None,
     bins: int | None = None,
     clip: float | None = None,
     method: Literal["default", "paper"] = "default",
@@ -254,11 +271,13 @@ def accumulated_effects(
     """Differentially private accumulated local effects: a `Curve` for a name, `Curves` for a list of names.
 
     `epsilon` (or `rho`) is the whole price, histograms and all features included. `marginals` that this table's account
-    has released before take the place of the histograms: the effects then get the whole price.
+    has released before take the place of the histograms: the effects then get the whole price. A `stand_in` that was
+    released before makes the values better, for free.
     `requests.AccumulatedEffects` describes the options.
     """
     request = AccumulatedEffects(
         feature=feature, bins=bins, clip=clip, method=method, smooth=smooth, mechanism=mechanism
     )
-    curves = explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)
+    cost = table.cost(epsilon=epsilon, rho=rho)
+    curves = explain(table, model, request, cost=cost, marginals=marginals, stand_in=stand_in)
     return curves[0] if request.single else curves

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpexplain.core.noise import Noise, checked_level
-from dpexplain.maths.accumulation import Accumulation
+from dpexplain.maths.accumulation import Accumulation, SharpEffects
 from dpexplain.maths.binning import Bins
 from dpexplain.maths.grids import Axis
 from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Spec
@@ -62,7 +62,7 @@ class AccumulatedCurve(Curve):
         return rows
 
     @cached_property
-    def _all_bins(self) -> list[Bins]:
+    def all_bins(self) -> list[Bins]:
         ladders, parts = self.spec.by_quantile.items(), self.released["parts"]
         positions = {place: ladder.stored(parts, LEVEL_PARTS.format(place)) for place, ladder in ladders}
         bins: list[Bins] = self.spec.bins_of(self._counts[0].tolist(), self._rows, positions)
@@ -79,7 +79,7 @@ class AccumulatedCurve(Curve):
 
     @property
     def bins(self) -> Bins:
-        return self._all_bins[self.index]
+        return self.all_bins[self.index]
 
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
@@ -87,14 +87,40 @@ class AccumulatedCurve(Curve):
         return (Axis(steps.feature, self.bins.points, steps.ordered),)
 
     @cached_property
-    def _curve(self) -> Accumulation:
+    def _curves(self) -> list[Accumulation]:
+        """The curves of all features of the release."""
         sums, noise = self.part("effects")
-        ends = np.cumsum([bins.size for bins in self._all_bins])
+        ends = np.cumsum([bins.size for bins in self.all_bins])
         if len(sums) != ends[-1]:
             raise ValueError("the bins do not fit the released values")
-        mine, public = np.split(sums * self.spec.unit, ends[:-1])[self.index], self._rows is not None
-        curve: Accumulation = self.spec.curve(self.index, self.bins, mine, noise, self._counts[1], rows_public=public)
-        return curve
+        each, public = np.split(sums * self.spec.unit, ends[:-1]), self._rows is not None
+        return [
+            self.spec.curve(i, bins, mine, noise, self._counts[1], rows_public=public)
+            for i, (bins, mine) in enumerate(zip(self.all_bins, each, strict=True))
+        ]
+
+    @property
+    def _curve(self) -> Accumulation:
+        return self._curves[self.index]
+
+    @cached_property
+    def _sharp(self) -> SharpEffects | None:
+        """The posterior of all effects of the release."""
+        known = self.sharpening
+        if known is None or not self.smoothed:
+            return None
+        if known.part is not None or known.prior.size != sum(bins.size for bins in self.all_bins):
+            raise ValueError("the prior is that of other numbers")
+        sharp = SharpEffects(self._curves, known.prior)
+        return sharp if sharp.sure else None
+
+    @property
+    def sharpened(self) -> bool:
+        return self._sharp is not None
+
+    @property
+    def contradicts(self) -> bool:
+        return self._sharp is not None and self._sharp.posterior.contradicts
 
     @property
     def raw(self) -> Floats:
@@ -107,15 +133,32 @@ class AccumulatedCurve(Curve):
 
     @property
     def values(self) -> Floats:
+        if self._sharp is not None:
+            return self._sharp.values(self.index)
         return self._curve.smoothed if self.smoothed else self._curve.raw
 
+    def proven_interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        return self._curve.interval(self._each(level, simultaneous))
+
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        if self._sharp is None:
+            return self.proven_interval(level, simultaneous=simultaneous)
+        return self._sharp.interval(self.index, self._each(level, simultaneous))
+
+    def _each(self, level: float, simultaneous: bool) -> float:
+        """The level for each point by itself, where all of the release are to hold at once."""
         tail = 1 - checked_level(level)
-        if simultaneous:
-            tail /= sum(len(bins.points) for bins in self._all_bins)
-        return self._curve.interval(1 - tail)
+        return 1 - tail / (sum(len(bins.points) for bins in self.all_bins) if simultaneous else 1)
+
+    @property
+    def rows_counted(self) -> float:
+        return self.bins.total
+
+    @property
+    def _histograms(self) -> dict[str, Histogram]:
+        counts, noise = self._counts
+        return read(counts, noise.std, self.spec.partitions)
 
     @cached_property
     def rug(self) -> tuple[Histogram, ...]:
-        counts, noise = self._counts
-        return (read(counts, noise.std, self.spec.partitions)[self.feature],)
+        return (self._histograms[self.feature],)

@@ -21,13 +21,16 @@ from dpexplain.maths.binning import Bins, Steps
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Partition
 from dpexplain.maths.ladder import Ladder
+from dpexplain.maths.posterior import FEWEST_ROWS, Prior
 from dpexplain.methods.accumulated_effects.request import MOST_BINS
 from dpexplain.methods.histogram import size_of
 from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.sharpening import SEED, Source
 from dpexplain.models import Predictor
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+FEW_ROWS = 20  # synthetic rows of a bin, up to which all synthetic rows count more for its effect
 LEVEL_PARTS = "quantiles-{}"  # the prefix of the parts that hold the quantiles of one feature
 
 
@@ -164,6 +167,39 @@ def statistic(rows: Rows, predictor: Predictor, spec: Spec, bins: Sequence[Bins]
                 np.add.at(total, (values + step)[inside], (limits.quantize(away * (other - own)) - zero)[inside])
         sums.append(total)
     return np.concatenate(sums)
+
+
+def prior(predictor: Predictor, source: Source, rows: int, spec: Spec, bins: Sequence[Bins]) -> Prior:
+    """What synthetic rows say about the effect in each bin of each feature.
+
+    How effects go together: their covariance over all synthetic rows, each moved through all bins. Their means: the
+    same, where columns are independent. Where they are not, those of the synthetic rows that lie in the bin, drawn
+    without even values, as far as there are enough of them.
+    """
+    some = source.draw(max(FEWEST_ROWS, rows // 2))
+    inputs, lines = predictor.inputs(some), []
+    for steps, chosen in zip(spec.steps, bins, strict=True):
+        settings = chosen.points if steps.ordered else range(len(chosen.points))
+        answers = [predictor.predict_at(inputs, {steps.feature: point}) for point in settings]
+        levels = np.nan_to_num(np.clip(answers, spec.output.low, spec.output.high), nan=spec.output.middle)
+        moved = np.diff(levels, axis=0) if len(levels) > 1 else np.zeros((1, some.size))
+        lines.append(np.clip(moved, -spec.clip, spec.clip))
+    found = Prior.of_answers(np.concatenate(lines), source.most, rows)
+    if not source.joint.pairs:
+        return found
+    inside = Rows(source.joint.domain, source.joint.draw(2 * rows, SEED), 2 * rows)
+    sums = spec.unit * statistic(inside, predictor, spec, bins)
+    there = np.concatenate([_counted(inside, *pair) for pair in zip(spec.steps, bins, strict=True)])
+    return found.with_means((sums + FEW_ROWS * found.means) / (there + FEW_ROWS))
+
+
+def _counted(rows: Rows, steps: Steps, bins: Bins) -> Integers:
+    """How many rows each effect of one feature is the mean of."""
+    values = rows[steps.feature]
+    if steps.ordered:
+        return np.bincount(bins.place(values[steps.present(values)]), minlength=bins.size)
+    each = np.bincount(values.astype(np.int64), minlength=len(steps.points))
+    return each[:-1] + each[1:] if len(each) > 1 else each
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:

@@ -36,7 +36,7 @@ from dpexplain.methods.curves import MOST_POINTS, MOST_TOGETHER, Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
 from dpexplain.methods.partial_dependence.result import DependenceCurve
-from dpexplain.methods.partial_dependence.spec import Spec, answers, forecast, sensitivity, statistic
+from dpexplain.methods.partial_dependence.spec import Spec, forecast, prior, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.sharpening import known_stand_in, learn
 from dpexplain.methods.stand_in.result import StandIn
@@ -177,7 +177,7 @@ def explain(
     if smooth:
         source = curves[0].source(predictor.features, stand_in)
         groups = [(None, spec.views)] if spec.points <= MOST_TOGETHER else [(i, (v,)) for i, v in enumerate(spec.views)]
-        priors = [learn(table, model, receipt, source, partial(answers, spec=spec, views=v), i) for i, v in groups]
+        priors = [learn(table, model, receipt, source, partial(prior, spec=spec, views=v), i) for i, v in groups]
         curves = [replace(curve, sharpening=priors[min(i, len(priors) - 1)]) for i, curve in enumerate(curves)]
     return Curves(curves)
 

@@ -20,7 +20,9 @@ from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.data.rows import Rows
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Axis, Partition
+from dpexplain.maths.posterior import Prior
 from dpexplain.methods import histogram
+from dpexplain.methods.sharpening import Source
 from dpexplain.methods.sums import RowSums
 from dpexplain.models import Predictor
 
@@ -66,11 +68,11 @@ def statistic(rows: Rows, predictor: Predictor, spec: Spec) -> NDArray[np.int64]
     return np.concatenate([spec.sums.counted(curve, rows.size), histogram.statistic(rows, spec.rug)])
 
 
-def answers(predictor: Predictor, rows: Rows, spec: Spec, views: Sequence[tuple[Axis, ...]]) -> NDArray[np.float64]:
-    """What the model says about public rows at each point of some views: the function whose sums are released."""
+def prior(predictor: Predictor, source: Source, rows: int, spec: Spec, views: Sequence[tuple[Axis, ...]]) -> Prior:
+    """What synthetic rows say about the points of some views, by the function whose sums are released."""
     output = spec.output
-    lines = np.array(list(_predictions(rows, predictor, output, views)), dtype=np.float64)
-    return np.asarray(output.low + output.width / output.levels * lines)
+    lines = np.array(list(_predictions(source.draw(rows), predictor, output, views)), dtype=np.float64)
+    return Prior.of_answers(output.low + output.width / output.levels * lines, source.most)
 
 
 def _predictions(
