@@ -155,7 +155,7 @@ class StandIn(Result):
         import pyarrow.parquet as pq
 
         path = Path(path)
-        if path.exists() and not self._wrote(path):
+        if path.exists() and not self.wrote(path):
             raise InputError(
                 f"{str(path)[:200]!r} exists, and does not hold synthetic rows of this stand-in.",
                 hint="name another file",
@@ -171,7 +171,8 @@ class StandIn(Result):
             raise InputError(f"{str(path)[:200]!r} cannot be written: {error.strerror}.", spent="") from None
         return path
 
-    def _wrote(self, path: Path) -> bool:
+    def wrote(self, path: Path) -> bool:
+        """Whether a file holds synthetic rows of this stand-in."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
