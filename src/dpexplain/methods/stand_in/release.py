@@ -7,8 +7,8 @@ Statistic    counts of the public cells of every column (or those of marginals t
              the counts n_ab, and as the score of a pair |n_ab - e_ab|_1, where e_ab is the product of released counts
              over their total, rounded to whole numbers.
              With a model also counts by (score cell, cell of a column), for its inputs and for the target.
-Sensitivity  counts of columns, of pairs and by scores: a row is in one cell of each, `Sensitivity.of_counts`. Scores: each moves
-             within [-c, c] for c rows that come or leave, `spec.edge_range` has the proof.
+Sensitivity  counts of columns, of pairs and by scores: a row is in one cell of each, `Sensitivity.of_counts`. Scores of
+             pairs each move within [-c, c] for c rows that come or leave: `spec.edge_range` has the proof.
 Release      counts of columns; then one exponential mechanism after the other, each over the pairs that join two parts
              of the forest so far, until all columns are joined; then the counts of these pairs. The fit of a tree by
              belief propagation, synthetic rows and their weights are post-processing.
