@@ -23,7 +23,7 @@ AAA, BBB, AAB, BBA = ("a", "a", "a"), ("b", "b", "b"), ("a", "a", "b"), ("b", "b
 
 
 def _first(rows: pd.DataFrame) -> NDArray[np.float64]:
-    return (rows["x"] == "b").to_numpy(dtype=float)
+    return np.where(rows["x"] == "b", 1.0, 0.0)
 
 
 FIRST = Model(_first, output=(0, 1), features=["x", "y", "z"], name="first", version="1")

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import WHOLE_NUMBERS, cells_of
-from dpexplain.maths.trees import Joint
+from dpexplain.maths.trees import Edge, Joint
 from dpexplain.methods import histogram
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
@@ -43,7 +43,6 @@ from dpexplain.methods.stand_in.spec import (
     MAX_PAIR_CELLS,
     RARE,
     Columns,
-    Edge,
     Integers,
     Spec,
     choice,
@@ -283,12 +282,10 @@ def explain(
         counts = np.concatenate([tables[spec.pairs.index(pair)].ravel() for pair in chosen])
         gate.noisy_counts("pairs", counts, prices["pairs"], partitions=len(chosen), mechanism=laws["pairs"].law.value)
 
-    receipt, payload = table.release(
-        *("stand-in", label, spec.to_json(), cost, body),
-        public=["the cells"] if model is None else ["the model", "the cells", "the cells of its scores"],
-        **({} if model is None else {"model": model.identity}),
-        **histogram.builds_on(marginals),
-    )
+    public = ["the cells"] if model is None else ["the model", "the cells", "the cells of its scores"]
+    about: dict[str, Any] = {} if model is None else {"model": model.identity}
+    about |= histogram.builds_on(marginals)
+    receipt, payload = table.release("stand-in", label, spec.to_json(), cost, body, public=public, **about)
     return StandIn(receipt, payload, marginals)
 
 
