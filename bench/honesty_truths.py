@@ -78,6 +78,14 @@ def marginals(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> An
     return Answer(np.concatenate(exact), *_intervals(found), released, float(scene.rows))
 
 
+def stand_in(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    """Counts of its columns; nothing else of it has an interval."""
+    found = dpx.stand_in(table, features=scene.features, grade="tree", epsilon=epsilon)
+    exact = [p.counts(scene.columns[p.feature]) for p in found.partitions]
+    released = found.part("counts")[0].astype(np.float64)
+    return Answer(np.concatenate(exact), *_intervals(found), released, float(scene.rows))
+
+
 def quantiles(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
     feature, probs = scene.numeric[0], [0.1, 0.25, 0.5, 0.75, 0.9]
     found = dpx.quantiles(table, feature, probs, epsilon=epsilon)
@@ -413,6 +421,7 @@ def _figure(name: str, scores: Floats, true: Floats, edges: tuple[float, ...]) -
 R = dpx.requests
 QUESTIONS: dict[str, Question] = {
     "marginals": Question(marginals, lambda s: R.Marginals(features=s.features)),
+    "stand-in": Question(stand_in, lambda s: R.StandIn(features=s.features, grade="tree")),
     "quantiles": Question(quantiles),
     "clusters": Question(clusters),
     "k-means": Question(kmeans),

@@ -114,6 +114,7 @@ def every_result(odd: str = "") -> dict[str, Result]:
     found["accumulated names"] = dpx.accumulated_effects(table, model, kind, **price)
     found["generic"] = dpx.generic_plot(table, "pdp", age, output=(0, 1), model=model, grid=4, parts=10, **price)
     found["marginals"] = known = dpx.marginals(table, **price)
+    found["stand-in"] = dpx.stand_in(table, grade="tree", **price)
     found["quantiles"] = dpx.quantiles(table, age, [0.1, 0.5, 0.9], **price)
     found["importance"] = dpx.permutation_importance(table, model, target, marginals=known, **price)
     found["interactions"] = dpx.interaction_ranking(table, model, parts=20, **price)

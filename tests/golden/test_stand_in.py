@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import dpexplain as dpx
 from dpexplain.maths.trees import Joint, Noisy, Problem, fit, loss_of, walk
-from examples import DOMAIN
+from examples import DOMAIN, score
 
 SIZES = (3, 2, 4, 2)
 FORESTS = {
@@ -187,6 +187,20 @@ def test_drawn_rows_are_spread_over_the_distribution():
     assert {name: values.tolist() for name, values in joint.draw(50, 7).items()} == {
         name: values.tolist() for name, values in joint.draw(50, 7).items()
     }
+
+
+def test_without_noise_tables_by_score_are_those_of_the_rows(make_table, model):
+    frame = linked()
+    released = dpx.stand_in(make_table(frame, exact=True), model, epsilon=9, grade="marginals", target="income")
+    tables = released.score_tables
+    low, *inner, high = tables.edges
+    assert (low, high) == (0, 1)
+    cell = sum((np.clip(score(frame), 0, 1) >= edge).astype(int) for edge in inner)
+    assert tables.model == model.identity
+    for partition in released.partitions:
+        group = tables.places[partition.feature][partition.place(_coded(frame, partition.feature))]
+        for i, j in itertools.product(range(len(inner) + 1), range(group.max() + 1)):
+            assert tables.counts[partition.feature][i, j] == np.sum((cell == i) & (group == j))
 
 
 def test_worth_is_the_number_of_rows_whose_sampling_error_is_that_of_the_noise(make_table):

@@ -154,7 +154,7 @@ def called(method: Method, named: Named, typed: Mapping[str, Any]) -> Callable[.
 
 def parameters_of(method: Method, *, planned: bool = False) -> list[Parameter]:
     """All that is typed for a method: the options of its functions, then those of its fields."""
-    functions = [method.subject, method.typed, *([] if planned else [method.free])]
+    functions = [method.subject, method.typed, *([] if planned else [method.free, method.also])]
     options = {name: one for named in functions for name, one in keywords_of(method, named).items()}
     of_fields = [one.parameter for one in options_of(method.request) if one.name not in options]
     return [*options.values(), *of_fields, *map(earlier, method.takes)]
@@ -208,7 +208,8 @@ def command_of(method: Method) -> Callable[..., None]:
             return Task(request, known)
 
         find = model_of if method.subject is None else called(method, method.subject, typed)
-        release(call, project, ask, find, free=free)
+        also = None if method.also is None else called(method, method.also, typed)
+        release(call, project, ask, find, free=free, also=also)
 
     command.__doc__ = help_of(method)
     return with_options(command, [*parameters_of(method), *shared])

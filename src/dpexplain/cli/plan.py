@@ -70,7 +70,8 @@ def plan(
     neighbours = Neighbours(Relation.parse(relation)) if relation else known.neighbours
     target = typed.get("target") or known.target
     about = earlier_results(method, typed)
-    modelled = not method.takes_clustering and typed.get("score") is None  # a score may stand in the table
+    # a score may stand in the table, and a stand-in may do without scores
+    modelled = not method.takes_clustering and typed.get("score") is None and typed.get("scores") is not False
     if modelled:
         subject = about["model"] = None if output else known.model_at_hand()
     else:

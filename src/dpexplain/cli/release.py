@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 FREE = "Free: computed from released values alone."
 
 
-def release(call: Call, project: Project, ask: Ask, find: Find, *, free: bool) -> None:
+Also = Callable[[Sequence[Any], Sequence[Path]], list[Path]]  # (results, their files) -> what else was written
+
+
+def release(call: Call, project: Project, ask: Ask, find: Find, *, free: bool, also: Also | None = None) -> None:
     """Check, forecast, release, publish, and tell; what is free follows from what was paid for before."""
     price = None if free else call.cost
     run = opened(project, ask, price, out=call.out, analyst=call.analyst, find=find)
@@ -38,6 +41,9 @@ def release(call: Call, project: Project, ask: Ask, find: Find, *, free: bool) -
     else:
         written = f"{text(files.page)}, and for each result a .png and a .json with its receipt (`dpexplain verify`)"
         call.reporter.show(*_paid(run, results), _left("Left", after, call.analyst), f"Files: {written}.")
+    more = [] if also is None else also(results, files.results)
+    if more:
+        call.reporter.show("Also written: " + ", ".join(text(str(path)) for path in more) + ".")
     _afterwards(call, files, run.task.method.then)
     receipt = results[0].receipt
     call.reporter.finish(
@@ -53,6 +59,7 @@ def release(call: Call, project: Project, ask: Ask, find: Find, *, free: bool) -
             "guarantee": receipt.guarantee,
             "results": _listed(results, files.results),
             "page": str(files.page),
+            **({"also": [str(path) for path in more]} if more else {}),
         }
     )
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from dpexplain.cli.options import All, Features, Pairs, Row, Rows, once, option
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import Method, methods
@@ -17,6 +19,8 @@ from dpexplain.project.run import Wanted
 
 if TYPE_CHECKING:
     from dpexplain.core.domain import Domain
+
+MAX_ROWS = 10_000_000  # synthetic ones in a file
 
 
 @dataclass(frozen=True)
@@ -312,3 +316,39 @@ def _earlier(name: str, path: Path) -> Any:
             hint=f"give a file of `dpexplain {giver.command}`, or of a command that took or bought one",
         )
     return known
+
+
+# Stand-ins ------------------------------------------------------------------------------------------------------------
+
+
+def model_for_scores(
+    project: Any,
+    _domain: Any,
+    *,
+    scores: Annotated[
+        bool, option("--scores", None, "Also count rows by the scores of the project's model, for a part of the price.")
+    ] = False,
+) -> Any:
+    """The project's model, where the stand-in is to know its scores."""
+    return project.model() if scores else None
+
+
+def synthetic_rows(
+    results: Sequence[Any],
+    paths: Sequence[Path],
+    *,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", metavar="N", min=1, max=MAX_ROWS, help="Also write N synthetic rows, as Parquet."),
+    ] = None,
+) -> list[Path]:
+    """A Parquet file of synthetic rows beside each result; a file of anything else stays."""
+    written = []
+    for result, path in zip(results, paths, strict=True):
+        if rows is None:
+            continue
+        file, number = path.with_suffix(".parquet"), 2
+        while file.exists() and not result.wrote(file):
+            file, number = path.with_name(f"{path.stem}-{number}.parquet"), number + 1
+        written.append(result.to_parquet(file, rows))
+    return written

@@ -188,7 +188,7 @@ class Grouping:
 
     def sums(self, counts: NDArray[Any]) -> Floats:
         """Counts of the groups."""
-        return np.bincount(self.place, counts, self.size)
+        return np.bincount(self.place, counts, self.size).astype(np.float64)
 
     def spread(self, groups: Floats) -> Floats:
         """Numbers of groups as numbers of their cells."""
@@ -361,7 +361,8 @@ def _spread(given: Integers, counts: Floats, draw: Generator) -> Integers:
     ends = ends / ends[:, -1:] + np.arange(len(counts))[:, None]
     place = given + np.minimum(_ranks(len(given), draw, given), 1 - 1e-9)
     values = np.searchsorted(ends.ravel(), place, side="right") - given * counts.shape[1]
-    return np.clip(values, 0, counts.shape[1] - 1)
+    inside: Integers = np.clip(values, 0, counts.shape[1] - 1)
+    return inside
 
 
 def _ranks(rows: int, draw: Generator, given: Integers | None = None) -> Floats:

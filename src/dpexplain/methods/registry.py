@@ -37,7 +37,8 @@ class Method:
     typed     (place, *, options) -> options of the request, where some are typed in another way than they are declared
     subject   (project, domain, *, options) -> what is explained, where that is not the project's model
     free      (paid, *, options) -> results that need no release, or None where one was asked for
-              The keywords of these three functions, with their types, are options of the command
+    also      (results, paths, *, options) -> files that are written besides the results, whose .json have these paths
+              The keywords of these four functions, with their types, are options of the command
     takes     names of methods whose earlier results `explain` takes, as keywords: the command has --<name> FILE
     long      whether it answers with many numbers, which have less error in an account with a delta
     request_name  of the request in `dpx.requests`; by default that of its class, without "Request" at its end
@@ -66,6 +67,7 @@ class Method:
     typed: Named | None = None
     subject: Named | None = None
     free: Named | None = None
+    also: Named | None = None
     takes: tuple[str, ...] = ()
     long: bool = False
     request_name: str = ""

@@ -8,12 +8,13 @@ import numpy as np
 
 from dpexplain.methods.histogram import nearest_with_total
 from dpexplain.render import picture as draw
-from dpexplain.render.picture import LEVEL, name_lines, plain
-from dpexplain.render.plots import INK, NOTE, STRIP, values_below
+from dpexplain.render.picture import INK, LEVEL, NOTE, name_lines, plain
+from dpexplain.render.plots import STRIP, values_below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from dpexplain.maths.grids import Partition
     from dpexplain.methods.stand_in.result import StandIn
 
 
@@ -29,7 +30,7 @@ def plot_stand_in(stand_in: StandIn, ax: Axes | None = None) -> Axes:
         ax.bar(x, STRIP * shares / top, 0.9 / len(x), line, color=INK, linewidth=0)
         ax.plot(x, line + STRIP * known / top, ".", color=NOTE, markersize=3)
         ax.plot([0, 1], [line, line], color=NOTE, linewidth=0.6)
-        for place, value, side in values_below(partition):
+        for place, value, side in _below(partition):
             ax.text(place, line - 0.04, plain(value), fontsize=6.5, color=NOTE, va="top", ha=side)
     names = [name_lines(plain(name)) for name in reversed(stand_in.features)]
     ax.set_yticks(np.arange(len(names)) + 0.3, names, fontsize=8)
@@ -41,3 +42,14 @@ def plot_stand_in(stand_in: StandIn, ax: Axes | None = None) -> Axes:
     half = stand_in.marginals.part("counts")[1].halfwidth(LEVEL)
     draw.guarantee_note(ax, stand_in, f"{LEVEL:.0%} noise interval of each count: ±{half:.3g} rows.")
     return ax
+
+
+def _below(partition: Partition) -> list[tuple[float, str, str]]:
+    """What stands under a strip. Cells may be finer at the low end: then their edges are written where they are."""
+    widths = np.diff(partition.edges or ())
+    if not len(widths) or np.allclose(widths[:-1], widths[0]):
+        return values_below(partition)
+    edges, size = np.asarray(partition.edges), partition.size
+    places = [0, len(edges) // 4, len(edges) // 2, 3 * len(edges) // 4, len(edges) - 1]
+    sides = ["left", "center", "center", "center", "right"]
+    return [(i / size, f"{edges[i]:,.4g}", side) for i, side in zip(places, sides, strict=True)]

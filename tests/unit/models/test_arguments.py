@@ -34,7 +34,7 @@ REST = {
     "local_explanation": ({"age": 20, "sex": "Female", "income": 1.0},),
     "transparency_report": ({"age": 20, "sex": "Female", "income": 1.0},),
 }
-OF_A_TABLE = {"generic_plot", "rank_aggregation", "marginals", "quantiles", "dp_kmeans", "explain_clusters"}
+OF_A_TABLE = {"generic_plot", "rank_aggregation", "marginals", "quantiles", "dp_kmeans", "explain_clusters", "stand_in"}
 
 
 class Estimator:

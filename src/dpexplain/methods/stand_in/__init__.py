@@ -16,7 +16,9 @@ register(
         about="Noisy counts of every column and, where the price allows it, of the pairs of columns that belong "
         "together most. Synthetic rows drawn from them serve any tool that wants a table. --marginals takes the counts "
         "of columns from an earlier release, so that the whole price is for pairs.",
-        example="--epsilon 1",
+        example="--epsilon 1 --rows 10000",
+        subject="dpexplain.cli.typed:model_for_scores",
+        also="dpexplain.cli.typed:synthetic_rows",
         takes=("marginals",),
         long=True,
         title="Stand-in",

@@ -6,8 +6,9 @@ Statistic    counts of the public cells of every column (or those of marginals t
              grade "tree", cells that are rare by released counts are taken together, then for every pair of columns
              the counts n_ab, and as the score of a pair |n_ab - e_ab|_1, where e_ab is the product of released counts
              over their total, rounded to whole numbers.
-Sensitivity  counts of columns and of pairs: a row is in one cell of each, `Sensitivity.of_counts`. Scores: each moves
-             within [-c, c] for c rows that come or leave, `spec.edge_range` has the proof.
+             With a model also counts by (score cell, cell of a column), for its inputs and for the target.
+Sensitivity  counts of columns, of pairs and by scores: a row is in one cell of each, `Sensitivity.of_counts`. Scores of
+             pairs each move within [-c, c] for c rows that come or leave: `spec.edge_range` has the proof.
 Release      counts of columns; then one exponential mechanism after the other, each over the pairs that join two parts
              of the forest so far, until all columns are joined; then the counts of these pairs. The fit of a tree by
              belief propagation, synthetic rows and their weights are post-processing.
@@ -20,16 +21,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.release import Gate
+from dpexplain.data.public_random import PublicRandom
+from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import WHOLE_NUMBERS, cells_of
+from dpexplain.maths.trees import Edge, Joint
 from dpexplain.methods import histogram
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
@@ -39,7 +43,6 @@ from dpexplain.methods.stand_in.spec import (
     MAX_PAIR_CELLS,
     RARE,
     Columns,
-    Edge,
     Integers,
     Spec,
     choice,
@@ -48,8 +51,9 @@ from dpexplain.methods.stand_in.spec import (
     forecast,
     pair_cells,
     pair_statistic,
+    score_statistic,
 )
-from dpexplain.models import Model
+from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
 
 # cells of a column of numbers, and how many whole numbers have a cell each: the first where an even share of the rows
@@ -59,14 +63,50 @@ MANY_CELLS = CELLS[0][0]
 SHARES = (Fraction(1, 3), Fraction(1, 6), Fraction(1, 2))  # of the price: columns, choices, pairs
 KNOWN_SHARES = (Fraction(0), Fraction(1, 4), Fraction(3, 4))  # where the counts of columns are known
 FINE = 30  # a tree where one in so many rows is no rare cell of a pair
+SCORE_SHARE = Fraction(1, 4)  # of the price for counts by the scores of a model, where there is one
+SCORE_CELLS = 8
+SCORED_ROWS = 4_096  # public rows, by whose scores cells are cut
+SCORE_STEPS = 1_024  # edges are whole steps of the output range, so that rounding errors of a model do not show
 UNKNOWN_ROWS = 1_000  # where their number is private and there is no hint
 NO_TREE = "its pairs have too many cells for a tree"
 
 
 def resolve(request: StandInRequest, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
-    names, known = _names(request, setting), setting.marginals
+    names, known, scored = _names(request, setting), setting.marginals, _scored(request, setting)
+    spec = _without_scores(request, setting, cost * (1 - SCORE_SHARE) if scored else cost, names, known, scored)
+    if not scored:
+        return spec
+    only = not any(spec.shares)
+    edges = tuple(np.linspace(setting.output.low, setting.output.high, SCORE_CELLS + 1).tolist())
+    share = Fraction(1) if only else SCORE_SHARE
+    return replace(spec, score_columns=tuple(scored), score_edges=edges, score_share=share)
+
+
+def _scored(request: StandInRequest, setting: Setting) -> list[str]:
+    """The columns that are counted by a model's scores: its inputs, and the target; none without a model."""
+    if setting.features is None:
+        return []
+    names = _names(request, setting)
+    wanted = [name for name in names if name in (*setting.features, request.target)]
+    if not any(name in setting.features for name in wanted):
+        raise InputError("the stand-in has no column that the model uses.", hint="name some of them in features")
+    return wanted
+
+
+def _without_scores(
+    request: StandInRequest,
+    setting: Setting,
+    cost: Cost,
+    names: Sequence[str],
+    known: Marginals | None,
+    scored: Sequence[str],
+) -> Spec:
     if known is not None and request.grade == "marginals":
+        if scored:
+            partitions = tuple(known.histogram(name).partition for name in names)
+            payload = known.receipt.entry.payload_hash
+            return Spec("marginals", partitions, request.target, MANY_CELLS, (Fraction(0),) * 3, payload)
         raise InputError(
             "these marginals are a stand-in of this grade already: nothing is left to release.",
             hint='leave marginals out, or use grade="tree"',
@@ -141,9 +181,8 @@ def outlook(request: StandInRequest, setting: Setting, cost: Cost) -> Outlook:
     parts = forecast(spec, setting.neighbours, cost)
     if spec.grade == "tree":
         choice(spec, setting.neighbours, cost)
-    noise = parts.get("counts", parts.get("pairs"))
-    assert noise is not None
-    what = "a value" if "counts" in parts else "a pair of values"
+    noise = next(iter(parts.values()))
+    what = "a value" if "counts" in parts else "a pair of values" if "pairs" in parts else "a value and a score"
     note = f"The error is that of the number of rows with {what}."
     if spec.grade == "tree":
         note += f" Pairs of values: ± {parts['pairs'].halfwidth(LEVEL):.3g} rows, before they are fitted together."
@@ -161,15 +200,17 @@ def diagram() -> DataFlow:
         "pairs of columns": "rows in each cell of each pair of columns",
         "edges": "choice of the pairs that belong together most",
         "pairs": "counts of the chosen pairs",
+        "scores": "rows by score cell of a model and cell of a column, where a model is given",
         "stand-in": "a tree fitted to all noisy counts",
         "rows": "synthetic rows, by public draws",
     }
     edges = [
         ("table", "counts"), ("counts", "groups"), ("table", "pairs of columns"), ("groups", "pairs of columns"),
         ("pairs of columns", "edges"), ("counts", "edges"), ("pairs of columns", "pairs"), ("edges", "pairs"),
-        ("counts", "stand-in"), ("pairs", "stand-in"), ("stand-in", "rows"),
+        ("counts", "stand-in"), ("pairs", "stand-in"), ("stand-in", "rows"), ("table", "scores"), ("groups", "scores"),
+        ("scores", "stand-in"),
     ]  # fmt: skip
-    return DataFlow(stages, edges, name="Stand-in", noised=["counts", "edges", "pairs"])
+    return DataFlow(stages, edges, name="Stand-in", noised=["counts", "edges", "pairs", "scores"])
 
 
 def choose(gate: Gate, scores: Integers, spec: Spec, cost: Cost) -> list[Edge]:
@@ -200,10 +241,13 @@ def explain(
         histogram.known_marginals(table, marginals, names)
     setting = Setting.of(table, model, marginals=marginals)
     spec = resolve(request, setting, cost)
+    predictor = None if model is None else table.predictor(model)
+    if predictor is not None:
+        spec = replace(spec, score_edges=score_edges(predictor, setting, marginals))
     laws, prices = forecast(spec, table.neighbours, cost), spec.prices(cost)
     if spec.grade == "tree":
         choice(spec, table.neighbours, cost)  # a price that is too small is refused here, before anything is reserved
-    pair_std = laws["pairs"].std if "pairs" in laws else 0.0
+    pair_std = max(law.std for name, law in laws.items() if name != "counts" or len(laws) == 1)
     label = request.label
 
     def columns(gate: Gate) -> Columns:
@@ -218,9 +262,19 @@ def explain(
 
     def body(gate: Gate) -> None:
         known = columns(gate)
-        if spec.grade != "tree":
-            return
         places = [grouping.place for grouping in known.groupings]
+        if spec.grade == "tree":
+            send_tree(gate, known, places)
+        if model is not None and predictor is not None:
+            kernel = partial(score_statistic, spec=spec, places=places, predictor=predictor)
+            read, safe = list(dict.fromkeys([*predictor.features, *spec.features])), model.thread_safe
+            size = spec.score_cells * sum(known.sizes[spec.features.index(name)] for name in spec.score_columns)
+            by_score = table.sum_rows(gate, kernel, read, size=size, label=label + ": scores", parallel=safe)
+            tables = len(spec.score_columns)
+            law = laws["scores"].law.value
+            gate.noisy_counts("scores", by_score, prices["scores"], partitions=tables, mechanism=law)
+
+    def send_tree(gate: Gate, known: Columns, places: list[Integers]) -> None:
         kernel = partial(pair_statistic, partitions=spec.partitions, places=places)
         exact = table.sum_rows(gate, kernel, spec.features, size=known.size, label=label + ": pairs")
         tables = known.tables(exact)
@@ -228,12 +282,32 @@ def explain(
         counts = np.concatenate([tables[spec.pairs.index(pair)].ravel() for pair in chosen])
         gate.noisy_counts("pairs", counts, prices["pairs"], partitions=len(chosen), mechanism=laws["pairs"].law.value)
 
-    receipt, payload = table.release(
-        *("stand-in", label, spec.to_json(), cost, body),
-        public=["the cells"],
-        **histogram.builds_on(marginals),
-    )
+    public = ["the cells"] if model is None else ["the model", "the cells", "the cells of its scores"]
+    about: dict[str, Any] = {} if model is None else {"model": model.identity}
+    about |= histogram.builds_on(marginals)
+    receipt, payload = table.release("stand-in", label, spec.to_json(), cost, body, public=public, **about)
     return StandIn(receipt, payload, marginals)
+
+
+def score_edges(predictor: Predictor, setting: Setting, marginals: Marginals | None) -> tuple[float, ...]:
+    """The edges of cells that hold equal shares of the scores of public rows: of the product of marginals that were
+    released before, or of rows as tables may have them, drawn from the declared domain. Never of the table.
+    """
+    domain, output, names = setting.domain, setting.output, predictor.features
+    if marginals is not None and all(name in marginals.features for name in names):
+        shares = [marginals.shares(name) for name in names]
+        joint = Joint.product(domain, [marginals.histogram(name).partition for name in names], shares)
+        rows = Rows(domain, joint.draw(SCORED_ROWS, 0), SCORED_ROWS)
+    else:
+        quarter = SCORED_ROWS // 4
+        rows, *others = [PublicRandom(seed).likely_rows(domain, quarter) for seed in range(3)]
+        rows = rows.before([*others, PublicRandom(3).rows(domain, quarter)])
+    scores = predictor.predict_at(predictor.inputs(rows), {})
+    known = np.clip(scores[~np.isnan(scores)], output.low, output.high)
+    inner = np.quantile(known, np.arange(1, SCORE_CELLS) / SCORE_CELLS) if len(known) else np.array([output.middle])
+    steps = np.unique(np.rint((inner - output.low) / output.width * SCORE_STEPS)).tolist()
+    edges = [output.low + output.width * step / SCORE_STEPS for step in steps if 0 < step < SCORE_STEPS]
+    return output.low, *edges, output.high
 
 
 @of_wrapped
@@ -251,7 +325,9 @@ def stand_in(
     """A released distribution over the declared columns: `.rows(n)` are synthetic rows for any explainer, free.
 
     `epsilon` (or `rho`) is the whole price. `marginals` that this table's account has released before take the place of
-    the counts of columns: the whole price is then for pairs. `requests.StandIn` describes the options.
+    the counts of columns: the whole price is then for pairs. With a `model`, a quarter of the price is for counts by
+    its scores (`.score_tables`), which say how predictions go with its inputs and with the target.
+    `requests.StandIn` describes the options.
     """
     request = StandInRequest(features=features, target=target, grade=grade)
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)

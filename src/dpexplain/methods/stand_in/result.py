@@ -30,6 +30,23 @@ SYNTHETIC_KEY = b"dpexplain.synthetic"  # in the metadata of a Parquet file
 DOUBTFUL = 1.5  # times its noise: a fitted table that is farther from its released counts is named
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreTables:
+    """Noisy counts of rows by the score of a model and by the value of a column.
+
+    edges   of the cells of scores, which are public
+    counts  for each column a table: cells of scores down, groups of the column's cells across
+    places  for each column the group of each of its cells
+    noise   of every count
+    """
+
+    model: JsonObject  # the identity of the model
+    edges: tuple[float, ...]
+    counts: dict[str, Integers]
+    places: dict[str, Integers]
+    noise: Noise
+
+
 @dataclass(frozen=True)
 class StandIn(Result):
     """A distribution that stands in for the table. `values` are released counts of the cells of each column.
@@ -110,6 +127,22 @@ class StandIn(Result):
             stds += [self._pairs[1].std] * len(tree.pairs)
         return worth(shares, stds, self._columns.total)
 
+    @cached_property
+    def score_tables(self) -> ScoreTables | None:
+        """Counts by the scores of a model, where one was given."""
+        if not self.spec.score_columns:
+            return None
+        counts, noise = self.part("scores")
+        names = [name for name in self.features if name in self.spec.score_columns]
+        places = {name: self._columns.groupings[self.features.index(name)].place for name in names}
+        widths = [int(place.max()) + 1 for place in places.values()]
+        ends = self.spec.score_cells * np.cumsum(widths)
+        if len(counts) != ends[-1]:
+            raise ValueError("the counts by scores do not fit their cells")
+        parts = zip(names, np.split(counts, ends[:-1]), strict=True)
+        tables = {name: part.reshape(self.spec.score_cells, -1) for name, part in parts}
+        return ScoreTables(self.receipt.request["model"], self.spec.score_edges, tables, places, noise)
+
     @property
     def total(self) -> float:
         """The number of rows: public, or the mean of the noisy totals of its columns."""
@@ -155,7 +188,7 @@ class StandIn(Result):
         import pyarrow.parquet as pq
 
         path = Path(path)
-        if path.exists() and not self._wrote(path):
+        if path.exists() and not self.wrote(path):
             raise InputError(
                 f"{str(path)[:200]!r} exists, and does not hold synthetic rows of this stand-in.",
                 hint="name another file",
@@ -171,7 +204,8 @@ class StandIn(Result):
             raise InputError(f"{str(path)[:200]!r} cannot be written: {error.strerror}.", spent="") from None
         return path
 
-    def _wrote(self, path: Path) -> bool:
+    def wrote(self, path: Path) -> bool:
+        """Whether a file holds synthetic rows of this stand-in."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -274,7 +308,7 @@ class StandIn(Result):
         for partition in result.partitions:
             if partition.feature not in result.domain:
                 raise ValueError("a column that is not declared")
-        _ = result.domain, result._edges, result._pair_tables, result.interval()
+        _ = result._edges, result._pair_tables, result.score_tables, result.interval()
         return result
 
     # What was released ------------------------------------------------------------------------------------------------
@@ -298,7 +332,8 @@ class StandIn(Result):
     @cached_property
     def _columns(self) -> Columns:
         counts, noise = self._counts
-        pair_std = self._pairs[1].std if self.grade == "tree" else 0.0
+        parts = [name for name in ("pairs", "scores") if name in self.released["parts"]]
+        pair_std = max([self.part(name)[1].std for name in parts], default=noise.std)
         columns: Columns = self.spec.columns(counts, noise.std, pair_std, self.receipt.rows)
         return columns
 

@@ -27,6 +27,7 @@ from dpexplain.methods import histogram
 
 if TYPE_CHECKING:
     from dpexplain.data.rows import Rows
+    from dpexplain.models import Predictor
 
 Integers = NDArray[np.int64]
 
@@ -46,14 +47,21 @@ class Spec(Coded):
     shares: tuple[Fraction, Fraction, Fraction]  # of the price: counts of columns, choices of pairs, counts of pairs
     marginals: str | None = None  # the payload of the earlier release whose counts are used
     why: str = ""  # why it is this grade, where the forecast decided
+    score_edges: tuple[float, ...] = ()  # of the cells of a model's scores, where rows are counted by them
+    score_columns: tuple[str, ...] = ()  # the columns whose cells are crossed with those of scores
+    score_share: Fraction = Fraction(0)  # of the price for these counts; `shares` are of what is left
 
     def check(self) -> None:
         """ValueError for what no request leads to: a file may say anything."""
         names, tree = self.features, self.grade == "tree"
         fits = self.grade in GRADES and bool(names) and len(set(names)) == len(names) and self.cells >= 1
         fits = fits and (self.target is None or self.target in names) and (not tree or len(names) > 1)
-        fits = fits and sum(self.shares) == 1 and min(self.shares) >= 0
+        fits = fits and sum(self.shares) == (self.score_share < 1) and min(self.shares) >= 0
         fits = fits and (self.shares[0] == 0) == (self.marginals is not None) and (self.shares[2] > 0) == tree
+        fits = fits and 0 <= self.score_share <= 1 and (self.score_share > 0) == bool(self.score_columns)
+        fits = fits and bool(self.score_columns) == bool(self.score_edges) and set(self.score_columns) <= set(names)
+        fits = fits and len(set(self.score_columns)) == len(self.score_columns) and len(self.score_edges) != 1
+        fits = fits and all(a < b for a, b in itertools.pairwise(self.score_edges))
         fits = fits and (self.shares[1] > 0) == tree and (not tree or pair_cells(self) <= MAX_PAIR_CELLS)
         if not fits:
             raise ValueError("no stand-in of ours")
@@ -76,8 +84,19 @@ class Spec(Coded):
 
     def prices(self, cost: Cost) -> dict[str, Cost]:
         """What each kind of part costs; every choice of an edge costs an equal part of "edges". They add up."""
-        parts = zip(("counts", "edges", "pairs"), self.shares, strict=True)
+        rest = [share * (1 - self.score_share) for share in self.shares]
+        parts = zip(("counts", "edges", "pairs", "scores"), [*rest, self.score_share], strict=True)
         return {name: cost * share for name, share in parts if share > 0}
+
+    @property
+    def score_cells(self) -> int:
+        return len(self.score_edges) - 1
+
+    def place_scores(self, scores: Floats) -> Integers:
+        """The cell of each score; that of the middle of the range where the model failed."""
+        low, high = self.score_edges[0], self.score_edges[-1]
+        inside = np.clip(np.where(np.isnan(scores), low / 2 + high / 2, scores), low, high)
+        return np.searchsorted(np.asarray(self.score_edges[1:-1]), inside, side="right").astype(np.int64)
 
     def columns(self, counts: Integers, std: float, pair_std: float, rows: int | None) -> Columns:
         """What released counts of columns say; `rows` is their number where it is public."""
@@ -97,7 +116,7 @@ class Columns:
     spec: Spec
     counts: Integers
     std: float  # of their noise
-    pair_std: float  # of the noise that counts of pairs will have
+    pair_std: float  # of the noise that counts of pairs, or by scores, will have
     rows: int | None
 
     @cached_property
@@ -167,6 +186,19 @@ def pair_statistic(rows: Rows, partitions: Sequence[Partition], places: Sequence
     return np.concatenate(counts).astype(np.int64)
 
 
+def score_statistic(rows: Rows, spec: Spec, places: Sequence[Integers], predictor: Predictor) -> Integers:
+    """The exact counts of one batch by score cell and cell of a column, one table for each column: a row is in one cell
+    of each. A row on which the model fails has the score of the middle of the range.
+    """
+    score, counts = spec.place_scores(predictor.predict_at(predictor.inputs(rows), {})), []
+    for partition, place in zip(spec.partitions, places, strict=True):
+        if partition.feature in spec.score_columns:
+            size = int(place.max()) + 1
+            cell = score * size + place[partition.place(rows[partition.feature])]
+            counts.append(np.bincount(cell, minlength=spec.score_cells * size))
+    return np.concatenate(counts).astype(np.int64)
+
+
 def edge_scores(tables: Sequence[Integers], columns: Columns) -> Integers:
     """How far each pair is from the product of *released* counts: |n_ab - e_ab|_1, a whole number."""
     pairs = zip(tables, columns.spec.pairs, strict=True)
@@ -187,9 +219,9 @@ def edge_range(neighbours: Neighbours) -> ScoreRange:
     return ScoreRange(neighbours, -neighbours.changed_rows, neighbours.changed_rows)
 
 
-def pairs_sensitivity(neighbours: Neighbours, edges: int) -> Sensitivity:
-    """How far one unit moves the counts of so many pairs: a row is in one cell of each."""
-    return Sensitivity.of_counts(neighbours, edges)
+def pairs_sensitivity(neighbours: Neighbours, tables: int) -> Sensitivity:
+    """How far one unit moves so many tables of counts, of pairs or by scores: a row is in one cell of each."""
+    return Sensitivity.of_counts(neighbours, tables)
 
 
 def pairs_law(cost: Cost) -> str:
@@ -205,6 +237,9 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
     if "pairs" in prices:
         edges = len(spec.partitions) - 1
         found["pairs"] = best(pairs_sensitivity(neighbours, edges), edges, prices["pairs"], pairs_law(cost))
+    if "scores" in prices:
+        tables = len(spec.score_columns)
+        found["scores"] = best(pairs_sensitivity(neighbours, tables), tables, prices["scores"], pairs_law(cost))
     return found
 
 

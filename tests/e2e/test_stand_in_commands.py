@@ -1,0 +1,108 @@
+"""`dpexplain stand-in`, as a user meets it: from a project to synthetic rows in a file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commands import answer, refusal
+from dpexplain.cli.app import run
+
+pytestmark = pytest.mark.usefixtures("sketched_pictures")
+
+DOMAIN = """\
+dpexplain_domain: 1
+reviewed_by: Ada
+peeked: false
+columns:
+  age: {type: numeric, low: 18, high: 80, integer: true}
+  sex: {type: categorical, values: [Female, Male]}
+  visits: {type: numeric, low: 0, high: 12, integer: true}
+"""
+PROJECT = """\
+[table]
+path = "people.csv"
+domain = "domain.yaml"
+name = "people"
+version = "1"
+relation = "replace-one"
+[budget]
+epsilon = 20.0
+delta = 1e-6
+ledger = "sqlite:///budget.db"
+"""
+MODEL = """\
+[model]
+import = "stand_in_test_model:risk"
+output = [0.0, 1.0]
+name = "risk"
+version = "1"
+features = ["age", "visits"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    draw, n = np.random.default_rng(0), 3000
+    age = draw.integers(18, 81, n)
+    frame = pd.DataFrame({"age": age, "sex": draw.choice(["Female", "Male"], n)})
+    frame["visits"] = np.minimum(draw.poisson(age / 20), 12)
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "domain.yaml").write_text(DOMAIN)
+    (tmp_path / "dpexplain.toml").write_text(PROJECT)
+    (tmp_path / "stand_in_test_model.py").write_text(
+        "def risk(rows):\n    return (rows['age'].to_numpy() / 160 + rows['visits'].to_numpy() / 24)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_rows_for_any_explainer(folder, capsys):
+    ask = ["stand-in", "--epsilon", "2", "--rows", "500", "--out", "results"]
+    found = answer(capsys, *ask)
+    (result,) = found["results"]
+    assert result["grade"] == "tree"
+    assert found["also"] == ["results/stand-in.parquet"]
+    rows = pd.read_parquet(folder / "results" / "stand-in.parquet")
+    assert list(rows) == ["age", "sex", "visits"]
+    assert len(rows) == 500
+    assert {line["feature"] for line in result["table"]} == {"age", "sex", "visits"}
+    assert {line["table"] for line in result["consistency"]} >= {"age", "sex", "visits"}
+    page = (folder / "results" / "index.html").read_text()
+    assert "synthetic" in page
+    assert "What is read off them has no interval" in page
+    assert answer(capsys, *ask)["spent_now"] is False
+    (folder / "results" / "stand-in.parquet").write_text("something of mine")
+    assert answer(capsys, *ask)["also"] == ["results/stand-in-2.parquet"]
+    assert (folder / "results" / "stand-in.parquet").read_text() == "something of mine"
+    assert run(["verify", "results/stand-in.json"]) == 0
+
+
+def test_marginals_and_scores(folder, capsys):
+    with (folder / "dpexplain.toml").open("a") as file:
+        file.write(MODEL)
+    answer(capsys, "marginals", "--epsilon", "1", "--out", "first")
+    again = ["stand-in", "--epsilon", "2", "--marginals", "first/marginals.json", "--scores", "--out", "second"]
+    assert "also" not in answer(capsys, *again)
+    told = json.loads((folder / "second" / "stand-in.json").read_text())
+    assert "counts" not in told["released"]["parts"]
+    assert "scores" in told["released"]["parts"]
+    assert told["receipt"]["request"]["model"]["name"] == "risk"
+
+
+def test_mistakes_are_told_before_anything_is_spent(folder, capsys):
+    for wrong in (["--grade", "forest"], ["--target", "nobody"], ["--rows", "0"], ["--rows", "many"]):
+        error = refusal(capsys, 2, "stand-in", "--epsilon", "1", *wrong)
+        assert error["spent"] == "Nothing was spent."
+    assert not (folder / "budget.db").exists()
+    planned = answer(capsys, "plan", "--explainer", "stand-in", "--epsilon", "1", "--n", "3000")
+    with (folder / "dpexplain.toml").open("a") as file:
+        file.write(MODEL)
+    asked = ["plan", "--explainer", "stand-in", "--epsilon", "1", "--n", "3000"]
+    assert answer(capsys, *asked)["forecasts"] == planned["forecasts"]
+    error = [answer(capsys, *asked, *more)["forecasts"][0]["options"][1]["error"] for more in ([], ["--scores"])]
+    assert error[0] < error[1]
