@@ -52,9 +52,9 @@ DIABETES_COLUMNS = (
     "number_diagnoses", "race", "age", "admission_type_id", "discharge_disposition_id", "diag_1", "insulin",
 )  # fmt: skip
 SINGLE = {  # an important number, a category, and something in the middle
-    "adult": ("age", "occupation", "hours_per_week"),
+    "adult": ("capital_gain", "occupation", "hours_per_week"),
     "bike": ("hr", "weathersit", "hum"),
-    "framingham": ("age", "sex", "sysBP"),
+    "framingham": ("sysBP", "sex", "cigsPerDay"),
     "german": ("duration_months", "checking_status", "age"),
     "diabetes": ("number_inpatient", "discharge_disposition_id", "num_medications"),
 }
@@ -85,7 +85,10 @@ class Rentals(Judged):
 
 def bike(data: Path) -> Judged:
     frame = pd.read_parquet(data / "bike_sharing_hour.parquet")
-    numeric = {"mnth": (1, 12), "hr": (0, 23), "weekday": (0, 6), "atemp": (0.0, 1.0), "hum": (0.0, 1.0), "windspeed": (0.0, 1.0)}
+    numeric = {
+        "mnth": (1, 12), "hr": (0, 23), "weekday": (0, 6), "atemp": (0.0, 1.0), "hum": (0.0, 1.0),
+        "windspeed": (0.0, 1.0),
+    }  # fmt: skip
     rows, columns = {}, {}
     for name, (low, high) in numeric.items():
         rows[name] = np.clip(frame[name].to_numpy(dtype=np.float64), low, high)
@@ -146,6 +149,9 @@ class Case:
     @property
     def features(self) -> list[str]:
         return list(self.domain)
+
+    def is_number(self, feature: str) -> bool:
+        return isinstance(self.domain[feature], dpx.Numeric)
 
     @property
     def size(self) -> int:
@@ -390,6 +396,19 @@ def plain_effects(
     return edges, np.concatenate([[0.0], np.cumsum(means)])
 
 
+def effects_of_rows(
+    fast: Trees | Layers, case: Case, matrix: Floats, places: Mapping[str, Places]
+) -> dict[str, Floats]:
+    """Plain accumulated effects of some rows, each centred by these rows, at the places of comparison."""
+    curves = {}
+    for name, where in places.items():
+        points, curve = plain_effects(fast, case, matrix, name)
+        values, ordered = matrix[:, case.features.index(name)], case.is_number(name)
+        own = np.interp(values, points, curve) if ordered else curve[values.astype(np.int64)]
+        curves[name] = where.at(points, curve - own.mean(), ordered=ordered)
+    return curves
+
+
 class Truth:
     """Exact curves of one model about the whole table, in units of the output range."""
 
@@ -412,14 +431,16 @@ class Truth:
         return {name: Places.of(self.case.domain[name], mine) for name, mine in values}
 
     @cached_property
+    def _plain(self) -> dict[str, tuple[Floats, Floats]]:
+        return {name: plain_effects(self.case.fast[self.kind], self.case, self._matrix, name) for name in self.places}
+
+    @cached_property
     def effects(self) -> dict[str, Floats]:
         """At the places, centred there."""
-        curves = {}
-        for name, places in self.places.items():
-            points, curve = plain_effects(self.case.fast[self.kind], self.case, self._matrix, name)
-            ordered = isinstance(self.case.domain[name], dpx.Numeric)
-            curves[name] = places.centred(places.at(points, curve, ordered=ordered))
-        return curves
+        return {
+            name: places.centred(places.at(*self._plain[name], ordered=self.case.is_number(name)))
+            for name, places in self.places.items()
+        }
 
     def effects_on(self, feature: str, points: Sequence[Any]) -> Floats:
         """The exact curve for the bins between these public points, which an interval of a release is about.
@@ -430,9 +451,7 @@ class Truth:
         column = self.case.domain[feature]
         values, own = self._matrix[:, self.case.features.index(feature)], self.case.model(self.kind).own
         if not isinstance(column, dpx.Numeric):
-            shares = self.places[feature].shares
-            _, curve = plain_effects(self.case.fast[self.kind], self.case, self._matrix, feature)
-            return np.asarray(curve - shares @ curve)
+            return self.effects[feature]
         counts, sums = self._moments(feature, values, own)
         steps = steps_of(feature, column)
         edges = np.searchsorted(np.asarray(steps.points), np.asarray(points, dtype=np.float64))
