@@ -140,9 +140,7 @@ def add_effects(errors: dict[str, list[float]], case: Case, curves: Sequence[Any
     add_coverage(errors, "proven", [(curve, proven_interval(curve), 0.0) for curve in curves], exact, case.width)
 
 
-def squared_error_of_effects(
-    case: Case, curves: Sequence[Any], values: Sequence[Floats], truth: Truth
-) -> float:
+def squared_error_of_effects(case: Case, curves: Sequence[Any], values: Sequence[Floats], truth: Truth) -> float:
     """Against the exact curves at the places of comparison: the mean over rows, then over features."""
     errors = []
     for curve, mine in zip(curves, values, strict=True):

@@ -71,7 +71,8 @@ class Rentals(Judged):
         rest = [name for name in self.features if name not in numeric]
         known = [list(self.domain[name].categories) for name in rest]
         spread = make_column_transformer((OneHotEncoder(categories=known), rest), (StandardScaler(), numeric))
-        network = MLPRegressor(hidden_layer_sizes=(16,), alpha=0.1, learning_rate_init=0.005, max_iter=60, random_state=0)
+        options = {"alpha": 0.1, "learning_rate_init": 0.005, "max_iter": 60, "random_state": 0}
+        network = MLPRegressor(hidden_layer_sizes=(16,), **options)
         makers: dict[str, Callable[[], Any]] = {
             "logistic": lambda: make_pipeline(spread, PoissonRegressor(alpha=1e-3, max_iter=1_000)),
             "forest": lambda: RandomForestRegressor(50, min_samples_leaf=5, random_state=0),
@@ -252,6 +253,10 @@ class Recalled:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+    def resized(self, block: int, *, around: Any = None) -> Any:
+        """Blocks do not matter to a fast copy: it computes every row by itself."""
+        return self if around is None else self._real.resized(block, around=around)
 
     def inputs(self, rows: Rows) -> Asked:
         if rows is not self.case.rows:
@@ -446,14 +451,16 @@ class Truth:
         """The exact curve for the bins between these public points, which an interval of a release is about.
 
         As the release has it: rows belong to bins by their cells, the centre is the mean over rows, each at the middle
-        of its cell.
+        of its cell. For points that are no ends of public cells: the usual curve there.
         """
         column = self.case.domain[feature]
         values, own = self._matrix[:, self.case.features.index(feature)], self.case.model(self.kind).own
         if not isinstance(column, dpx.Numeric):
             return self.effects[feature]
-        counts, sums = self._moments(feature, values, own)
         steps = steps_of(feature, column)
+        if not np.isin(points, steps.points).all():
+            return np.interp(np.asarray(points, dtype=np.float64), self.places[feature].points, self.effects[feature])
+        counts, sums = self._moments(feature, values, own)
         edges = np.searchsorted(np.asarray(steps.points), np.asarray(points, dtype=np.float64))
         bin_of_cell = np.searchsorted(edges[1:-1], steps.step_of_cell, side="right")
         curve = [0.0]
