@@ -33,7 +33,7 @@ import time
 import warnings
 from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -51,7 +51,8 @@ from bench.posterior_baselines import (
     truths_of,
 )
 from bench.posterior_figures import figure_of
-from bench.posterior_tables import GRID, MODELS, SINGLE, TABLES, Case, Truth, dependence
+from bench.posterior_tables import GRID, MODELS, SINGLE, TABLES, Case, Truth
+from dpexplain.maths.grids import axis_of
 
 Floats = NDArray[np.float64]
 Cell = dict[str, Any]
@@ -343,7 +344,7 @@ def timed(case: Case, kind: str) -> dict[str, Any]:
             "without": lambda asked=asked: _read(
                 dpx.partial_dependence(table, model, case.features, smooth=False, rug=False, **asked)
             ),
-            "predictions": lambda: dependence(case.fast[kind], case, matrix),
+            "predictions": lambda: [case.fast[kind](rows) for rows in _moved(case, matrix)],
         }
         for name, job in jobs.items():
             start = time.process_time()
@@ -351,7 +352,18 @@ def timed(case: Case, kind: str) -> dict[str, Any]:
             seconds[name].append(time.process_time() - start)
     medians = {name: float(np.median(each[1:])) for name, each in seconds.items()}
     rest = medians["with"] - medians["without"] - medians["predictions"]
-    return {**{name: _short(value) for name, value in medians.items()}, "posterior": _short(rest), "rows": rows}
+    queries = sum(1 for _ in _moved(case, matrix[:1]))
+    counts = {"stand-in rows": rows, "queries": queries}
+    return {**{name: _short(value) for name, value in medians.items()}, "posterior": _short(rest), **counts}
+
+
+def _moved(case: Case, matrix: Floats) -> Iterator[Floats]:
+    """The rows at every point of long grids, one after the other."""
+    for place, name in enumerate(case.features):
+        for value in axis_of(case.domain, name, LONG_GRID, LONG_GRID).settings:
+            moved = matrix.copy()
+            moved[:, place] = value
+            yield moved
 
 
 def _read(curves: Any) -> None:
