@@ -20,6 +20,7 @@ NAMES = {
     "influence": "QII and Shapley values: error against the paper's mechanism, its experiments, shap (--part)",
     "audit": "attacks on our own explanations: paper 004 again, table rows against the claim, every release (--part)",
     "performance": "AUC, rates, calibration and fairness by group: error and coverage, beside MST synthetic rows",
+    "posterior": "curves sharpened by a stand-in: error and coverage beside our releases before and MST rows (--part)",
     "honesty": "coverage of every 95 % interval and forecasts against realised errors",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP and of importance in groups over a large Parquet table",
@@ -41,9 +42,12 @@ def main() -> None:
     clusters = ["curves", "studies", "case", "kmeans", "speed"]
     influence = ["accuracy", "models", "discrimination", "person", "shapley"]
     audit = ["records", "words", "table", "releases"]
-    parts = ["all", *clusters, *influence, *audit]
+    posterior = ["pd", "single", "ale"]
+    parts = ["all", *clusters, *influence, *audit, *posterior]
     parser.add_argument(
-        "--part", default="all", help=f"for clusters, influence, audit: {', '.join(parts)}; a method of honesty"
+        "--part",
+        default="all",
+        help=f"for clusters, influence, audit, posterior: {', '.join(parts)}; a method of honesty",
     )
     parser.add_argument("--old", type=Path, help="for versions: the folder of another checkout")
     options = parser.parse_args()
