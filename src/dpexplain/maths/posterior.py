@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 EVEN = 0.1  # of the values of synthetic rows are drawn evenly from the domain: no direction is without variance
 FEWEST_ROWS, MOST_ROWS, USUAL_ROWS = 500, 3_000, 1_000  # synthetic rows: a tenth of the table's, within these
 LEAST_WORTH, DOMAIN_WORTH, WORTHS = 0.1, 10.0, 24  # rows: the ends for a stand-in that knows nothing; steps between ends
+LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
 # shares of the noise that a prior may be off by, and how likely each is beforehand
 OFF, OFF_WEIGHTS = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0]), np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
 MOST_FACTORS, KEPT, DIGITS = 32, 0.998, 6  # of a prior that is written down: columns, share of the variance, digits
@@ -151,9 +152,11 @@ def sharpen(prior: Prior, released: Floats, variances: Floats, shared: Floats | 
     spread = np.maximum(spread, 0.0)
     away = axes.T @ (inverse @ (released - prior.means))
     worths = np.geomspace(LEAST_WORTH, prior.most, WORTHS)
+    off = OFF * min(1.0, float(spread.mean()))  # of the noise, or of what rows differ by where noise is larger
     # one line for each (worth, off): the prior variance of each axis, in units of the noise
-    before = (spread[None, None, :] / worths[:, None, None] + OFF[None, :, None]).reshape(-1, len(spread))
-    likely = -0.5 * (away**2 / (before + 1) + np.log1p(before)).sum(axis=1) + np.tile(np.log(OFF_WEIGHTS), WORTHS)
+    before = (spread[None, None, :] / worths[:, None, None] + off[None, :, None]).reshape(-1, len(spread))
+    beforehand = np.add.outer(LOW_WORTH * np.log(np.minimum(worths, 1.0)), np.log(OFF_WEIGHTS)).ravel()
+    likely = beforehand - 0.5 * (away**2 / (before + 1) + np.log1p(before)).sum(axis=1)
     weight = np.exp(likely - likely.max())
     weight /= weight.sum()
     gains = before / (before + 1)

@@ -117,7 +117,8 @@ def source_of(
         paid = {"entry": entry.sequence, "payload": entry.payload_hash, "cost": entry.charged.to_json()}
         joint = _with_columns(stand_in.joint, domain, names)
         covered = set(names) <= set(stand_in.features)
-        return Source(joint, stand_in.worth if covered else DOMAIN_WORTH, {"from": STAND_IN, **paid})
+        most = max(stand_in.worth, DOMAIN_WORTH) if covered else DOMAIN_WORTH
+        return Source(joint, most, {"from": STAND_IN, **paid})
     even = Joint.even(domain, names)
     mine = {name: histograms[name] for name in names if name in histograms}
     if not mine:
@@ -126,7 +127,7 @@ def source_of(
     cells = {p.feature: (p, shares) for p, shares in zip(even.partitions, even.shares, strict=True)} | known
     joint = Joint.product(domain, [cells[name][0] for name in names], [cells[name][1] for name in names])
     noise = worth([shares for _, shares in known.values()], [h.std for h in mine.values()], rows)
-    most = noise if len(mine) == len(names) else min(noise, DOMAIN_WORTH)
+    most = max(noise, DOMAIN_WORTH) if len(mine) == len(names) else DOMAIN_WORTH
     return Source(joint, most, {"from": HISTOGRAMS, "payload": payload})
 
 
