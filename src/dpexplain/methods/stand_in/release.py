@@ -41,6 +41,7 @@ from dpexplain.methods.stand_in.request import StandInRequest
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.stand_in.spec import (
     MAX_PAIR_CELLS,
+    MAX_TREE_COLUMNS,
     RARE,
     Columns,
     Integers,
@@ -52,6 +53,7 @@ from dpexplain.methods.stand_in.spec import (
     pair_cells,
     pair_statistic,
     score_statistic,
+    too_wide,
 )
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
@@ -68,7 +70,7 @@ SCORE_CELLS = 8
 SCORED_ROWS = 4_096  # public rows, by whose scores cells are cut
 SCORE_STEPS = 1_024  # edges are whole steps of the output range, so that rounding errors of a model do not show
 UNKNOWN_ROWS = 1_000  # where their number is private and there is no hint
-NO_TREE = "its pairs have too many cells for a tree"
+NO_TREE = "all pairs of its columns are too many to count"
 
 
 def resolve(request: StandInRequest, setting: Setting, cost: Cost) -> Spec:
@@ -120,7 +122,7 @@ def _without_scores(
         tree = _with_cells(draft, names, setting, cost)
         if request.grade == "tree":
             return _require_tree(tree, "grade")
-        if pair_cells(tree) > MAX_PAIR_CELLS:
+        if too_wide(tree):
             draft = replace(draft, why=NO_TREE)
         elif worth_a_tree(tree, setting, cost):
             return replace(tree, why="the forecast prefers a tree")
@@ -165,11 +167,11 @@ def worth_a_tree(spec: Spec, setting: Setting, cost: Cost) -> bool:
 def _require_tree(spec: Spec, why: str) -> Spec:
     if len(spec.partitions) < 2:
         raise InputError("a tree needs at least two columns.", hint="name more features")
-    if pair_cells(spec) > MAX_PAIR_CELLS:
+    if too_wide(spec):
         instead = ', or use grade="marginals"' if why == "grade" else ""
         raise InputError(
             f"the pairs of {len(spec.partitions)} columns have {pair_cells(spec):,} cells; a tree can have "
-            f"{MAX_PAIR_CELLS:,}.",
+            f"{MAX_TREE_COLUMNS} columns and {MAX_PAIR_CELLS:,} cells.",
             hint=f"name fewer features{instead}",
         )
     return spec

@@ -33,7 +33,7 @@ Integers = NDArray[np.int64]
 
 GRADES = ("marginals", "tree")
 RARE = 3.0  # standard deviations of a count below which cells are taken together before pairs are counted
-MAX_PAIR_CELLS = 2**23  # cells of all pairs: they are counted in one pass
+MAX_TREE_COLUMNS, MAX_PAIR_CELLS = 200, 2**23  # of a tree: all pairs of columns are counted in one pass
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Spec(Coded):
         fits = fits and bool(self.score_columns) == bool(self.score_edges) and set(self.score_columns) <= set(names)
         fits = fits and len(set(self.score_columns)) == len(self.score_columns) and len(self.score_edges) != 1
         fits = fits and all(a < b for a, b in itertools.pairwise(self.score_edges))
-        fits = fits and (self.shares[1] > 0) == tree and (not tree or pair_cells(self) <= MAX_PAIR_CELLS)
+        fits = fits and (self.shares[1] > 0) == tree and not (tree and too_wide(self))
         if not fits:
             raise ValueError("no stand-in of ours")
 
@@ -101,6 +101,11 @@ class Spec(Coded):
     def columns(self, counts: Integers, std: float, pair_std: float, rows: int | None) -> Columns:
         """What released counts of columns say; `rows` is their number where it is public."""
         return Columns(self, counts, std, pair_std, rows)
+
+
+def too_wide(spec: Spec) -> bool:
+    """Whether all pairs are too many to count: by public things."""
+    return len(spec.partitions) > MAX_TREE_COLUMNS or pair_cells(spec) > MAX_PAIR_CELLS
 
 
 def pair_cells(spec: Spec) -> int:
