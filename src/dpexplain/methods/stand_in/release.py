@@ -58,9 +58,9 @@ from dpexplain.methods.stand_in.spec import (
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
 
-# cells of a column of numbers, and how many whole numbers have a cell each: the first where an even share of the rows
-# stands so many standard deviations above the noise of a count
-CELLS, FULL = ((32, WHOLE_NUMBERS), (32, 32), (12, 12)), 2.0
+# cells of a column of numbers, and how many whole numbers have a cell each: many where an even share of the rows in
+# each of the latter is at least so many standard deviations of the noise of a count, else few
+CELLS, FULL = ((32, WHOLE_NUMBERS), (12, 12)), 0.75
 MANY_CELLS = CELLS[0][0]
 SHARES = (Fraction(1, 3), Fraction(1, 6), Fraction(1, 2))  # of the price: columns, choices, pairs
 KNOWN_SHARES = (Fraction(0), Fraction(1, 4), Fraction(3, 4))  # where the counts of columns are known
