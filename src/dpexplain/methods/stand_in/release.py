@@ -43,6 +43,7 @@ from dpexplain.methods.stand_in.spec import (
     MAX_PAIR_CELLS,
     MAX_TREE_COLUMNS,
     RARE,
+    WHY,
     Columns,
     Integers,
     Spec,
@@ -64,13 +65,12 @@ CELLS, FULL = ((32, WHOLE_NUMBERS), (12, 12)), 0.75
 MANY_CELLS = CELLS[0][0]
 SHARES = (Fraction(1, 3), Fraction(1, 6), Fraction(1, 2))  # of the price: columns, choices, pairs
 KNOWN_SHARES = (Fraction(0), Fraction(1, 4), Fraction(3, 4))  # where the counts of columns are known
-FINE = 30  # a tree where one in so many rows is no rare cell of a pair
+FINE = 35  # a tree where one in so many rows is no rare cell of a pair
 SCORE_SHARE = Fraction(1, 4)  # of the price for counts by the scores of a model, where there is one
 SCORE_CELLS = 8
 SCORED_ROWS = 4_096  # public rows, by whose scores cells are cut
 SCORE_STEPS = 1_024  # edges are whole steps of the output range, so that rounding errors of a model do not show
 UNKNOWN_ROWS = 1_000  # where their number is private and there is no hint
-NO_TREE = "all pairs of its columns are too many to count"
 
 
 def resolve(request: StandInRequest, setting: Setting, cost: Cost) -> Spec:
@@ -123,11 +123,11 @@ def _without_scores(
         if request.grade == "tree":
             return _require_tree(tree, "grade")
         if too_wide(tree):
-            draft = replace(draft, why=NO_TREE)
+            draft = replace(draft, why="wide")
         elif worth_a_tree(tree, setting, cost):
-            return replace(tree, why="the forecast prefers a tree")
+            return replace(tree, why="clear")
         else:
-            draft = replace(draft, why="at this price noise would hide most pairs")
+            draft = replace(draft, why="noise")
     elif request.grade == "tree":
         raise InputError("a tree needs at least two columns.", hint='use grade="marginals"')
     plain = replace(draft, grade="marginals", shares=(Fraction(1), Fraction(0), Fraction(0)))
@@ -157,8 +157,9 @@ def _with_cells(draft: Spec, names: Sequence[str], setting: Setting, cost: Cost)
 
 
 def worth_a_tree(spec: Spec, setting: Setting, cost: Cost) -> bool:
-    """Whether cells of one in 30 rows would not be rare where pairs are counted, so that columns keep some detail: by
-    public things alone. On Adult, German credit and Framingham a tree has the smaller error of pairs from there on.
+    """Whether cells of one in 35 rows would not be rare where pairs are counted, so that columns keep some detail: by
+    public things alone. On three tables a tree begins to have the smaller error of pairs between a half of this price
+    (Adult) and three times as much (Framingham): `python -m bench stand_in`.
     """
     rows = setting.hint or UNKNOWN_ROWS
     return rows / FINE >= RARE * forecast(spec, setting.neighbours, cost)["pairs"].std
@@ -189,7 +190,7 @@ def outlook(request: StandInRequest, setting: Setting, cost: Cost) -> Outlook:
     if spec.grade == "tree":
         note += f" Pairs of values: ± {parts['pairs'].halfwidth(LEVEL):.3g} rows, before they are fitted together."
     else:
-        note += " Columns are independent of each other in this grade" + (f": {spec.why}." if spec.why else ".")
+        note += " Columns are independent of each other in this grade" + (f": {WHY[spec.why]}." if spec.why else ".")
     return Outlook(noise.law.value, noise.size, noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL), note=note)
 
 
