@@ -21,6 +21,7 @@ NAMES = {
     "audit": "attacks on our own explanations: paper 004 again, table rows against the claim, every release (--part)",
     "performance": "AUC, rates, calibration and fairness by group: error and coverage, beside MST synthetic rows",
     "posterior": "curves sharpened by a stand-in: error and coverage beside our releases before and MST rows (--part)",
+    "stand_in": "synthetic rows of a stand-in: errors of columns and of pairs, beside MST synthetic rows",
     "honesty": "coverage of every 95 % interval and forecasts against realised errors",
     "speed": "time of the private PDP against bare predictions and scikit-learn",
     "memory": "peak memory of a PDP and of importance in groups over a large Parquet table",

@@ -41,7 +41,9 @@ from dpexplain.methods.stand_in.request import StandInRequest
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.stand_in.spec import (
     MAX_PAIR_CELLS,
+    MAX_TREE_COLUMNS,
     RARE,
+    WHY,
     Columns,
     Integers,
     Spec,
@@ -52,23 +54,23 @@ from dpexplain.methods.stand_in.spec import (
     pair_cells,
     pair_statistic,
     score_statistic,
+    too_wide,
 )
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
 
-# cells of a column of numbers, and how many whole numbers have a cell each: the first where an even share of the rows
-# stands so many standard deviations above the noise of a count
-CELLS, FULL = ((32, WHOLE_NUMBERS), (32, 32), (12, 12)), 2.0
+# cells of a column of numbers, and how many whole numbers have a cell each: many where an even share of the rows in
+# each of the latter is at least so many standard deviations of the noise of a count, else few
+CELLS, FULL = ((32, WHOLE_NUMBERS), (12, 12)), 0.75
 MANY_CELLS = CELLS[0][0]
 SHARES = (Fraction(1, 3), Fraction(1, 6), Fraction(1, 2))  # of the price: columns, choices, pairs
 KNOWN_SHARES = (Fraction(0), Fraction(1, 4), Fraction(3, 4))  # where the counts of columns are known
-FINE = 30  # a tree where one in so many rows is no rare cell of a pair
+FINE = 35  # a tree where one in so many rows is no rare cell of a pair
 SCORE_SHARE = Fraction(1, 4)  # of the price for counts by the scores of a model, where there is one
 SCORE_CELLS = 8
 SCORED_ROWS = 4_096  # public rows, by whose scores cells are cut
 SCORE_STEPS = 1_024  # edges are whole steps of the output range, so that rounding errors of a model do not show
 UNKNOWN_ROWS = 1_000  # where their number is private and there is no hint
-NO_TREE = "its pairs have too many cells for a tree"
 
 
 def resolve(request: StandInRequest, setting: Setting, cost: Cost) -> Spec:
@@ -120,12 +122,12 @@ def _without_scores(
         tree = _with_cells(draft, names, setting, cost)
         if request.grade == "tree":
             return _require_tree(tree, "grade")
-        if pair_cells(tree) > MAX_PAIR_CELLS:
-            draft = replace(draft, why=NO_TREE)
+        if too_wide(tree):
+            draft = replace(draft, why="wide")
         elif worth_a_tree(tree, setting, cost):
-            return replace(tree, why="the forecast prefers a tree")
+            return replace(tree, why="clear")
         else:
-            draft = replace(draft, why="at this price noise would hide most pairs")
+            draft = replace(draft, why="noise")
     elif request.grade == "tree":
         raise InputError("a tree needs at least two columns.", hint='use grade="marginals"')
     plain = replace(draft, grade="marginals", shares=(Fraction(1), Fraction(0), Fraction(0)))
@@ -155,8 +157,9 @@ def _with_cells(draft: Spec, names: Sequence[str], setting: Setting, cost: Cost)
 
 
 def worth_a_tree(spec: Spec, setting: Setting, cost: Cost) -> bool:
-    """Whether cells of one in 30 rows would not be rare where pairs are counted, so that columns keep some detail: by
-    public things alone. On Adult, German credit and Framingham a tree has the smaller error of pairs from there on.
+    """Whether cells of one in 35 rows would not be rare where pairs are counted, so that columns keep some detail: by
+    public things alone. On three tables a tree begins to have the smaller error of pairs between a half of this price
+    (Adult) and three times as much (Framingham): `python -m bench stand_in`.
     """
     rows = setting.hint or UNKNOWN_ROWS
     return rows / FINE >= RARE * forecast(spec, setting.neighbours, cost)["pairs"].std
@@ -165,11 +168,11 @@ def worth_a_tree(spec: Spec, setting: Setting, cost: Cost) -> bool:
 def _require_tree(spec: Spec, why: str) -> Spec:
     if len(spec.partitions) < 2:
         raise InputError("a tree needs at least two columns.", hint="name more features")
-    if pair_cells(spec) > MAX_PAIR_CELLS:
+    if too_wide(spec):
         instead = ', or use grade="marginals"' if why == "grade" else ""
         raise InputError(
             f"the pairs of {len(spec.partitions)} columns have {pair_cells(spec):,} cells; a tree can have "
-            f"{MAX_PAIR_CELLS:,}.",
+            f"{MAX_TREE_COLUMNS} columns and {MAX_PAIR_CELLS:,} cells.",
             hint=f"name fewer features{instead}",
         )
     return spec
@@ -187,7 +190,7 @@ def outlook(request: StandInRequest, setting: Setting, cost: Cost) -> Outlook:
     if spec.grade == "tree":
         note += f" Pairs of values: ± {parts['pairs'].halfwidth(LEVEL):.3g} rows, before they are fitted together."
     else:
-        note += " Columns are independent of each other in this grade" + (f": {spec.why}." if spec.why else ".")
+        note += " Columns are independent of each other in this grade" + (f": {WHY[spec.why]}." if spec.why else ".")
     return Outlook(noise.law.value, noise.size, noise.std, noise.halfwidth(LEVEL), noise.band(LEVEL), note=note)
 
 

@@ -20,14 +20,15 @@ from dpexplain.maths.trees import Edge, Joint, Noisy, Tree, fit, worth
 from dpexplain.methods.histogram import Integers, nearest_with_total
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, from_json
-from dpexplain.methods.stand_in.spec import Columns, Spec
+from dpexplain.methods.stand_in.spec import WHY, Columns, Spec
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SYNTHETIC_KEY = b"dpexplain.synthetic"  # in the metadata of a Parquet file
-DOUBTFUL = 1.5  # times its noise: a fitted table that is farther from its released counts is named
+DOUBTFUL = 8  # standard deviations of a mean of squares of noise: a table that is farther from the stand-in is named
+LAPLACE_SPREAD = 5.0  # the variance of the square of Laplace noise of variance 1, the largest of our laws
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,8 +270,9 @@ class StandIn(Result):
         if tree:
             said.append("Pairs: " + ", ".join(f"{a} - {b}" for a, b in self.edges) + ".")
         if self.spec.why:
-            said.append(f"This grade was taken because {self.spec.why}.")
-        far = self.consistency[self.consistency["realised"] > DOUBTFUL]
+            said.append(f"This grade was taken because {WHY[self.spec.why]}.")
+        known = self.consistency
+        far = known[known["realised"] ** 2 > 1 + DOUBTFUL * np.sqrt(LAPLACE_SPREAD / known["cells"])]
         if len(far):
             said.append("It is far from the released counts of " + ", ".join(far["table"]) + ".")
         return said

@@ -32,8 +32,14 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 
 GRADES = ("marginals", "tree")
+WHY = {
+    "": "",
+    "clear": "enough pairs of values would stand above the noise",
+    "noise": "noise would hide most pairs of values at this price",
+    "wide": "all pairs of its columns are too many to count",
+}
 RARE = 3.0  # standard deviations of a count below which cells are taken together before pairs are counted
-MAX_PAIR_CELLS = 2**23  # cells of all pairs: they are counted in one pass
+MAX_TREE_COLUMNS, MAX_PAIR_CELLS = 200, 2**23  # of a tree: all pairs of columns are counted in one pass
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Spec(Coded):
     cells: int  # of a column of numbers, at most, where pairs are counted
     shares: tuple[Fraction, Fraction, Fraction]  # of the price: counts of columns, choices of pairs, counts of pairs
     marginals: str | None = None  # the payload of the earlier release whose counts are used
-    why: str = ""  # why it is this grade, where the forecast decided
+    why: str = ""  # why it is this grade, where the forecast decided: one of WHY
     score_edges: tuple[float, ...] = ()  # of the cells of a model's scores, where rows are counted by them
     score_columns: tuple[str, ...] = ()  # the columns whose cells are crossed with those of scores
     score_share: Fraction = Fraction(0)  # of the price for these counts; `shares` are of what is left
@@ -54,7 +60,13 @@ class Spec(Coded):
     def check(self) -> None:
         """ValueError for what no request leads to: a file may say anything."""
         names, tree = self.features, self.grade == "tree"
-        fits = self.grade in GRADES and bool(names) and len(set(names)) == len(names) and self.cells >= 1
+        fits = (
+            self.grade in GRADES
+            and self.why in WHY
+            and bool(names)
+            and len(set(names)) == len(names)
+            and self.cells >= 1
+        )
         fits = fits and (self.target is None or self.target in names) and (not tree or len(names) > 1)
         fits = fits and sum(self.shares) == (self.score_share < 1) and min(self.shares) >= 0
         fits = fits and (self.shares[0] == 0) == (self.marginals is not None) and (self.shares[2] > 0) == tree
@@ -62,7 +74,7 @@ class Spec(Coded):
         fits = fits and bool(self.score_columns) == bool(self.score_edges) and set(self.score_columns) <= set(names)
         fits = fits and len(set(self.score_columns)) == len(self.score_columns) and len(self.score_edges) != 1
         fits = fits and all(a < b for a, b in itertools.pairwise(self.score_edges))
-        fits = fits and (self.shares[1] > 0) == tree and (not tree or pair_cells(self) <= MAX_PAIR_CELLS)
+        fits = fits and (self.shares[1] > 0) == tree and not (tree and too_wide(self))
         if not fits:
             raise ValueError("no stand-in of ours")
 
@@ -101,6 +113,11 @@ class Spec(Coded):
     def columns(self, counts: Integers, std: float, pair_std: float, rows: int | None) -> Columns:
         """What released counts of columns say; `rows` is their number where it is public."""
         return Columns(self, counts, std, pair_std, rows)
+
+
+def too_wide(spec: Spec) -> bool:
+    """Whether all pairs are too many to count: by public things."""
+    return len(spec.partitions) > MAX_TREE_COLUMNS or pair_cells(spec) > MAX_PAIR_CELLS
 
 
 def pair_cells(spec: Spec) -> int:
