@@ -32,6 +32,7 @@ from dpexplain.methods.partial_dependence.release import partial_dependence as p
 from dpexplain.methods.performance.release import performance as performance
 from dpexplain.methods.permutation_importance.release import permutation_importance as permutation_importance
 from dpexplain.methods.planning import plan as plan
+from dpexplain.methods.posterior import posterior as posterior
 from dpexplain.methods.quantiles.release import quantiles as quantiles
 from dpexplain.methods.rank_aggregation.release import rank_aggregation as rank_aggregation
 from dpexplain.methods.result import from_json as from_json

@@ -46,6 +46,7 @@ NAMES = [
     "performance",
     "permutation_importance",
     "plan",
+    "posterior",
     "progress",
     "quantiles",
     "rank_aggregation",
