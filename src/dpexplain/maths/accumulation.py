@@ -13,7 +13,7 @@ from dpexplain.core.noise import Noise
 from dpexplain.maths.binning import SURE_COUNT, Bins
 from dpexplain.maths.posterior import Prior, Sharpened, sharpen
 from dpexplain.maths.smoothing import shrink
-from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.maths.tails import combined_halfwidth, graded
 
 Floats = NDArray[np.float64]
 TWO_SIDED = 1.96  # standard deviations within which 19 of 20 normal numbers lie
@@ -216,7 +216,7 @@ class SharpEffects:
         taken = curve.effects.std**2 * (summed**2).sum(axis=1) + ((slopes * curve._count_std) ** 2).sum(axis=1)
         rest = np.sqrt(np.maximum(((curve._lifted @ posterior.root[place]) ** 2).sum(axis=1) - taken, 0.0))
         half = [
-            combined_halfwidth([(curve.effects, s), (curve.counts, c)], r, level)
+            combined_halfwidth([(curve.effects, graded(s)), (curve.counts, graded(c))], r, level)
             for s, c, r in zip(summed, counted, rest, strict=True)
         ]
         ends = np.clip([middle - half, middle + half], -curve.span, curve.span)

@@ -25,7 +25,7 @@ from scipy.special import expi
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.posterior import Prior, Sharpened, sharpen
-from dpexplain.maths.tails import combined_halfwidth
+from dpexplain.maths.tails import combined_halfwidth, graded
 
 Floats = NDArray[np.float64]
 # Places from the middle of the range (0) to its edge (1), at which half-widths are computed, and joined by straight
@@ -150,7 +150,8 @@ class SharpMeans:
             factors = np.column_stack([factors, counted])
         noise = means.noise.std**2 * (factors**2).sum(axis=1)
         rest = np.sqrt(np.maximum(posterior.variances[self.place] - noise, 0.0))
-        half = [combined_halfwidth([(means.noise, mine)], sd, level) for mine, sd in zip(factors, rest, strict=True)]
+        terms = [[(means.noise, graded(mine))] for mine in factors]
+        half = [combined_halfwidth(mine, sd, level) for mine, sd in zip(terms, rest, strict=True)]
         middle = posterior.values[self.place]
         ends = np.clip([middle - half, middle + half], output.low, output.high)
         return ends[0], ends[1]

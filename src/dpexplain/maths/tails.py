@@ -41,6 +41,7 @@ PERIOD, BLOCK, BLOCKS = 60, 64, 16  # of the sum over u: in standard deviations;
 NEGLIGIBLE = 1e-11  # of the characteristic function
 CONVERGENCE = 0.04  # standard deviation of the normal part that is added, of one: h grows by less than 0.1 %
 DEEPEST, DEEPEST_ON_LATTICE = 1e-7, 1e-11  # the smallest tails that are computed
+GRADE = 1.25  # between neighbouring sizes of factors that are taken as alike
 LONGEST = 100  # standard deviation, in steps, up to which a sum on a lattice has its law computed
 STILL = -28  # logarithm of the probability that a coordinate moves at all, below which it counts as fixed
 
@@ -69,6 +70,16 @@ def combined_halfwidth(terms: Sequence[Term], drawn: float, level: float) -> flo
     deep = max(1.0, math.log(tail * kept) / math.log(DEEPEST))
     shares = tuple((shape_of(noise), tuple(np.sort(factors / size))) for noise, factors in parts)
     return size * deep * _standard_halfwidth(shares, drawn / size, max(tail * kept, DEEPEST)) + back
+
+
+def graded(factors: Floats) -> Floats:
+    """Factors in few different sizes, with the same sum of squares: for laws whose shape hardly depends on the sizes."""
+    largest = float(np.abs(factors).max(initial=0.0))
+    if not largest:
+        return factors
+    steps = np.round(np.log(np.maximum(np.abs(factors), 1e-12 * largest) / largest) / math.log(GRADE))
+    alike = GRADE**steps
+    return np.asarray(alike * math.sqrt(float(factors @ factors) / float(alike @ alike)))
 
 
 @lru_cache(maxsize=4_096)
