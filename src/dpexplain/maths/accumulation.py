@@ -158,10 +158,14 @@ class SharpEffects:
 
     An effect is known as S' / N', off by (z - e y) / N' (see `Accumulation`). In a bin that may be all noise nothing is
     known but that the effect lies within the clip. What noise of other features' counts does is taken as normal.
+
+    Curves are centred by `weights`, which come from shares of rows without most of their noise (`trees.denoised`); their
+    error is taken as that of the noisy ones, which is larger.
     """
 
     curves: Sequence[Accumulation]
     prior: Prior
+    weights: Sequence[Floats]  # of each curve, by which its points are centred
 
     @cached_property
     def posterior(self) -> Sharpened:
@@ -186,6 +190,11 @@ class SharpEffects:
         """Whether there are rows beyond doubt."""
         return all(curve._sure for curve in self.curves)
 
+    def _lifted(self, index: int) -> Floats:
+        """From the effects of one feature to its curve."""
+        add = np.tril(np.ones((len(self.curves[index].bins.points), self.curves[index].bins.size)), -1)
+        return np.asarray(add - self.weights[index] @ add)
+
     def _place(self, index: int) -> slice:
         start = sum(curve.bins.size for curve in self.curves[:index])
         return slice(start, start + self.curves[index].bins.size)
@@ -197,24 +206,24 @@ class SharpEffects:
     def values(self, index: int) -> Floats:
         """The points of one curve."""
         curve = self.curves[index]
-        return np.clip(curve._lifted @ self.effects(index), -curve.span, curve.span)
+        return np.clip(self._lifted(index) @ self.effects(index), -curve.span, curve.span)
 
     def interval(self, index: int, level: float) -> tuple[Floats, Floats]:
         """(low, high) around each point of one exact curve: noise of sums and own counts by their laws, the rest as
         normal.
         """
         curve, place, posterior = self.curves[index], self._place(index), self.posterior
-        bins, effects = curve.bins, self.effects(index)
+        bins, effects, lifted = curve.bins, self.effects(index), self._lifted(index)
         rows = np.concatenate([one.bins.rows for one in self.curves])
         known = np.concatenate([one._known for one in self.curves])
-        moved = curve._lifted @ posterior.gain[place]  # what an error of a released effect does to each point
+        moved = lifted @ posterior.gain[place]  # what an error of a released effect does to each point
         summed = moved * np.where(known, curve.unit / rows, 0.0)
         few = np.maximum(bins.rows - TWO_SIDED * curve._count_std, 1.0)
         slopes = moved[:, place] * np.where(curve._known, effects / few, 0.0)
-        middle = curve._lifted @ effects
+        middle = lifted @ effects
         counted = curve._counted(slopes @ bins.members + bins.at_cells(middle) / bins.total)
         taken = curve.effects.std**2 * (summed**2).sum(axis=1) + ((slopes * curve._count_std) ** 2).sum(axis=1)
-        rest = np.sqrt(np.maximum(((curve._lifted @ posterior.root[place]) ** 2).sum(axis=1) - taken, 0.0))
+        rest = np.sqrt(np.maximum(((lifted @ posterior.root[place]) ** 2).sum(axis=1) - taken, 0.0))
         half = [
             combined_halfwidth([(curve.effects, graded(s)), (curve.counts, graded(c))], r, level)
             for s, c, r in zip(summed, counted, rest, strict=True)

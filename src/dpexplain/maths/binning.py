@@ -176,8 +176,8 @@ class Bins:
         points = np.asarray(steps.points)[edges]
         bin_of_cell = np.searchsorted(edges[1:-1], steps.step_of_cell, side="right").astype(np.int64)
         rows = np.maximum(_summed(bin_of_cell, even, len(edges) - 1), 1.0)
-        weights = np.array([shares @ np.interp(steps.cells.labels, points, alone) for alone in np.eye(len(points))])
-        return cls(tuple(map(float, points)), True, rows, weights, total, steps.cells, bin_of_cell)
+        found = cls(tuple(map(float, points)), True, rows, np.empty(0), total, steps.cells, bin_of_cell)
+        return replace(found, weights=found.centring(shares))
 
     @classmethod
     def of_quantiles(cls, values: Floats, probs: Floats, total: float) -> Bins:
@@ -213,6 +213,12 @@ class Bins:
             return np.asarray(self.bin_of_cell == np.arange(self.size)[:, None], dtype=np.float64)
         cells = len(self.points)
         return np.eye(self.size, cells) + np.eye(self.size, cells, 1)
+
+    def centring(self, shares: Floats) -> Floats:
+        """The weights of the points, for these shares of the rows in each cell."""
+        if self.cells is None or not self.ordered:
+            return shares
+        return np.array([shares @ np.interp(self.cells.labels, self.points, one) for one in np.eye(len(self.points))])
 
     def at_cells(self, curve: Floats) -> Floats:
         """The curve at the middle of each cell that rows were counted by."""

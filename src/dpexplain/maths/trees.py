@@ -32,6 +32,7 @@ Edge = tuple[int, int]
 
 STEPS, CLOSE = 1_000, 1e-6  # of the fit: at most so many steps; ends where 20 of them gain less than this share
 LEAST_COUNT = 0.5  # what a cell has at least where the fit begins
+SURE = 3.0  # standard deviations of noise that a group of cells stands above zero
 TINY = 1e-12
 MAX_DRAWN = 10_000_000  # rows at once
 
@@ -244,6 +245,12 @@ def denoised(counts: Floats, std: float) -> Floats:
     weight = 1 - noise / differ
     shares: Floats = weight * firm / firm.sum() + (1 - weight) * even
     return shares
+
+
+def likely_shares(counts: NDArray[Any], std: float, partition: Partition) -> Floats:
+    """Shares of all cells of a column from noisy counts: by groups that stand above the noise, see `grouped`."""
+    groups = grouped(counts, std, partition, SURE * std, partition.size)
+    return groups.spread(denoised(groups.sums(counts), std * float(np.sqrt(len(counts) / groups.size))))
 
 
 # Joint distributions ----------------------------------------------------------------------------------------------

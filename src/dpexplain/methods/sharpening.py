@@ -23,7 +23,7 @@ from dpexplain.core.domain import Domain
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, Prior, rows_for
-from dpexplain.maths.trees import Joint, denoised, worth
+from dpexplain.maths.trees import Joint, likely_shares, worth
 from dpexplain.methods.histogram import Histogram, released_by
 from dpexplain.models import Model, Predictor
 
@@ -123,7 +123,7 @@ def source_of(
     mine = {name: histograms[name] for name in names if name in histograms}
     if not mine:
         return Source(even, DOMAIN_WORTH, {"from": DOMAIN})
-    known = {name: (h.partition, denoised(h.counts, h.std)) for name, h in mine.items()}
+    known = {name: (h.partition, likely_shares(h.counts, h.std, h.partition)) for name, h in mine.items()}
     cells = {p.feature: (p, shares) for p, shares in zip(even.partitions, even.shares, strict=True)} | known
     joint = Joint.product(domain, [cells[name][0] for name in names], [cells[name][1] for name in names])
     noise = worth([shares for _, shares in known.values()], [h.std for h in mine.values()], rows)

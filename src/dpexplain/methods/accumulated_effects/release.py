@@ -55,6 +55,7 @@ COUNT_SHARE = Fraction(1, 5)  # of the price, for the counts; chosen on the tabl
 PAPER_SHARES = (Fraction(1, 9), Fraction(4, 9), Fraction(4, 9))  # counts, quantiles, effects
 PAPER_SHARES_WITHOUT_QUANTILES = (Fraction(5, 9), Fraction(0), Fraction(4, 9))
 PAPER_BINS = 20
+BINS = 20  # of near-equal mass: fine enough for what synthetic rows know, whatever the noise
 LEAST_CLIP = 1e-3  # of the output range: below that, a model's own rounding errors would be explained
 USUAL_BINS = 20  # of a feature, to know the noise before the bins are known
 USUAL_EFFECT, USUAL_STEPS = 1 / 3, 0.1  # of the output range: along a number, up and down between categories
@@ -68,7 +69,7 @@ def resolve(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Spec:
         raise InputError('method="paper" has no use for marginals.', hint="leave them out")
     steps = tuple(_steps(feature, domain, known) for feature in request.features)
     draft = Spec(
-        steps, (None,) * len(steps), output, output.width, request.bins, 0.0, 0.0,
+        steps, (None,) * len(steps), output, output.width, request.bins or BINS, 0.0, 0.0,
         (for_counts, Fraction(0), 1 - for_counts), request.mechanism, cut=True,
         marginals=None if known is None else known.receipt.entry.payload_hash,
     )  # fmt: skip
@@ -205,10 +206,11 @@ def explain(
     With marginals the first pass was made before: their counts give the bins, and the whole price is for differences.
     By a stand-in, or by the histograms, values are sharpened.
     """
-    if marginals is not None:
-        histogram.known_marginals(table, marginals, request.features)
     if stand_in is not None:
         known_stand_in(table, stand_in)
+        marginals = stand_in.marginals if marginals is None and request.method != "paper" else marginals
+    if marginals is not None:
+        histogram.known_marginals(table, marginals, request.features)
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     predictor, label = table.predictor(model), request.label
     columns = list(dict.fromkeys([*predictor.features, *request.features]))

@@ -12,6 +12,7 @@ from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.accumulation import Accumulation, SharpEffects
 from dpexplain.maths.binning import Bins
 from dpexplain.maths.grids import Axis
+from dpexplain.maths.trees import likely_shares
 from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Spec
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.histogram import Histogram, Integers, read
@@ -111,7 +112,11 @@ class AccumulatedCurve(Curve):
             return None
         if known.part is not None or known.prior.size != sum(bins.size for bins in self.all_bins):
             raise ValueError("the prior is that of other numbers")
-        sharp = SharpEffects(self._curves, known.prior)
+        counts, noise = self._counts
+        each = np.split(counts, np.cumsum([steps.cells.size for steps in self.spec.steps])[:-1])
+        cells = zip(self.all_bins, each, self.spec.partitions, strict=True)
+        weights = [bins.centring(likely_shares(mine, noise.std, partition)) for bins, mine, partition in cells]
+        sharp = SharpEffects(self._curves, known.prior, weights)
         return sharp if sharp.sure else None
 
     @property
