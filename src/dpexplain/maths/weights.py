@@ -38,9 +38,11 @@ Floats = NDArray[np.float64]
 
 LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
 FLOOR = 1e-6  # of the smallest own variance of a released number: what noise has at least in every direction
+SHARPEST = 1e-5  # of the range of a function: its released mean is taken as no sharper than that
 FLAT = 1e-12  # of the largest spread: directions with less are none
 UNLIKELY = 1e-9  # components with less weight are left out
 RIDGE = 0.1  # of the tilt: how far means may stay behind, in standard deviations of the noise for each unit of theta
+LEAST_EFFECTIVE, HARDER = 0.05, 10.0  # share of the rows that a tilt leaves; the ridge grows by this factor until then
 SMALL_SPREAD = 0.01  # of a row, in variances of the noise: such directions are not tilted, nothing is known about them
 TILT_STEPS, BISECTIONS = 500, 60
 
@@ -101,20 +103,22 @@ class Numbers:
 
     @classmethod
     def counted(
-        cls, answers: Floats, sums: Floats, variances: Floats, count: float, shared: Floats, count_variance: float
+        cls, answers: Floats, sums: Floats, variances: Floats, count: float, shared: Floats, other: float
     ) -> Numbers:
         """Means from noisy sums over a noisy number of rows, n' = n + c z + other noise for the noise z of the sums.
 
         (s + z) / n' - s / n  =  (z - m (n' - n)) / n' for the exact means m = s / n, which are taken as the released
         ones, within what is possible for a mean of these answers.
 
-        shared          c
-        count_variance  of n', all of its noise
+        shared  c
+        other   the variance of the other noise of n'
         """
-        released = sums / count
-        exact = np.clip(released, answers.min(axis=0), answers.max(axis=0))
-        crossed = np.outer(exact, shared * variances)
-        covariance = np.diag(variances) - crossed - crossed.T + count_variance * np.outer(exact, exact)
+        released, (low, high) = sums / count, (answers.min(axis=0), answers.max(axis=0))
+        exact, reach = np.clip(released, low, high), high - low
+        reach = np.where(reach > 0, reach, max(float(reach.max(initial=0.0)), SHARPEST))
+        variances = np.maximum(variances, (SHARPEST * count * reach) ** 2)
+        crossed, of_count = np.outer(exact, shared * variances), other + float(shared**2 @ variances)
+        covariance = np.diag(variances) - crossed - crossed.T + of_count * np.outer(exact, exact)
         return cls(answers, released, covariance / count**2)
 
     @property
@@ -193,7 +197,7 @@ class RowPosterior:
             return np.full(self.rows, 1 / self.rows)
         size = np.sqrt(self.spread[kept])
         parts = self.scores[:, kept] / size  # of variance one each
-        aims, ridge = parts.T @ self.linear, RIDGE / size**2
+        aims, ridge, theta = parts.T @ self.linear, RIDGE / size**2, np.zeros(len(size))
 
         def objective(theta: Floats) -> tuple[float, Floats]:
             raised = parts @ theta
@@ -202,9 +206,13 @@ class RowPosterior:
             return total - float(aims @ theta) + float(ridge @ theta**2) / 2, slope
 
         options = {"maxiter": TILT_STEPS, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
-        theta = minimize(objective, np.zeros(len(aims)), jac=True, method="L-BFGS-B", options=options).x
-        raised = parts @ theta
-        return np.asarray(np.exp(raised - logsumexp(raised)))
+        while True:  # no positive weights have these means where rows are few: then as near as some rows can be
+            theta = minimize(objective, theta, jac=True, method="L-BFGS-B", options=options).x
+            raised = parts @ theta
+            weights = np.asarray(np.exp(raised - logsumexp(raised)))
+            if 1 / (weights**2).sum() >= LEAST_EFFECTIVE * self.rows or ridge.min() > 1 / SMALL_SPREAD:
+                return weights
+            ridge, theta = HARDER * ridge, theta / HARDER
 
     @property
     def effective_rows(self) -> float:
