@@ -258,8 +258,10 @@ class Count:
         """One whose noise is not that of the sums."""
         return cls(rows, std, np.zeros(size), std**2)
 
-    def means(self, answers: Floats, sums: Floats, variances: Floats) -> Numbers:
-        return Numbers.counted(answers, sums, variances, self.rows, self.shared, self.other)
+    def means(self, answers: Floats, sums: Floats, variances: Floats, judging: int) -> Numbers:
+        """The first so many of them say how good the stand-in is."""
+        judges = np.arange(len(sums)) < judging
+        return Numbers.counted(answers, sums, variances, self.rows, self.shared, self.other, judges)
 
 
 UNSURE = "its number of rows is hardly above its noise"
@@ -292,7 +294,7 @@ def _of_dependence(curve: DependenceCurve) -> Piece:
                 fixed = dict(zip((axis.feature for axis in view), point, strict=True))
                 lines.append(output.low + unit * output.quantize(asked.raw(fixed)) - output.middle)
         answers = np.hstack([np.column_stack(lines), *(in_cells(asked.rows, p) for p in spec.rug)])
-        return count.means(answers, totals, variances)
+        return count.means(answers, totals, variances, points)
 
     axes = {view[0].feature: view[0] for view in spec.views if len(view) == 1}
     return _made(curve, len(totals), count, ask, axes=axes)
@@ -328,7 +330,7 @@ def _of_effects(stand_in: StandIn, curve: AccumulatedCurve) -> Piece:
         parts = [changes_within(asked, s, b, change)[1] for s, b in zip(spec.steps, bins, strict=True)]
         if own:
             parts += [in_cells(asked.rows, s.cells, s.present(asked.rows[s.feature])) for s in spec.steps]
-        return count.means(np.hstack(parts), totals, variances)
+        return count.means(np.hstack(parts), totals, variances, len(sums))
 
     return _made(curve, len(totals), count, ask)
 
@@ -346,7 +348,7 @@ def _of_marginals(marginals: Marginals) -> Piece:
     def inside(asked: Asked) -> Floats:
         return np.hstack([in_cells(asked.rows, cells) for cells in partitions])
 
-    return _of_counts(marginals, marginals.receipt.label, counts, noise, len(partitions), inside)
+    return _of_counts(marginals, marginals.receipt.label, counts, noise, len(partitions), inside, 0)
 
 
 def _of_scores(stand_in: StandIn) -> Piece:
@@ -365,11 +367,12 @@ def _of_scores(stand_in: StandIn) -> Piece:
             parts.append(part)
         return np.hstack(parts)
 
-    return _of_counts(stand_in, "the stand-in's counts by scores", counts, tables.noise, len(tables.counts), inside)
+    title, many = "the stand-in's counts by scores", len(tables.counts)
+    return _of_counts(stand_in, title, counts, tables.noise, many, inside, len(counts))
 
 
 def _of_counts(
-    result: Result, title: str, counts: Integers, noise: Noise, tables: int, inside: Callable[[Asked], Floats]
+    result: Result, title: str, counts: Integers, noise: Noise, tables: int, inside: Callable[[Asked], Floats], judging: int
 ) -> Piece:
     """Counts of whole tables: every row is in one cell of each."""
     totals, variances = counts.astype(np.float64), np.full(len(counts), noise.std**2)
@@ -380,7 +383,7 @@ def _of_counts(
         count = Count(float(counts.sum()) / tables, std, np.full(len(counts), 1 / tables), 0.0)
 
     def ask(asked: Asked) -> Numbers:
-        return count.means(inside(asked), totals, variances)
+        return count.means(inside(asked), totals, variances, judging)
 
     entry = result.receipt.entry.sequence
     return Piece(entry, title, len(counts), ask) if count.sure else Piece(entry, title, left_out=UNSURE)
