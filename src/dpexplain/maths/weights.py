@@ -38,9 +38,10 @@ Floats = NDArray[np.float64]
 
 LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
 FLOOR = 1e-6  # of the smallest own variance of a released number: what noise has at least in every direction
+SHARPEST = 1e-5  # of the range of a function: its released mean is taken as no sharper than that
 FLAT = 1e-12  # of the largest spread: directions with less are none
 UNLIKELY = 1e-9  # components with less weight are left out
-RIDGE = 0.1  # of the tilt: how far means may stay behind, in standard deviations of the noise for each unit of theta
+LEAST_EFFECTIVE, HARDER = 0.05, 10.0  # share of the rows that a tilt leaves; the ridge grows by this factor until then
 SMALL_SPREAD = 0.01  # of a row, in variances of the noise: such directions are not tilted, nothing is known about them
 TILT_STEPS, BISECTIONS = 500, 60
 
@@ -93,29 +94,48 @@ class Numbers:
     answers     [synthetic row, function]
     released    the noisy means
     covariance  of their noise
+    judges      which of them say how good the stand-in is: not what any stand-in gets right, the counts of columns
     """
 
     answers: Floats
     released: Floats
     covariance: Floats
+    judges: NDArray[np.bool_]
+
+    def judging(self) -> Numbers:
+        """Those that say how good the stand-in is, by themselves."""
+        some = np.flatnonzero(self.judges)
+        return Numbers(
+            self.answers[:, some], self.released[some], self.covariance[np.ix_(some, some)], self.judges[some]
+        )
 
     @classmethod
     def counted(
-        cls, answers: Floats, sums: Floats, variances: Floats, count: float, shared: Floats, count_variance: float
+        cls,
+        answers: Floats,
+        sums: Floats,
+        variances: Floats,
+        count: float,
+        shared: Floats,
+        other: float,
+        judges: NDArray[np.bool_] | None = None,
     ) -> Numbers:
         """Means from noisy sums over a noisy number of rows, n' = n + c z + other noise for the noise z of the sums.
 
         (s + z) / n' - s / n  =  (z - m (n' - n)) / n' for the exact means m = s / n, which are taken as the released
         ones, within what is possible for a mean of these answers.
 
-        shared          c
-        count_variance  of n', all of its noise
+        shared  c
+        other   the variance of the other noise of n'
         """
-        released = sums / count
-        exact = np.clip(released, answers.min(axis=0), answers.max(axis=0))
-        crossed = np.outer(exact, shared * variances)
-        covariance = np.diag(variances) - crossed - crossed.T + count_variance * np.outer(exact, exact)
-        return cls(answers, released, covariance / count**2)
+        released, (low, high) = sums / count, (answers.min(axis=0), answers.max(axis=0))
+        exact, reach = np.clip(released, low, high), high - low
+        reach = np.where(reach > 0, reach, max(float(reach.max(initial=0.0)), SHARPEST))
+        variances = np.maximum(variances, (SHARPEST * count * reach) ** 2)
+        crossed, of_count = np.outer(exact, shared * variances), other + float(shared**2 @ variances)
+        covariance = np.diag(variances) - crossed - crossed.T + of_count * np.outer(exact, exact)
+        judges = np.ones(len(sums), dtype=bool) if judges is None else judges
+        return cls(answers, released, covariance / count**2, judges)
 
     @property
     def size(self) -> int:
@@ -142,14 +162,18 @@ class RowPosterior:
         self.rows, self.size = rows, sum(one.size for one in numbers)
         most = min(max(float(most), 3 * LEAST_WORTH), float(rows))
         grid = np.geomspace(LEAST_WORTH, most, WORTHS)
-        self.scores, self.spread, self._away, rest = _axes(rows, numbers)
+        self.scores, self.spread, self._away, _ = _axes(rows, numbers)
+        all_judge = all(one.judges.all() for one in numbers)
+        judging = numbers if all_judge else [one.judging() for one in numbers if one.judges.any()]
+        _, spread, away, rest = _axes(rows, judging) if not all_judge else (None, self.spread, self._away, _)
+        size = sum(one.size for one in judging)
         # of the noise, or of what rows differ by where noise is larger
-        off = OFF * (min(1.0, float(self.spread.sum()) / self.size) if self.size else 0.0)
+        off = OFF * (min(1.0, float(spread.sum()) / size) if size else 0.0)
         worths, offs = np.repeat(grid, len(off)), np.tile(off, WORTHS)
         beforehand = np.add.outer(LOW_WORTH * np.log(np.minimum(grid, 1.0)), np.log(OFF_WEIGHTS)).ravel()
-        before = self.spread / worths[:, None] + offs[:, None]
-        likely = beforehand - 0.5 * (self._away**2 / (before + 1) + np.log1p(before)).sum(axis=1)
-        likely -= 0.5 * (rest / (1 + offs) + (self.size - len(self.spread)) * np.log1p(offs))
+        before = spread / worths[:, None] + offs[:, None]
+        likely = beforehand - 0.5 * (away**2 / (before + 1) + np.log1p(before)).sum(axis=1)
+        likely -= 0.5 * (rest / (1 + offs) + (size - len(spread)) * np.log1p(offs))
         weights = np.exp(likely - likely.max())
         weights /= weights.sum()
         by_worth = weights.reshape(WORTHS, len(OFF))
@@ -187,13 +211,19 @@ class RowPosterior:
 
     @cached_property
     def tilted(self) -> Floats:
-        """Positive weights of the rows, which add up to one: an exponential tilt to the posterior means of q."""
+        """Positive weights of the rows, which add up to one: an exponential tilt, w_i ~ exp(theta q_i).
+
+        Where S is one, the posterior mean of an axis is s x for a spread s and x = (a - u) / (s + k), k = l (1 + t). The
+        theta with  E_w[q] - u + k theta = a - u  is x to first order, and minimises  k times the entropy of w, relative
+        to even weights, plus half of the squared distance to a: the same posterior, for weights that are positive.
+        """
         kept = self.spread > SMALL_SPREAD
         if not kept.any():
             return np.full(self.rows, 1 / self.rows)
         size = np.sqrt(self.spread[kept])
         parts = self.scores[:, kept] / size  # of variance one each
-        aims, ridge = parts.T @ self.linear, RIDGE / size**2
+        aims = self._away[kept] / size
+        ridge, theta = 1 / (self.weights @ self._gain)[kept] / size**2 - 1, np.zeros(len(size))
 
         def objective(theta: Floats) -> tuple[float, Floats]:
             raised = parts @ theta
@@ -202,9 +232,13 @@ class RowPosterior:
             return total - float(aims @ theta) + float(ridge @ theta**2) / 2, slope
 
         options = {"maxiter": TILT_STEPS, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
-        theta = minimize(objective, np.zeros(len(aims)), jac=True, method="L-BFGS-B", options=options).x
-        raised = parts @ theta
-        return np.asarray(np.exp(raised - logsumexp(raised)))
+        while True:  # no positive weights have these means where rows are few: then as near as some rows can be
+            theta = minimize(objective, theta, jac=True, method="L-BFGS-B", options=options).x
+            raised = parts @ theta
+            weights = np.asarray(np.exp(raised - logsumexp(raised)))
+            if 1 / (weights**2).sum() >= LEAST_EFFECTIVE * self.rows or ridge.min() > 1 / SMALL_SPREAD:
+                return weights
+            ridge, theta = HARDER * ridge, theta / HARDER
 
     @property
     def effective_rows(self) -> float:

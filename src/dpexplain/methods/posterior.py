@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size
-from dpexplain.errors import InputError, ModelError
+from dpexplain.data.rows import Rows
+from dpexplain.errors import InputError
 from dpexplain.maths.binning import Bins, Steps, steps_of
 from dpexplain.maths.grids import Axis, axis_of, with_missing
 from dpexplain.maths.posterior import EVEN, rows_for
-from dpexplain.maths.weights import Numbers, RowPosterior
+from dpexplain.maths.weights import RowPosterior
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.curves import MOST_POINTS
+from dpexplain.methods.evidence import Asked, Piece, changes_within, pieces_of
 from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
 from dpexplain.methods.readings import Floats, Reading, Readings
 from dpexplain.methods.sharpening import SEED
 from dpexplain.methods.stand_in.result import StandIn
-from dpexplain.models import Model, Predictor
+from dpexplain.models import Model
 from dpexplain.models.predictor import frame_of
 
 if TYPE_CHECKING:
@@ -37,38 +38,6 @@ READ_ROWS = 10_000  # synthetic rows where there is no evidence: then all there 
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
 BINS, RESOLUTION, PAIR_RESOLUTION = 20, 25, 12  # of a curve that is read off, where nothing else is said
 FEW_ROWS = 10  # synthetic rows of a bin, below which all synthetic rows, moved there, make up for the rest
-KEPT_NUMBERS = 2**25  # predictions that are remembered
-
-
-class Asked:
-    """A model and the synthetic rows that it is asked about."""
-
-    def __init__(self, model: Model, predictor: Predictor, rows: Rows) -> None:
-        self.output, self.rows = model.output, rows
-        self.predictor = predictor.resized(even_size(rows.size, LARGEST_BLOCK))
-        self._inputs, self._kept = self.predictor.inputs(rows), dict[tuple[tuple[str, Any], ...], Floats]()
-        if np.isnan(self.raw({})).all():
-            raise ModelError(
-                "the model fails on every synthetic row.",
-                hint="it has to answer rows of the declared domain: try it on stand_in.rows()",
-            )
-
-    def raw(self, fixed: Mapping[str, Any]) -> Floats:
-        """Predictions for all rows with some columns at one value, or at one for each row; NaN where it fails."""
-        if any(np.ndim(value) for value in fixed.values()):
-            return self.predictor.predict_at(self._inputs, fixed)
-        key = tuple(sorted((name, float(value)) for name, value in fixed.items()))
-        if key not in self._kept:
-            answers = self.predictor.predict_at(self._inputs, fixed)
-            if len(self._kept) * self.rows.size >= KEPT_NUMBERS:
-                return answers
-            self._kept[key] = answers
-        return self._kept[key]
-
-    def at(self, fixed: Mapping[str, Any]) -> Floats:
-        """Predictions in the output range; its middle where the model fails."""
-        inside = np.clip(self.raw(fixed), self.output.low, self.output.high)
-        return np.nan_to_num(inside, nan=self.output.middle)
 
 
 class Posterior:
@@ -80,13 +49,10 @@ class Posterior:
     evidence nothing says how good the stand-in is, and they are wide. Proven intervals stand in the results themselves.
     """
 
-    def __init__(self, stand_in: StandIn, model: Model, asked: Asked, numbers: Sequence[Numbers]) -> None:
-        self.stand_in, self.model, self._asked = stand_in, model, asked
-        self._numbers = list(numbers)
-
-    @cached_property
-    def _rows(self) -> RowPosterior:
-        return RowPosterior(self._asked.rows.size, self.stand_in.worth, self._numbers)
+    def __init__(self, stand_in: StandIn, model: Model, asked: Asked, pieces: Sequence[Piece]) -> None:
+        self.stand_in, self.model, self._asked, self._pieces = stand_in, model, asked, list(pieces)
+        self._numbers = [(piece, piece.ask(asked)) for piece in pieces if piece.ask is not None]
+        self._rows = RowPosterior(asked.rows.size, stand_in.worth, [numbers for _, numbers in self._numbers])
 
     def __len__(self) -> int:
         """How many synthetic rows there are."""
@@ -103,11 +69,44 @@ class Posterior:
         return self._rows.worth
 
     @property
+    def effective_rows(self) -> float:
+        """How many rows of equal weight the weighted rows are as good as. Far fewer than there are rows: the evidence
+        had to look for rows that are rare in the stand-in.
+        """
+        return self._rows.effective_rows
+
+    @property
+    def evidence(self) -> pd.DataFrame:
+        """Which releases were used, and which were left out and why."""
+        import pandas as pd
+
+        columns = ["entry", "release", "numbers used", "left out because"]
+        lines = [(p.entry, p.title, 0 if p.ask is None else p.size, p.left_out) for p in self._pieces]
+        return pd.DataFrame(lines, columns=columns)
+
+    @cached_property
+    def contradictions(self) -> list[str]:
+        """A sentence for each release that does not agree with the stand-in, and one if all of them together do not:
+        then the stand-in is worth next to nothing there, or off by as much as the noise.
+        """
+        rows, most = self._asked.rows.size, self.stand_in.worth
+        which = [piece for piece, mine in self._numbers if RowPosterior(rows, most, [mine]).contradicts]
+        said = [
+            f"{piece.title} (entry {piece.entry}) and the stand-in do not agree: "
+            "trust the proven interval of that release, and what is read off here less."
+            for piece in which
+        ]
+        if self._rows.contradicts and len(self._numbers) > 1:
+            said.append("All releases together and the stand-in do not agree: it knows little about this table.")
+        return said
+
+    @property
     def basis(self) -> str:
         """What everything here rests on, in words."""
         where = f"Read off {len(self):,} synthetic rows of entry {self.stand_in.entry}"
         how = f"weighted by {self._rows.size:,} released numbers" if self._rows.size else "without any other evidence"
-        return f"{where}, {how}; nothing here is proven."
+        against = " Evidence and stand-in contradict each other: see `contradictions`." if self.contradictions else ""
+        return f"{where}, {how}; nothing here is proven.{against}"
 
     def rows(self) -> pd.DataFrame:
         """The synthetic rows as models get rows, and their weights, in the column `rows.attrs["weight"]`: "weight",
@@ -152,6 +151,9 @@ class Posterior:
     def _axis(self, feature: str, grid: Any, resolution: int) -> Axis:
         mine = grid.get(feature) if isinstance(grid, Mapping) else grid
         domain = self.stand_in.domain
+        known = [piece.axes[feature] for piece in self._pieces if piece.axes and feature in piece.axes]
+        if mine is None and known and resolution == RESOLUTION:
+            return known[0]  # the grid of the evidence
         return with_missing(axis_of(domain, feature, mine, resolution), domain[feature])
 
     def accumulated_effects(self, features: str | Sequence[str], bins: int | None = None) -> Readings:
@@ -166,8 +168,9 @@ class Posterior:
     def _effects(self, feature: str, number: int) -> Reading:
         steps = steps_of(feature, self.stand_in.domain[feature])
         bins = self._bins(steps, number)
-        moved = differences(self._asked, steps, bins)
-        curve, influence = accumulated(moved, self.weights, self._rows_beyond(steps, bins, moved))
+        inside, changes = changes_within(self._asked, steps, bins, self._asked.change)
+        at, beyond = at_points(self._asked, steps, bins), self._beyond(steps, bins, inside)
+        curve, influence = accumulated(inside, changes, at, self.weights, beyond)
         span = self._asked.output.width
         spread = self._rows.mixture(influence).around(curve)
         axes, values = (Axis(feature, bins.points, steps.ordered),), np.clip(curve, -span, span)
@@ -185,11 +188,11 @@ class Posterior:
         """Rows of the stand-in as it is, by which bins are cut: the model is not asked about them."""
         return self.stand_in.draw(READ_ROWS, SEED)
 
-    def _rows_beyond(self, steps: Steps, bins: Bins, moved: Moved) -> Floats:
+    def _beyond(self, steps: Steps, bins: Bins, inside: Floats) -> Floats:
         """The effect in bins that have few synthetic rows, or none: that of all rows, moved there. Else zero."""
         beyond = np.zeros(bins.size)
         settings = bins.points if steps.ordered else range(len(bins.points))
-        for place in np.flatnonzero(moved.inside.sum(axis=0) < FEW_ROWS):
+        for place in np.flatnonzero(inside.sum(axis=0) < FEW_ROWS):
             if len(bins.points) > 1:
                 low, high = (self._asked.at({steps.feature: settings[place + side]}) for side in (0, 1))
                 beyond[place] = float(self.weights @ (high - low))
@@ -230,70 +233,38 @@ class Posterior:
 # Accumulated effects of weighted rows ---------------------------------------------------------------------------------
 
 
-class Moved:
-    """What synthetic rows say about the effects of one feature.
-
-    inside   [row, bin]: 1 where a row counts; a row with a category counts in the steps to both of its neighbours
-    changes  [row, bin]: the change of its prediction there, 0 elsewhere
-    at       [row, point]: what each point of the curve counts for the row, for centring; zeros for missing values
+def at_points(asked: Asked, steps: Steps, bins: Bins) -> Floats:
+    """[row, point]: what each point of the curve counts for a row, taken at the middle of its cell; zeros for missing
+    values.
     """
-
-    def __init__(self, inside: Floats, changes: Floats, at: Floats) -> None:
-        self.inside, self.changes, self.at = inside, changes, at
-
-
-def differences(asked: Asked, steps: Steps, bins: Bins) -> Moved:
-    """The change of each row's prediction between the edges of its bin."""
-    values, size, span = asked.rows[steps.feature], asked.rows.size, asked.output.width
-    inside, changes = np.zeros((size, bins.size)), np.zeros((size, bins.size))
-    at_cells = np.array([bins.at_cells(alone) for alone in np.eye(len(bins.points))]).T
-    present, every = steps.present(values), np.arange(size)
-    filled = np.where(present, values, bins.points[0]) if steps.ordered else values.astype(np.int64)
-    at = at_cells[steps.cells.place(filled)] * present[:, None]
-    if steps.ordered:
-        points, place = np.asarray(bins.points), bins.place(filled)
-        low, high = (asked.raw({steps.feature: points[place + side]}) for side in (0, 1))
-        inside[every, place] = present
-        changes[every, place] = np.where(present, _change(asked, high, low), 0.0)
-        return Moved(inside, np.clip(changes, -span, span), at)
-    last, own = len(bins.points) - 1, asked.raw({})
-    for step, away in ((0, 1), (-1, -1)):  # to the next category, to the one before
-        there = filled + away
-        known = (there >= 0) & (there <= last)
-        other = asked.raw({steps.feature: np.clip(there, 0, last)})
-        rows, place = every[known], (filled + step)[known]
-        inside[rows, place] = 1.0
-        changes[rows, place] = _change(asked, other, own)[known] * away
-    if last == 0:
-        inside[:] = 1.0
-    return Moved(inside, changes, at)
+    values = asked.rows[steps.feature]
+    present = steps.present(values)
+    cells = np.array([bins.at_cells(alone) for alone in np.eye(len(bins.points))]).T
+    filled = np.where(present, values, bins.points[0]) if steps.ordered else values
+    return np.asarray(cells[steps.cells.place(filled)] * present[:, None])
 
 
-def _change(asked: Asked, high: Floats, low: Floats) -> Floats:
-    """The difference of predictions in the output range; none where the model fails."""
-    ends = asked.output.low, asked.output.high
-    return np.nan_to_num(np.clip(high, *ends) - np.clip(low, *ends), nan=0.0)
-
-
-def accumulated(moved: Moved, weights: Floats, beyond: Floats) -> tuple[Floats, Floats]:
+def accumulated(
+    inside: Floats, changes: Floats, at: Floats, weights: Floats, beyond: Floats
+) -> tuple[Floats, Floats]:
     """The centred curve of weighted rows, and [row, point] its influence function: how far a little more weight of a
     row moves it (its mean over the weighted rows is zero).
 
-    beyond  the effects that make up for rows in bins with fewer than FEW_ROWS
+    inside, changes  as `changes_within` returns them; `at` as `at_points` does
+    beyond           the effects that make up for rows in bins with fewer than FEW_ROWS
     """
-    rows = moved.inside.sum(axis=0)
+    rows = inside.sum(axis=0)
     own = np.minimum(rows / FEW_ROWS, 1.0)  # the share of an effect that is that of the bin's own rows
-    mass = np.maximum(weights @ moved.inside, 1e-300)
-    means = np.where(rows > 0, (weights @ moved.changes) / mass, 0.0)
+    mass = np.maximum(weights @ inside, 1e-300)
+    means = np.where(rows > 0, (weights @ changes) / mass, 0.0)
     effects = own * means + (1 - own) * beyond
-    add = np.tril(np.ones((moved.at.shape[1], len(effects))), -1)
-    present = moved.at.sum(axis=1)
-    there = max(float(weights @ present), 1e-300)
-    lifted = add - (weights @ moved.at) / there @ add
+    add = np.tril(np.ones((at.shape[1], len(effects))), -1)
+    there = max(float(weights @ at.sum(axis=1)), 1e-300)
+    lifted = add - (weights @ at) / there @ add
     curve = lifted @ effects
     scale = np.where(rows > 0, own / mass, 0.0)
-    influence = ((moved.changes - moved.inside * means) * scale) @ lifted.T
-    return curve, influence - (moved.at @ curve)[:, None] / there
+    influence = ((changes - inside * means) * scale) @ lifted.T
+    return curve, influence - (at @ curve)[:, None] / there
 
 
 # The public function --------------------------------------------------------------------------------------------------
@@ -312,22 +283,17 @@ def posterior(stand_in: StandIn, model: Model, results: Sequence[Any] = (), *, r
         raise InputError("stand_in must be a result of dpx.stand_in.", hint="dpx.stand_in(table, epsilon=...)")
     if not isinstance(model, Model):
         raise InputError("model must be a dpx.Model.", hint='dpx.Model(estimator, output=(0.0, 1.0), name="credit")')
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not FEWEST <= rows <= MOST):
+        raise InputError(f"rows are a whole number from {FEWEST} to {MOST:,}; got {rows!r}."[:200])
     wanted = [name for name in model.features(stand_in.domain) if name not in stand_in.features]
     if wanted:
         raise InputError(
             f"the stand-in does not have all columns of the model; it lacks {', '.join(map(repr, wanted))}.",
             hint="release one that has: dpx.stand_in(table, epsilon=...) takes all declared columns",
         )
-    size = _size(rows, READ_ROWS if not results else rows_for(stand_in.receipt.rows or int(stand_in.total)))
-    drawn = stand_in.draw(size, SEED, even=EVEN if results else 0.0)
-    predictor = model.checked(stand_in.domain, rows=size)
-    asked = Asked(model, predictor, Rows(stand_in.domain, drawn, size))
-    return Posterior(stand_in, model, asked, [])
-
-
-def _size(rows: int | None, usual: int) -> int:
-    if rows is None:
-        return usual
-    if isinstance(rows, bool) or not isinstance(rows, int) or not FEWEST <= rows <= MOST:
-        raise InputError(f"rows are a whole number from {FEWEST} to {MOST:,}; got {rows!r}."[:200])
-    return rows
+    predictor = model.checked(stand_in.domain, rows=rows)
+    pieces = pieces_of(stand_in, model, results)
+    known = any(piece.ask is not None for piece in pieces)
+    size = rows or (rows_for(stand_in.receipt.rows or int(stand_in.total)) if known else READ_ROWS)
+    drawn = stand_in.draw(size, SEED, even=EVEN if known else 0.0)  # where nothing corrects it, even values would mislead
+    return Posterior(stand_in, model, Asked(model, predictor, Rows(stand_in.domain, drawn, size)), pieces)
