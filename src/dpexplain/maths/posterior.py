@@ -35,7 +35,7 @@ FEWEST_ROWS, MOST_ROWS, USUAL_ROWS = 500, 3_000, 1_000  # synthetic rows: a tent
 LEAST_WORTH, DOMAIN_WORTH, WORTHS = 0.1, 10.0, 24  # rows: the ends for a stand-in that knows nothing; steps between ends
 LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
 # shares of the noise that a prior may be off by, and how likely each is beforehand
-OFF, OFF_WEIGHTS = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0]), np.array([0.75, 0.05, 0.05, 0.05, 0.05, 0.05])
+OFF, OFF_WEIGHTS = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0]), np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
 MOST_FACTORS, KEPT, DIGITS = 32, 0.998, 6  # of a prior that is written down: columns, share of the variance, digits
 CONTRADICTION = 0.5  # of the weight at a stand-in that is worth next to nothing
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 READ_ROWS = 10_000  # synthetic rows where there is no evidence: then all there is to lose is chance in drawing
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
-BINS, RESOLUTION, PAIR_RESOLUTION = 20, 25, 12  # of a curve that is read off, where nothing else is said
+BINS, RESOLUTION, PAIR_RESOLUTION = 100, 25, 12  # of a curve that is read off, where nothing else is said
 FEW_ROWS = 10  # synthetic rows of a bin, below which all synthetic rows, moved there, make up for the rest
 
 
