@@ -166,7 +166,8 @@ class Posterior:
         return Readings([self._effects(name, request.bins or BINS) for name in request.features])
 
     def _effects(self, feature: str, number: int) -> Reading:
-        steps = steps_of(feature, self.stand_in.domain[feature])
+        cells = self.stand_in.partitions[self.stand_in.features.index(feature)]
+        steps = steps_of(feature, self.stand_in.domain[feature], cells)
         bins = self._bins(steps, number)
         inside, changes = changes_within(self._asked, steps, bins, self._asked.change)
         at, beyond = at_points(self._asked, steps, bins), self._beyond(steps, bins, inside)
