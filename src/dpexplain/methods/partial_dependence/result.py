@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from dpexplain.methods.curves import MeanCurve
-from dpexplain.methods.partial_dependence.spec import Spec
+from dpexplain.methods.partial_dependence.spec import Spec, prior
+from dpexplain.methods.sharpening import Ask
 
 
 @dataclass(frozen=True)
@@ -19,3 +21,7 @@ class DependenceCurve(MeanCurve):
     @property
     def name(self) -> str:
         return "Partial dependence"
+
+    def _ask(self, part: int | None) -> Ask:
+        views = self.spec.views if part is None else (self.spec.views[part],)
+        return partial(prior, spec=self.spec, views=views)
