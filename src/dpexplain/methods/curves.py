@@ -79,22 +79,38 @@ class Curve(Result):
         if self.marginals is not None:
             paid = self.marginals.receipt
             said.append(f"Rug: an earlier release with {paid.budget.describe(paid.cost)}.")
+        if rows := self._synthetic_rows:
+            basis = f"Likely values: from the release and {rows}. The proven interval assumes nothing about the rows."
+            said.insert(0, basis + self._disagreement)
         return " ".join(filter(None, said))
 
     @property
     def basis(self) -> str:
-        """What the values and their interval rest on besides the release, in words; empty where it is nothing."""
+        if not (rows := self._synthetic_rows):
+            return ""
+        return (
+            f"Values and interval are what is likely, given the release and what the model says about {rows}; they "
+            "assume that the table resembles these rows in some measure, which is estimated. The proven interval "
+            f"(proven low, proven high) rests on the release alone.{self._disagreement}"
+        )
+
+    @property
+    def _synthetic_rows(self) -> str:
+        """The synthetic rows by which values are sharpened, in words; empty where they are not."""
         if self.sharpening is None or not self.sharpened:
             return ""
-        rows = self.sharpening.sentence(self.receipt)
-        said = (
-            f"Likely values, given everything released and what the model says about {self.sharpening.prior.rows:,} "
-            f"{rows}. The interval assumes that the table resembles these rows in some measure, which is estimated; "
-            "the proven interval assumes nothing."
-        )
-        if self.contradicts:
-            said += " Here what was released and these rows do not agree: trust the proven interval."
-        return said
+        return f"{self.sharpening.prior.rows:,} {self.sharpening.sentence(self.receipt)}"
+
+    @property
+    def _disagreement(self) -> str:
+        return " What was released and these rows do not agree: trust the proven interval." if self.contradicts else ""
+
+    @property
+    def doubt(self) -> str:
+        said = super().doubt
+        if not said or not self.sharpened:
+            return said
+        return f"By the release alone: {said[:1].lower()}{said[1:]} Likely values come from synthetic rows there."
 
     @property
     def sharpened(self) -> bool:
