@@ -97,7 +97,9 @@ class Picture(Figure):
                 under = ax.xaxis.get_tightbbox()
                 left, down = slot[0] + PAD - plot.x0, plot.y0 - min(plot.y0, under.y0 if under else plot.y0)
                 note.xyann = (72 / self.dpi * left, -72 / self.dpi * (down + PAD))
-                self._wrap(note, room, fill=True)
+                crowded = slot[0] > 0 or slot[1] < self.bbox.x1  # a colour bar beside it is room that others lose
+                barred = crowded and any(image.colorbar for image in ax.images)
+                self._wrap(note, max(plot.x1 - slot[0] - PAD, 0.4 * room) if barred else room, fill=True)
         if not ax.axison:  # a place for words
             for text in ax.texts:
                 self._wrap(text, slot[1] - text.get_window_extent().x0 - PAD)

@@ -50,12 +50,12 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     if len(curve.axes) == 2:
         return _plot_surface(curve, ax)
     axis = curve.axes[0]
-    (low, high), proven, key = curve.interval(LEVEL), curve.proven_interval(LEVEL), list[Any]()
+    (low, high), proven, key, kind = curve.interval(LEVEL), curve.proven_interval(LEVEL), list[Any](), _kind(curve)
     if axis.ordered:
         x = axis.numbers
         band, line, dots = ((low[: len(x)], high[: len(x)]), curve.values[: len(x)], curve.raw[: len(x)])
         shade = ax.fill_between(x, *band, color=BAND, alpha=0.45, linewidth=0, label=NOISE_INTERVAL)
-        (stroke,) = ax.plot(x, line, color=INK, linewidth=1.8, label="smoothed" if curve.smoothed else "released")
+        (stroke,) = ax.plot(x, line, color=INK, linewidth=1.8, label=kind)
         if curve.sharpened:
             key = [((shade, stroke), LIKELY), (_released(ax, x, dots, proven, upright=True), PROVEN)]
         elif curve.smoothed:
@@ -74,7 +74,6 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
         names = [plain(str(point)) for point in axis.points]
         if curve.rug:
             names = [f"{name}  ({share})" for name, share in zip(names, _shares(curve.rug[0]), strict=True)]
-        kind = "smoothed" if curve.smoothed else "released"
         places, *drawn = _dots(ax, curve, list(map(name_lines, names)), NOISE_INTERVAL, kind)
         if curve.sharpened:
             key = [(tuple(drawn), LIKELY), (_released(ax, places - BELOW, curve.raw, proven, upright=False), PROVEN)]
@@ -86,11 +85,17 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def _kind(curve: Curve) -> str:
+    """What its values are, for a legend."""
+    return "likely value" if curve.sharpened else "smoothed" if curve.smoothed else "released"
+
+
 def _released(ax: Axes, places: Any, values: Any, ends: Any, *, upright: bool) -> Any:
     """Released values as faint points, each on a thin line, its proven interval; what stands for them in a legend."""
     low, high = (end[: len(places)] for end in ends)
     (ax.vlines if upright else ax.hlines)(places, low, high, **THIN)
-    (points,) = ax.plot(*((places, values) if upright else (values, places)), ".", color=PROOF, markersize=3, zorder=1.6)
+    at = (places, values) if upright else (values, places)
+    (points,) = ax.plot(*at, ".", color=PROOF, markersize=3, zorder=1.6, label=PROVEN)
     return Line2D([], [], **THIN), points
 
 
@@ -152,8 +157,7 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
             places = np.append(places[places < len(axis.points) - 2], len(axis.points) - 1)
         names = [_tick(axis.points[i], axis.ordered) for i in places]
         set_ticks(places, names, fontsize=8)
-    kind = "likely value" if curve.sharpened else "smoothed" if curve.smoothed else "released"
-    ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({kind})")
+    ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({_kind(curve)})")
     half, proven = (float((high - low).max() / 2) for low, high in (curve.interval(LEVEL), curve.proven_interval(LEVEL)))
     said = f"{LEVEL:.0%} noise interval of each cell: at most ±{half:.3g}."
     if curve.sharpened:
