@@ -39,7 +39,7 @@ def verify(result: Result, ledger: str | Path | Ledger, model: Model | None = No
     """Raise VerificationError unless this ledger released this result, for this request and with this guarantee.
 
     The answer lists, in words, what could not be checked. A sharpened curve has a prior, which must be the one that the
-    ledger keeps; with the `model` it is also learned again and compared, and without it the answer says that it was not.
+    ledger keeps; with the `model` it is also learned again and compared, and without it the answer says so.
 
     That the drawn values follow from the released integers and the prior is checked when a result is read
     (`from_json`); that the ledger itself is whole, by `Ledger.verify`.

@@ -92,14 +92,12 @@ def test_a_forged_prior_is_noticed(table, model, kind):
 @pytest.mark.parametrize("kind", ["pdp", "ale"])
 def test_whoever_wrote_a_prior_of_their_own_into_the_ledger_is_found_out_by_the_model(table, model, kind):
     """The owner of a ledger can have it keep anything: then only the model tells."""
-    known = dpx.marginals(table, epsilon=1)
-    curve = sharpened(table, model, kind)
+    receipt, curve = dpx.marginals(table, epsilon=1).receipt, sharpened(table, model, kind)
+    some = {"from": "stand-in", "payload": "", "cost": receipt.cost.to_json()}
     origins = [
         {"from": "domain"},
         {"from": "histograms", "payload": "0" * 64},
-        {"from": "stand-in", "entry": known.receipt.entry.sequence, "payload": "", "cost": known.receipt.cost.to_json()},
-        {"from": "stand-in", "entry": 1, "payload": "", "cost": known.receipt.cost.to_json()},
-        {"from": "stand-in", "entry": 10**6, "payload": "", "cost": known.receipt.cost.to_json()},
+        *({**some, "entry": sequence} for sequence in (receipt.entry.sequence, 1, 10**6)),
     ]
     for origin in origins:
         own = forged(curve, origin=origin, means=curve.sharpening.prior.means + 0.05)

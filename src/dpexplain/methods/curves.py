@@ -199,14 +199,15 @@ class Curve(Result):
         rows, part = self.sharpening.prior.rows, self.sharpening.part
         names = dict.fromkeys([*predictor.features, *self._needed])
         source = self.source(list(names), stand_in)
-        return Sharpening(self._ask(part)(predictor.resized(rows), source, rows), source.origin, part)
+        return Sharpening(self._ask(predictor.resized(rows), source, rows), source.origin, part)
 
     @property
     def _needed(self) -> list[str]:
         """The columns that synthetic rows need besides those of the model."""
         return []
 
-    def _ask(self, part: int | None) -> Ask:
+    @property
+    def _ask(self) -> Ask:
         """What the model is asked about synthetic rows, where there are priors."""
         raise ValueError("a curve without a prior")
 

@@ -158,7 +158,9 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
         names = [_tick(axis.points[i], axis.ordered) for i in places]
         set_ticks(places, names, fontsize=8)
     ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({_kind(curve)})")
-    half, proven = (float((high - low).max() / 2) for low, high in (curve.interval(LEVEL), curve.proven_interval(LEVEL)))
+    half, proven = (
+        float((high - low).max() / 2) for low, high in (curve.interval(LEVEL), curve.proven_interval(LEVEL))
+    )
     said = f"{LEVEL:.0%} noise interval of each cell: at most ±{half:.3g}."
     if curve.sharpened:
         said = f"{LEVEL:.0%} interval of each cell, likely: at most ±{half:.3g}; proven: at most ±{proven:.3g}."

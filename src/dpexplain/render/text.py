@@ -402,7 +402,7 @@ def _intervals(result: Result) -> list[str]:
     return _written(result.interval(), result.determined())
 
 
-def _written(interval: tuple[Floats, Floats], determined: Sequence[Any] | None = None) -> list[str]:
+def _written(interval: tuple[Floats, Floats], determined: Iterable[Any] | None = None) -> list[str]:
     """Intervals in words; where a value is not determined, that."""
     known = [True] * len(interval[0]) if determined is None else determined
     ends = zip(*interval, known, strict=True)

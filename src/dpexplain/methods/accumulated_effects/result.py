@@ -127,7 +127,8 @@ class AccumulatedCurve(Curve):
     def _needed(self) -> list[str]:
         return [steps.feature for steps in self.spec.steps]
 
-    def _ask(self, part: int | None) -> Ask:
+    @property
+    def _ask(self) -> Ask:
         return partial(prior, spec=self.spec, bins=self.all_bins)
 
     @property

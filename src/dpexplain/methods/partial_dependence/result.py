@@ -22,6 +22,8 @@ class DependenceCurve(MeanCurve):
     def name(self) -> str:
         return "Partial dependence"
 
-    def _ask(self, part: int | None) -> Ask:
+    @property
+    def _ask(self) -> Ask:
+        part = None if self.sharpening is None else self.sharpening.part
         views = self.spec.views if part is None else (self.spec.views[part],)
         return partial(prior, spec=self.spec, views=views)
