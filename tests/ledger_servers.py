@@ -126,7 +126,7 @@ def drop_triggers(url: str) -> None:
 
 def append(ledger: Ledger, account: str, event: Any) -> None:
     """Write an event that is well sealed, whatever it says."""
-    with ledger._database.write() as connection:
+    with ledger.database.write() as connection:
         Chain(connection).append(account, event)
 
 

@@ -33,10 +33,10 @@ def folder(tmp_path_factory):
 @pytest.mark.long
 def test_every_feature_has_its_files(folder):
     out, (first, lines, _), _ = folder
-    effects = [f"accumulated-effects-{name}" for name in demo.EFFECTS]
+    effects = [f"accumulated-effects-{name}{again}" for name in demo.EFFECTS for again in ("", "-2")]
     people = ["attribution", "attribution-2"]
     names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals", "local-sketch", *people, *GROUPS]
-    names += [*CAUSES, "performance"]
+    names += [*CAUSES, "performance", "stand-in"]
     for name in names:
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         found = dpx.from_json(out / f"{name}.json")
@@ -71,7 +71,7 @@ def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
     assert "What is not" in page
     assert "no person id" in page
     several = [demo.COLUMNS, demo.EFFECTS, RANKINGS, demo.PEOPLE, GROUPS, CAUSES]
-    assert page.count("<svg") == sum(map(len, several)) + 3
+    assert page.count("<svg") == sum(map(len, several)) + len(demo.EFFECTS) + 4
     assert "What counted" in (folder[0] / "transparency.html").read_text(encoding="utf-8")
     for name in demo.COLUMNS:
         assert f"Partial dependence of {name}" in page
@@ -92,6 +92,22 @@ def test_the_page_says_in_short_what_came_out_of_each_kind_of_question(folder):
     assert f"epsilon = {folder[1][0]['statement']['spent_epsilon']:.2g}" in short
     for section in ("Which columns count", "What the model has learned", "Why this prediction?", "Free care", "Groups"):
         assert f"<h2>{section}" in page
+
+
+@pytest.mark.long
+def test_one_budget_is_spent_both_ways(folder):
+    out, page = folder[0], (folder[0] / "index.html").read_text(encoding="utf-8")
+    section = page[page.index("One budget, both ways") : page.index("<h2>Why this prediction?")]
+    assert "5 synthetic rows, drawn from the stand-in. They are nobody's data" in section
+    stand_in = dpx.from_json(out / "stand-in.json")
+    assert str(stand_in.rows(5)["coinsurance"].iloc[0]) in section
+    alone = dpx.from_json(out / f"accumulated-effects-{demo.EFFECTS[0]}.json")
+    sharper = dpx.from_json(out / f"accumulated-effects-{demo.EFFECTS[0]}-2.json")
+    assert stand_in.receipt.cost + sharper.receipt.cost <= alone.receipt.cost
+    for curve in (sharper, dpx.from_json(out / f"{'-x-'.join(demo.PAIR)}.json")):
+        assert curve.sharpening.origin["entry"] == stand_in.entry
+    ledger = f"sqlite:///{out}/budget.db"
+    assert dpx.verify(sharper, ledger) != []
 
 
 @pytest.mark.long

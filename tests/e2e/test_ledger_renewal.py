@@ -78,7 +78,7 @@ def test_the_check_notices_a_renewal_in_two_transactions(tmp_path: Path) -> None
     ledger = open_ledger(tmp_path / "budget.db")
     open_account(ledger)
     check_line(ledger)
-    with ledger._database.write() as connection:
+    with ledger.database.write() as connection:
         Chain(connection).append("people", AccountClosed("Eve", "then she died", "people-1"))
     with pytest.raises(LedgerCorrupt, match="contradict each other"):
         check_line(ledger)

@@ -158,7 +158,7 @@ def test_whoever_may_only_read_is_answered_what_is_stored(url, model, how):
         refused = dpx.errors.LedgerUnavailable("is read-only")
         refused.read_only = True
         reader = dpx.open_ledger(url)
-        reader._database._writer = _Refusing(refused)
+        reader.database._writer = _Refusing(refused)
     domain = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1), "sex": dpx.Categorical(["f", "m"])})
     opened = dpx.PrivateTable(
         frame, domain=domain, ledger=reader, name="pure", budget=dpx.Budget(4), relation="replace-one"

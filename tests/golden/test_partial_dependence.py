@@ -40,8 +40,17 @@ def test_equals_the_plain_average_under_every_relation(make_table, frame, model,
 
 def test_a_categorical_feature_and_its_rug(make_table, frame, model):
     curve = dpx.partial_dependence(make_table(frame, exact=True), model, "sex", epsilon=1)
-    np.testing.assert_allclose(curve.values, [plain(frame, sex=s) for s in ("Female", "Male")], atol=STEP)
+    np.testing.assert_allclose(curve.raw, [plain(frame, sex=s) for s in ("Female", "Male")], atol=STEP)
     assert curve.rug[0].counts.tolist() == [(frame["sex"] == s).sum() for s in ("Female", "Male")]
+
+
+def test_likely_values_lie_within_their_own_interval_of_exact_ones(make_table, frame, model):
+    """They are pulled from what was released towards what synthetic rows say, by less than the interval allows."""
+    curve = dpx.partial_dependence(make_table(frame, exact=True), model, "sex", epsilon=1)
+    exact, (low, high) = [plain(frame, sex=s) for s in ("Female", "Male")], curve.interval()
+    assert curve.sharpened
+    assert ((low < exact) & (exact < high)).all()
+    assert (np.abs(curve.values - exact) < 0.5 * (high - low)).all()
 
 
 def test_several_features_and_a_pair_share_one_release(make_table, frame, model):
@@ -61,7 +70,7 @@ def test_only_the_first_rows_of_a_unit_are_used(make_table, frame, model):
     assert len(kept) < len(frame)
     table = make_table(frame, exact=True, relation="add-remove", unit=dpx.Unit("person", 2))
     curve = dpx.partial_dependence(table, model, "sex", epsilon=1)
-    np.testing.assert_allclose(curve.values, [plain(kept, sex=s) for s in ("Female", "Male")], atol=STEP)
+    np.testing.assert_allclose(curve.raw, [plain(kept, sex=s) for s in ("Female", "Male")], atol=STEP)
     assert curve.rug[0].counts.sum() == len(kept)
 
 
@@ -89,7 +98,7 @@ def test_agrees_with_scikit_learn_for_a_regressor_and_a_pipeline_classifier(make
         pipeline.predict_proba(features.assign(sex=s))[:, list(pipeline.classes_).index("high")].mean()
         for s in ("Female", "Male")
     ]
-    np.testing.assert_allclose(curve.values, means, atol=STEP)
+    np.testing.assert_allclose(curve.raw, means, atol=STEP)
 
 
 def test_faithful_form_uses_the_published_grid_and_noise(make_table, frame, model):
@@ -110,7 +119,7 @@ def test_predictions_are_clipped_and_failures_count_as_the_middle(make_table, fr
     table = make_table(frame.assign(income=[100.0] * 100 + [60.0] * 100 + [10.0] * 200), exact=True)
     predictor = dpx.Model(model, output=(0, 1), name="odd", version="1")
     curve = dpx.partial_dependence(table, predictor, "sex", epsilon=1)
-    np.testing.assert_allclose(curve.values, [(100 * 0.5 + 100 * 1 + 200 * 0.25) / 400] * 2, atol=STEP)
+    np.testing.assert_allclose(curve.raw, [(100 * 0.5 + 100 * 1 + 200 * 0.25) / 400] * 2, atol=STEP)
 
 
 def test_marginals_are_the_counts(make_table, frame):

@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "methods": {"core", "data", "engines", "models", "maths", "receipts", "design", "errors", "render"},
     "requests": {"methods"},
     "results": {"methods"},
-    "verification": {"core", "ledger", "methods", "errors"},
+    "verification": {"core", "ledger", "methods", "receipts", "errors"},
     "render": {"core", "methods", "maths", "receipts", "ledger", "design"},
     "project": PRODUCT,
     "demo": PRODUCT,

@@ -125,6 +125,9 @@ def verify(
     *,
     receipt: Annotated[Path, typer.Argument(help="A result file that `pdp` or to_json wrote.")],
     ledger: LedgerUrl = None,
+    model: Annotated[
+        bool, option("--model", None, "Also ask the project's model again about the synthetic rows of a curve.")
+    ] = False,
     project: ProjectFile = DEFAULT_PROJECT,
     json: Json = False,
 ) -> None:
@@ -132,6 +135,10 @@ def verify(
 
     The values must follow from the released integers in the file, and the ledger must have released exactly these, for
     this request, at this price and under this guarantee. Exit code 4 if not.
+
+    Curves also rest on a prior: what the model says on average about synthetic rows. The file must hold the one that
+    the ledger keeps. With --model it is learned again and compared; loading a model runs the code inside, so use only
+    one you trust.
     """
     from dpexplain.methods.result import from_json
     from dpexplain.render import text as words
@@ -139,7 +146,7 @@ def verify(
 
     result = from_json(receipt)
     opened = _open(project, ledger)
-    check_result(result, opened)
+    notes = check_result(result, opened, Project.load(project).model() if model else None)
     checked = opened.verify()
     paid_by = opened.statement(result.receipt.entry.account)
     reporter = Reporter(as_json=json)
@@ -149,6 +156,8 @@ def verify(
         text(f'Paid by account "{paid_by.name}": {words.closing(paid_by)}.'),
         "Checked: the values follow from the released integers; the ledger released exactly these integers for exactly "
         f"this request, at this price; the ledger's chain of {checked.events} events is whole.",
+        *(text(f"Note: {note}") for note in notes),
+        *(["`dpexplain verify FILE --model` checks it."] if notes else []),
         "Not checked: what a person says about the explanation, and whether the ledger was replaced as a whole "
         "(`dpexplain budget --check-anchor`).",
     )
@@ -160,6 +169,7 @@ def verify(
             "cost": result.receipt.cost.to_json(),
             "entry": {**result.receipt.entry.__dict__, "charged": result.receipt.charged.to_json()},
             "events": checked.events,
+            "notes": notes,
             "account": {"name": paid_by.name, **words.renewal_json(paid_by)},
         }
     )

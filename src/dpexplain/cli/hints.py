@@ -26,6 +26,7 @@ OTHER_OPTIONS = {
     "groups": "--group NAME",
     "marginals": "--marginals FILE",
     "performance": "--performance FILE",
+    "stand_in": "--stand-in FILE",
     "k": "--top {}",
 }
 PHRASES: tuple[tuple[str, str], ...] = (
@@ -35,6 +36,7 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"(dpx\.)?Model\((\.\.\., )?([^)]*)\)", r"\3"),
     (r"dpx\.marginals(\([^)]*\))?", "`dpexplain marginals`"),
     (r"dpx\.performance(\([^)]*\))?( or dpx\.performance\([^)]*\))?", "`dpexplain performance`"),
+    (r"dpx\.stand_in(\([^)]*\))?", "`dpexplain stand-in`"),
     (r"dpx\.plan\b(?!\()", "`dpexplain plan`"),
     (r"by another name, ", "by another name in [table], with "),
     (r"dpx\.transparency_report", "`dpexplain transparency --rows FILE`"),

@@ -13,6 +13,7 @@ import typer
 
 from dpexplain.cli.report import Reporter
 from dpexplain.errors import InputError
+from dpexplain.methods.registry import keyword_of
 
 if TYPE_CHECKING:
     from dpexplain.core.budget import Budget, Cost
@@ -46,8 +47,8 @@ Rows = Annotated[Path | None, option("--rows", "FILE", "Several records: a CSV o
 
 def earlier(name: str) -> Parameter:
     """The option for a file with an earlier result of this method."""
-    text = f"A file with released {name}, to be used again."
-    return keyword(name, Annotated[Path | None, option(f"--{name}", "FILE", text)])
+    text = f"A file with {'' if name.endswith('s') else 'a '}released {name}, to be used again."
+    return keyword(keyword_of(name), Annotated[Path | None, option(f"--{name}", "FILE", text)])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import typer
 
 from dpexplain.cli.options import All, Features, Pairs, Row, Rows, once, option
 from dpexplain.errors import InputError
-from dpexplain.methods.registry import Method, methods
+from dpexplain.methods.registry import Method, keyword_of, methods
 from dpexplain.project.run import Wanted
 
 if TYPE_CHECKING:
@@ -300,7 +300,8 @@ def labels(place: Place) -> dict[str, Any]:
 
 def earlier_results(method: Method, typed: Mapping[str, Any]) -> dict[str, Any]:
     """The earlier results that were typed for a method, from files that commands or `to_json` wrote."""
-    return {name: _earlier(name, path) for name in method.takes if (path := typed.get(name)) is not None}
+    paths = {name: typed.get(keyword_of(name)) for name in method.takes}
+    return {keyword_of(name): _earlier(name, path) for name, path in paths.items() if path is not None}
 
 
 def _earlier(name: str, path: Path) -> Any:
@@ -309,7 +310,7 @@ def _earlier(name: str, path: Path) -> Any:
 
     giver, written = methods()[name], from_json(path)
     kind = giver.load(giver.results[0])
-    known = written if isinstance(written, kind) else getattr(written, name, None)
+    known = written if isinstance(written, kind) else getattr(written, keyword_of(name), None)
     if not isinstance(known, kind):
         raise InputError(
             f"{path} has no {name}.",

@@ -18,11 +18,13 @@ from dpexplain.methods.influence.result import Influence
 from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.performance.words import number
 from dpexplain.methods.rankings import Ranking
+from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.render import text as words
 from dpexplain.render.html import fill
 
 Released = Mapping[str, Sequence[Any]]  # results of the kind that each name stands for
 
+SYNTHETIC_ROWS = 5  # that are shown
 SHOWN = ("chronic_diseases", "max_expenditure", "coinsurance", "health")  # curves that are seen without a click
 
 
@@ -37,6 +39,8 @@ def demo_page(released: Released, errors: Mapping[str, float], people: Sequence[
         released=released,
         errors=errors,
         people=people,
+        both_ways=both_ways(released),
+        synthetic=synthetic_rows(released["stand-in"][0]),
         short=in_short(released, people, statement),
         shown=[curves[name] for name in SHOWN if name in curves],
         others=[curve for name, curve in curves.items() if name not in SHOWN],
@@ -46,6 +50,39 @@ def demo_page(released: Released, errors: Mapping[str, float], people: Sequence[
         percent=100 * words.spent_share(statement),
         guarantees=[f"DP: {statement.budget.describe(statement.spent)}; {statement.neighbours.describe()}."],
     )
+
+
+# One budget, both ways ------------------------------------------------------------------------------------------------
+
+
+def both_ways(released: Released) -> list[str]:
+    """Effects released alone, and a stand-in with effects for the same price: what each bought, in words."""
+    alone, stand_in, sharper = released["effects"], released["stand-in"][0], released["effects with it"]
+    receipts = [results.receipt for results in (alone[0], stand_in, sharper[0])]
+    prices = [receipt.budget.epsilon_of(receipt.cost) for receipt in receipts]
+    likely, proven, likely_too = (
+        sum(float((high - low).mean()) / 2 for low, high in intervals) / len(intervals)
+        for intervals in (
+            [curve.interval() for curve in alone],
+            [curve.proven_interval() for curve in alone],
+            [curve.interval() for curve in sharper],
+        )
+    )
+    closer = "narrower" if likely_too < likely else "wider"
+    return [
+        f"Alone, for epsilon = {prices[0]:.2g}: the intervals of the effects above are ±{likely:.2g} visits on average, "
+        f"and ±{proven:.2g} if nothing but the noise may be relied on.",
+        f"The stand-in for epsilon = {prices[1]:.2g} and the effects for {prices[2]:.2g}, which together cost no more: "
+        f"±{likely_too:.2g} visits, which is {closer}.",
+        "And the stand-in is left: as many synthetic rows as anybody wants, for any tool, free. The map above uses it "
+        "too.",
+    ]
+
+
+def synthetic_rows(stand_in: StandIn) -> tuple[list[str], list[list[Any]]]:
+    """A few synthetic rows as a table."""
+    rows = stand_in.rows(SYNTHETIC_ROWS)
+    return list(rows.columns), rows.to_numpy().tolist()
 
 
 # In short -------------------------------------------------------------------------------------------------------------

@@ -59,16 +59,16 @@ class Ledger:
     """Made by `open_ledger`."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
     @property
     def name(self) -> str:
         """For people; holds no password."""
-        return self._database.name
+        return self.database.name
 
     def close(self) -> None:
         """Only an in-memory ledger has something to close, and is lost then."""
-        self._database.close()
+        self.database.close()
 
     def account(
         self,
@@ -95,7 +95,7 @@ class Ledger:
         if columns is not None:
             files = tuple(digest(path) for path in sorted(origin))
             source = SourceDeclared(table_version, files, digest(sorted(columns)), tuple(separate_from))
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             state = current(connection, name)
             agreed = _agrees(state, *wanted)
             state.check_analyst(analyst)
@@ -105,7 +105,7 @@ class Ledger:
             except LedgerUnavailable as error:
                 if not (agreed and error.read_only):  # else whoever may only read is answered what is stored
                     raise
-        return LedgerAccount(name, budget, neighbours, table_version, analyst, state.opening().line, self._database)
+        return LedgerAccount(name, budget, neighbours, table_version, analyst, state.opening().line, self.database)
 
     def _declare(
         self, state: AccountState, name: str, source: SourceDeclared | None, budget: Budget, neighbours: Neighbours,
@@ -114,15 +114,15 @@ class Ledger:
         """Write down what the ledger does not know yet: the account, the table, where it came from."""
         # takes a moment; nobody should wait for it
         total = budget.total if state.opened is None else state.opened.total
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             chain = Chain(connection)
             state = current(connection, name)
             complete = _agrees(state, budget, neighbours, table_version, domain_digest)  # another may have been quicker
             new, unknown = state.opened is None, not _knows(state, source)
             if new:
                 check_form("account", name, connection.scalars(_NAMES))
-                if self._database.in_memory:
-                    warn_of_memory(name, source, self._database)
+                if self.database.in_memory:
+                    warn_of_memory(name, source, self.database)
             if source is not None and unknown:
                 known = [(r.account, r.event()) for r in records(connection, events.c.kind == SourceDeclared.kind)]
                 others = [(other, event) for other, event in known if isinstance(event, SourceDeclared)]
@@ -152,7 +152,7 @@ class Ledger:
         if budget.delta != before.budget.delta:
             raise InputError(f'account "{account}" and its successor need the same delta, or both none.')
         total = budget.total  # takes a moment; nobody should wait for it
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             chain, state = Chain(connection), current(connection, account)
             state.check_open()
             line, names = (*state.opening().predecessors, account), set(connection.scalars(_NAMES))
@@ -167,7 +167,7 @@ class Ledger:
 
     def line(self, account: str) -> list[Statement]:
         """The statements of an account, of those before it and of those after it, oldest first."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             oldest = replay(connection, account).opening().predecessors[:1] or (account,)
             found = [replay(connection, *oldest).statement()]
             while (last := found[-1].closing) and last.successor not in {one.name for one in found}:
@@ -176,18 +176,18 @@ class Ledger:
 
     def accounts(self) -> list[str]:
         """The names of all accounts."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return sorted(connection.scalars(_NAMES))
 
     def statement(self, account: str) -> Statement:
         """What was spent, on what, and what is left."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return replay(connection, account).statement()
 
     def set_limit(self, account: str, analyst: str, limit: Cost) -> None:
         """From now on `analyst` may spend at most `limit` of the account, earlier spending included."""
         _check_name("analyst", analyst)
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             chain, state = Chain(connection), current(connection, account)
             total = state.opening().total
             state.check_analyst(analyst)
@@ -197,14 +197,14 @@ class Ledger:
 
     def record_non_private(self, account: str, note: str) -> None:
         """Own up that something was published without privacy. The total is infinite then: spending stops."""
-        with self._database.write() as connection:
+        with self.database.write() as connection:
             chain = Chain(connection)
             current(connection, account).opening()
             chain.append(account, NonPrivate(note))
 
     def anchor(self) -> str:
         """`seq:hash` of the last event. Keep it elsewhere, and give it to `verify` later."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             last = read_head(connection)
         return f"{last.seq}:{last.hash}"
 
@@ -216,9 +216,9 @@ class Ledger:
         kept = GENESIS if anchor is None else _parse_anchor(anchor)
         states: dict[str, AccountState] = {}
         commits: dict[str, Committed] = {}
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             checked = "ok"
-            if self._database.dialect == "sqlite":
+            if self.database.dialect == "sqlite":
                 checked = connection.scalar(sa.text("PRAGMA integrity_check"))
             if checked != "ok":
                 raise damaged(f"{self.name} fails SQLite's own check")
@@ -246,7 +246,7 @@ class Ledger:
 
     def check_entry(self, entry: Entry, payload: JsonObject, *, request_id: str | None = None) -> None:
         """Raise VerificationError unless this ledger released `payload` (for this request) as `entry`."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             record = next(records(connection, events.c.seq == entry.sequence), None)
             event = None if record is None else record.event()
             if record is None or not isinstance(event, Committed) or entry_of(record, event) != entry:

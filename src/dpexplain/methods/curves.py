@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, overload
 
 import numpy as np
@@ -27,7 +28,8 @@ from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.histogram import Histogram, read
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, Results, from_json
-from dpexplain.methods.sharpening import Sharpening, Source, source_of
+from dpexplain.methods.sharpening import Ask, Sharpening, Source, source_of
+from dpexplain.models import Predictor
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -77,22 +79,38 @@ class Curve(Result):
         if self.marginals is not None:
             paid = self.marginals.receipt
             said.append(f"Rug: an earlier release with {paid.budget.describe(paid.cost)}.")
+        if rows := self._synthetic_rows:
+            basis = f"Likely values: from the release and {rows}. The proven interval assumes nothing about the rows."
+            said.insert(0, basis + self._disagreement)
         return " ".join(filter(None, said))
 
     @property
     def basis(self) -> str:
-        """What the values and their interval rest on besides the release, in words; empty where it is nothing."""
+        if not (rows := self._synthetic_rows):
+            return ""
+        return (
+            f"Values and interval are what is likely, given the release and what the model says about {rows}; they "
+            "assume that the table resembles these rows in some measure, which is estimated. The proven interval "
+            f"(proven low, proven high) rests on the release alone.{self._disagreement}"
+        )
+
+    @property
+    def _synthetic_rows(self) -> str:
+        """The synthetic rows by which values are sharpened, in words; empty where they are not."""
         if self.sharpening is None or not self.sharpened:
             return ""
-        rows = self.sharpening.sentence(self.receipt)
-        said = (
-            f"Likely values, given everything released and what the model says about {self.sharpening.prior.rows:,} "
-            f"{rows}. The interval assumes that the table resembles these rows in some measure, which is estimated; "
-            "the proven interval assumes nothing."
-        )
-        if self.contradicts:
-            said += " Here what was released and these rows do not agree: trust the proven interval."
-        return said
+        return f"{self.sharpening.prior.rows:,} {self.sharpening.sentence(self.receipt)}"
+
+    @property
+    def _disagreement(self) -> str:
+        return " What was released and these rows do not agree: trust the proven interval." if self.contradicts else ""
+
+    @property
+    def doubt(self) -> str:
+        said = super().doubt
+        if not said or not self.sharpened:
+            return said
+        return f"By the release alone: {said[:1].lower()}{said[1:]} Likely values come from synthetic rows there."
 
     @property
     def sharpened(self) -> bool:
@@ -171,6 +189,28 @@ class Curve(Result):
         mine = self._histograms if self.marginals is None else self.marginals.histograms
         return source_of(domain, names, mine, self.rows_counted, paid.entry.payload_hash, stand_in)
 
+    def learned_again(self, predictor: Predictor, stand_in: StandIn | None) -> Sharpening:
+        """The prior as it follows from the model and from what this result holds: for `verify`.
+
+        stand_in  where the prior came from one
+        """
+        if self.sharpening is None:
+            raise ValueError("a curve without a prior")
+        rows, part = self.sharpening.prior.rows, self.sharpening.part
+        names = dict.fromkeys([*predictor.features, *self._needed])
+        source = self.source(list(names), stand_in)
+        return Sharpening(self._ask(predictor.resized(rows), source, rows), source.origin, part)
+
+    @property
+    def _needed(self) -> list[str]:
+        """The columns that synthetic rows need besides those of the model."""
+        return []
+
+    @property
+    def _ask(self) -> Ask:
+        """What the model is asked about synthetic rows, where there are priors."""
+        raise ValueError("a curve without a prior")
+
     @property
     def _histograms(self) -> dict[str, Histogram]:
         """The histograms that were released with the curves, by feature."""
@@ -198,6 +238,16 @@ class Curve(Result):
         if self.sharpened:
             columns |= dict(zip(("proven low", "proven high"), self.proven_interval(), strict=True))
         return pd.DataFrame({**where, **columns, "determined": self.determined()})
+
+    def to_json(self, path: str | Path | None = None, *, prior: bool = True) -> str:
+        """The result as JSON text, also written to `path` if one is given.
+
+        prior  whether the file holds what the model says on average about synthetic rows. Without it `values` cannot
+               be what they are: the file then shows the released values, as `smooth=False` does.
+        """
+        if prior or self.sharpening is None:
+            return super().to_json(path)
+        return replace(self, smoothed=False, sharpening=None).to_json(path)
 
     def view(self) -> JsonObject:
         rug = None if self.marginals is None else json.loads(self.marginals.to_json())

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpexplain.methods.performance.result import Performance
+    from dpexplain.methods.stand_in.result import StandIn
 
 USUAL_DELTA = 1e-6
 
@@ -95,6 +96,7 @@ def plan(
     features: Sequence[str] | None = None,
     marginals: Marginals | None = None,
     performance: Performance | None = None,
+    stand_in: StandIn | None = None,
     model: Model | None = None,
 ) -> Forecast:
     """The error at a given epsilon, or the epsilon for a wanted error. Reads no row and spends nothing.
@@ -106,8 +108,9 @@ def plan(
     a `delta` (1e-6 by default) are compared. Where the number of rows is private, `rows_hint` is the hint that the
     table will have, by which grids, draws and forms are chosen.
 
-    `max_error` is the error to expect of each value, before smoothing. `marginals` were released before, for methods
-    that draw from them, and a `performance` for the influence on a disparity. With the `model`, importance and local
+    `max_error` is the error to expect of each released value: sharpening makes it smaller, by how much is not known
+    beforehand. `marginals` were released before, for methods that draw from them, a `performance` for the influence on
+    a disparity, and a `stand_in` for curves. With the `model`, importance and local
     explanations are tried on public rows, drawn evenly from the domain, which makes their expected errors sharper.
     Without it say its `output` range (0 to 1 by default), `label` and `features`.
     """
@@ -116,8 +119,9 @@ def plan(
     method = _method(request)
     if marginals is not None and not isinstance(marginals, Marginals):
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
-    if performance is not None and "performance" not in method.takes:
-        raise InputError(f"{method.name} takes no performance.", hint="leave it out", spent="")
+    for name, earlier in (("performance", performance), ("stand-in", stand_in)):
+        if earlier is not None and name not in method.takes:
+            raise InputError(f"{method.name} takes no {name}.", hint="leave it out", spent="")
     if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2):
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
     if model is not None and not isinstance(model, Model):
@@ -142,7 +146,7 @@ def plan(
         setting = _with_public(setting, output, label, features)
         pure = [] if method.needs_delta else [Budget(1)]
         budgets = [*pure, Budget(1, USUAL_DELTA if delta is None else delta)]
-    setting, options = replace(setting, performance=performance), []
+    setting, options = replace(setting, performance=performance, stand_in=stand_in), []
     for budget in budgets:
 
         def at(price: Any, budget: Budget = budget) -> Option:

@@ -39,7 +39,8 @@ class Method:
     free      (paid, *, options) -> results that need no release, or None where one was asked for
     also      (results, paths, *, options) -> files that are written besides the results, whose .json have these paths
               The keywords of these four functions, with their types, are options of the command
-    takes     names of methods whose earlier results `explain` takes, as keywords: the command has --<name> FILE
+    takes     names of methods whose earlier results `explain` takes, as keywords (`keyword_of`): the command has
+              --<name> FILE
     long      whether it answers with many numbers, which have less error in an account with a delta
     request_name  of the request in `dpx.requests`; by default that of its class, without "Request" at its end
     takes_clustering  whether a clustering stands in the place of the model
@@ -110,6 +111,11 @@ def methods() -> Mapping[str, Method]:
 def _import_ours() -> None:
     for path in sorted(Path(__file__).parent.glob("*/request.py")):
         import_module(f"dpexplain.methods.{path.parent.name}")
+
+
+def keyword_of(name: str) -> str:
+    """The keyword by which an earlier result of the method with this name is handed over."""
+    return name.replace("-", "_")
 
 
 def commands() -> dict[str, Method]:

@@ -115,6 +115,11 @@ class Result(ABC):
         return ""
 
     @property
+    def basis(self) -> str:
+        """What values and intervals rest on besides the release, in words; empty where it is nothing."""
+        return ""
+
+    @property
     def footnote(self) -> str:
         """What stands under its picture, before the guarantee."""
         return self.caveat

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpexplain.data.table import PrivateTable
     from dpexplain.methods.marginals.result import Marginals
     from dpexplain.methods.performance.result import Performance
+    from dpexplain.methods.stand_in.result import StandIn
 
 LEVEL = 0.95
 # for whoever needs Gaussian noise and has a pure account
@@ -32,7 +33,7 @@ class Setting:
 
     rows   about how many there are, for telling the error; `hint` is what the table itself may choose grids by
     row_id a declared id, by which rows may be dealt to parts
-    marginals  that were released before, where they will be handed over; so is `performance`
+    marginals  that were released before, where they will be handed over; likewise `performance` and `stand_in`
     model   that will be explained, where it is at hand: forecasts may try it on public rows
     tried   what came of that, kept for other prices of the same plan
     budget  the account that will pay, where there is one
@@ -51,6 +52,7 @@ class Setting:
     row_id: str | None = None
     budget: Budget | None = None
     performance: Performance | None = None
+    stand_in: StandIn | None = None
 
     @classmethod
     def of(

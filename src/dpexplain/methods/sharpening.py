@@ -53,7 +53,7 @@ class Source:
         return Rows(self.joint.domain, self.joint.draw(rows, SEED, even=EVEN), rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Sharpening:
     """The prior of the numbers of one release (or of one of its curves, `part`), and where it came from."""
 

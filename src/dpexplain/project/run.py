@@ -32,7 +32,7 @@ class Task:
     """What is released, and what its page says about it."""
 
     request: Request
-    known: Mapping[str, Any] = field(default_factory=dict)  # released before, by the names of their methods
+    known: Mapping[str, Any] = field(default_factory=dict)  # released before, by the keywords that `explain` takes
 
     @property
     def method(self) -> Method:

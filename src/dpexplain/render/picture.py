@@ -97,7 +97,9 @@ class Picture(Figure):
                 under = ax.xaxis.get_tightbbox()
                 left, down = slot[0] + PAD - plot.x0, plot.y0 - min(plot.y0, under.y0 if under else plot.y0)
                 note.xyann = (72 / self.dpi * left, -72 / self.dpi * (down + PAD))
-                self._wrap(note, room, fill=True)
+                crowded = slot[0] > 0 or slot[1] < self.bbox.x1  # a colour bar beside it is room that others lose
+                barred = crowded and any(image.colorbar for image in ax.images)
+                self._wrap(note, max(plot.x1 - slot[0] - PAD, 0.4 * room) if barred else room, fill=True)
         if not ax.axison:  # a place for words
             for text in ax.texts:
                 self._wrap(text, slot[1] - text.get_window_extent().x0 - PAD)
@@ -219,8 +221,13 @@ def short_label(text: str, most: int = LONGEST) -> str:
     return plain(text if len(text) <= most else text[: most - 3] + "...")
 
 
-def finish(ax: Axes, title: str, *, x: str = "", y: str = "", grid: Any = "both", legend: Any = "best") -> None:
-    """The title, the names of the axes, the grid (both, x or y) and the place of the legend; "" for none."""
+def finish(
+    ax: Axes, title: str, *, x: str = "", y: str = "", grid: Any = "both", legend: Any = "best", key: Any = ()
+) -> None:
+    """The title, the names of the axes, the grid (both, x or y) and the place of the legend; "" for none.
+
+    key  the legend's entries as (what is drawn, its name), where they are not those of the drawn things themselves
+    """
     ax.set_title(plain(title), fontsize=11, loc="left")
     if x:
         ax.set_xlabel(x)
@@ -229,7 +236,8 @@ def finish(ax: Axes, title: str, *, x: str = "", y: str = "", grid: Any = "both"
     if grid:
         ax.grid(axis=grid, alpha=0.2 if grid == "both" else 0.25)
     if legend:
-        ax.legend(fontsize=7, framealpha=0.85, edgecolor="none", loc=legend)
+        entries = [list(column) for column in zip(*key, strict=True)]
+        ax.legend(*entries, fontsize=7, framealpha=0.85, edgecolor="none", loc=legend)
 
 
 def note(ax: Axes, words: str, width: int = 104, *, colour: str = NOTE, line: int = 0) -> None:

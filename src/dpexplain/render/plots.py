@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from dpexplain.render import picture as draw
 from dpexplain.render.picture import BAND, INK, LEVEL, NOTE, RUG, Picture, name_lines, plain, short_label
@@ -33,53 +34,77 @@ LETTERS = 72  # under a histogram
 SIDES = ("left", "center", "right")
 MARKS = "os^Dv*PX<>"  # of clusters
 MAX_VALUES = 40  # in the general picture; the files have all of them
+NOISE_INTERVAL = f"{LEVEL:.0%} noise interval of each point"
+LIKELY, PROVEN = f"likely values, {LEVEL:.0%}", f"released, proven {LEVEL:.0%}"  # of sharpened curves
+PROOF = "#8c8c8c"
+THIN: dict[str, Any] = {"color": PROOF, "linewidth": 0.9, "alpha": 0.6, "zorder": 1.5}
+BELOW = 0.24  # of a line, by which released values stand below likely ones
 
 
 def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
-    """One feature: a line or bars with the noise band. Two features: a map."""
+    """One feature: a line or dots with their band. Two features: a map.
+
+    Where values are sharpened, the released ones and their proven interval are drawn too, thinner and fainter.
+    """
     ax = draw.new_axes(ax)
     if len(curve.axes) == 2:
         return _plot_surface(curve, ax)
     axis = curve.axes[0]
-    low, high = curve.interval(LEVEL)
+    (low, high), proven, key, kind = curve.interval(LEVEL), curve.proven_interval(LEVEL), list[Any](), _kind(curve)
     if axis.ordered:
         x = axis.numbers
         band, line, dots = ((low[: len(x)], high[: len(x)]), curve.values[: len(x)], curve.raw[: len(x)])
-        ax.fill_between(
-            x, *band, color=BAND, alpha=0.45, linewidth=0, label=f"{LEVEL:.0%} noise interval of each point"
-        )
-        ax.plot(x, line, color=INK, linewidth=1.8, label="smoothed" if curve.smoothed else "released")
-        if curve.smoothed:
+        shade = ax.fill_between(x, *band, color=BAND, alpha=0.45, linewidth=0, label=NOISE_INTERVAL)
+        (stroke,) = ax.plot(x, line, color=INK, linewidth=1.8, label=kind)
+        if curve.sharpened:
+            key = [((shade, stroke), LIKELY), (_released(ax, x, dots, proven, upright=True), PROVEN)]
+        elif curve.smoothed:
             ax.plot(x, dots, ".", color=INK, markersize=3, alpha=0.5, label="released values")
-        ax.set_xlim(x[0], x[-1])
+        room = 0.015 * (x[-1] - x[0]) if curve.sharpened else 0.0  # for what is released at the ends
+        ax.set_xlim(x[0] - room, x[-1] + room)
         if len(x) < len(axis.points):
             _missing_point(ax, curve, x, low[-1], high[-1])
-        bottom, top = float(np.min(low)), float(np.max(high))
+        bottom, top = float(np.min([low, *proven])), float(np.max([high, *proven]))
         span = max(top - bottom, 0.02 * curve.span)
         ax.set_ylim(bottom - 0.22 * span, top + 0.08 * span)  # room for the band, and below it for the rug
-        draw.finish(ax, curve.title, x=short_label(axis.feature), y=curve.quantity)
+        draw.finish(ax, curve.title, x=short_label(axis.feature), y=curve.quantity, key=key)
         if curve.rug:
             _draw_rug(ax, curve.rug[0])
     else:
         names = [plain(str(point)) for point in axis.points]
         if curve.rug:
             names = [f"{name}  ({share})" for name, share in zip(names, _shares(curve.rug[0]), strict=True)]
-        kind = "smoothed" if curve.smoothed else "released"
-        places = _dots(ax, curve, list(map(name_lines, names)), f"{LEVEL:.0%} noise interval of each point", kind)
-        if curve.smoothed:
+        places, *drawn = _dots(ax, curve, list(map(name_lines, names)), NOISE_INTERVAL, kind)
+        if curve.sharpened:
+            key = [(tuple(drawn), LIKELY), (_released(ax, places - BELOW, curve.raw, proven, upright=False), PROVEN)]
+        elif curve.smoothed:
             ax.plot(curve.raw, places, ".", color=INK, markersize=3, alpha=0.5, label="released values")
         below = "  (share of rows ± noise of its count)" if curve.rug else ""
-        draw.finish(ax, curve.title, x=curve.quantity, y=short_label(axis.feature) + below, grid="x")
+        draw.finish(ax, curve.title, x=curve.quantity, y=short_label(axis.feature) + below, grid="x", key=key)
     draw.guarantee_note(ax, curve)
     return ax
 
 
+def _kind(curve: Curve) -> str:
+    """What its values are, for a legend."""
+    return "likely value" if curve.sharpened else "smoothed" if curve.smoothed else "released"
+
+
+def _released(ax: Axes, places: Any, values: Any, ends: Any, *, upright: bool) -> Any:
+    """Released values as faint points, each on a thin line, its proven interval; what stands for them in a legend."""
+    low, high = (end[: len(places)] for end in ends)
+    (ax.vlines if upright else ax.hlines)(places, low, high, **THIN)
+    at = (places, values) if upright else (values, places)
+    (points,) = ax.plot(*at, ".", color=PROOF, markersize=3, zorder=1.6, label=PROVEN)
+    return Line2D([], [], **THIN), points
+
+
 def _dots(ax: Axes, result: Result, names: Sequence[str], interval: str, kind: str = "released") -> Any:
-    """Names from top to bottom, a dot and its interval each; the places of the lines."""
+    """Names from top to bottom, a dot and its interval each; the places of the lines, and what was drawn."""
     places, (low, high) = draw.names_down(ax, names), result.interval(LEVEL)
-    ax.hlines(places, low[: len(names)], high[: len(names)], color=BAND, linewidth=6, alpha=0.6, label=interval)
-    ax.plot(result.values[: len(names)], places, "o", color=INK, markersize=5, label=kind)
-    return places
+    bars = ax.hlines(places, low[: len(names)], high[: len(names)], color=BAND, linewidth=6, alpha=0.6, label=interval)
+    (dots,) = ax.plot(result.values[: len(names)], places, "o", color=INK, markersize=5, label=kind)
+    return places, bars, dots
 
 
 def plot_values(result: Result, ax: Axes | None = None) -> Axes:
@@ -99,6 +124,9 @@ def _missing_point(ax: Axes, curve: Curve, x: Any, low: float, high: float) -> N
     place = float(x[-1]) + 0.12 * span
     ax.vlines(place, low, high, color=BAND, linewidth=6, alpha=0.6)
     ax.plot([place], curve.values[-1:], "o", color=INK, markersize=5)
+    if curve.sharpened:
+        proven = [end[-1:] for end in curve.proven_interval(LEVEL)]
+        _released(ax, [place + 0.02 * span], curve.raw[-1:], proven, upright=True)
     ax.axvline(float(x[-1]) + 0.05 * span, color=NOTE, linewidth=0.6, linestyle=":")
     ticks = [tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]]
     ax.set_xticks([*ticks, place], [*(f"{tick:g}" for tick in ticks), "missing"])
@@ -129,11 +157,15 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
             places = np.append(places[places < len(axis.points) - 2], len(axis.points) - 1)
         names = [_tick(axis.points[i], axis.ordered) for i in places]
         set_ticks(places, names, fontsize=8)
-    ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({'smoothed' if curve.smoothed else 'released'})")
-    low, high = curve.interval(LEVEL)
+    ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({_kind(curve)})")
+    half, proven = (
+        float((high - low).max() / 2) for low, high in (curve.interval(LEVEL), curve.proven_interval(LEVEL))
+    )
+    said = f"{LEVEL:.0%} noise interval of each cell: at most ±{half:.3g}."
+    if curve.sharpened:
+        said = f"{LEVEL:.0%} interval of each cell, likely: at most ±{half:.3g}; proven: at most ±{proven:.3g}."
     draw.finish(ax, curve.title, x=short_label(first.feature), y=short_label(second.feature), grid="", legend="")
-    half = (high - low).max() / 2
-    draw.guarantee_note(ax, curve, f"{LEVEL:.0%} noise interval of each cell: at most ±{half:.3g}.", width=84)
+    draw.guarantee_note(ax, curve, said, width=84)
     return ax
 
 
@@ -281,7 +313,8 @@ def described(result: Result) -> str:
     """The picture in words, for those who cannot see it."""
     values = result.values[np.isfinite(result.values)]
     ends = f", from {values.min():.3g} to {values.max():.3g}" if len(values) else ""
-    return f"{result.title}: a picture of {len(result.values)} released values{ends}, with their {LEVEL:.0%} intervals."
+    kind = "likely" if result.basis else "released"
+    return f"{result.title}: a picture of {len(result.values)} {kind} values{ends}, with their {LEVEL:.0%} intervals."
 
 
 def svg_text(figure: Figure, words: str = "") -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpexplain.methods.performance.result import Performance
     from dpexplain.methods.planning import Forecast, Option
     from dpexplain.methods.rankings import Ranking
-    from dpexplain.methods.result import Result
+    from dpexplain.methods.result import Floats, Result
 
 LINES = 12  # of a long curve; the files have all of them
 WIDTH = 110
@@ -92,7 +92,7 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
 def _forecast_words(option: Option, wider: bool) -> list[str]:
     """What the columns of errors mean; both in one sentence where the interval is not the error."""
     if not wider:
-        return ["± is half the width of the 95 % noise interval before smoothing, in the units of the result."]
+        return ["± is half the width of the 95 % noise interval of released values, in the units of the result."]
     because = f", because {option.wider}" if option.wider else ""
     return [
         f"Expected error {_number(option.error)}: 95 % of released values lie within this of the exact ones. "
@@ -306,9 +306,14 @@ def curve_view(curve: Curve) -> RenderableType:
         whole = not curve.axes[0].ordered or len(frame) <= LINES
         chosen = list(range(len(frame))) if whole else sorted({round(i) for i in np.linspace(0, len(frame) - 1, LINES)})
         title = curve.feature if whole else f"{curve.feature}: {len(chosen)} of {len(frame)} points"
-    head, intervals = [*(axis.feature for axis in curve.axes), curve.quantity, "95 % noise interval"], _intervals(curve)
+    proven, names = _written(curve.proven_interval(), curve.determined()), ["95 % noise interval"]
+    intervals = [proven]
+    if curve.sharpened:
+        names, intervals = ["95 %, likely", "95 %, proven"], [_written(curve.interval()), proven]
+    head = [*(axis.feature for axis in curve.axes), curve.quantity, *names]
+    where = [frame.iloc[:, place] for place in range(len(curve.axes))]
     lines = [
-        [*(_point(frame[axis.feature].iloc[i]) for axis in curve.axes), _number(curve.values[i]), intervals[i]]
+        [*(_point(points.iloc[i]) for points in where), _number(curve.values[i]), *(one[i] for one in intervals)]
         for i in chosen[: 4 * LINES]
     ]
     return _view(title, [], head, lines, _besides(curve))
@@ -394,13 +399,19 @@ def missing_words(value: Any, result: Result, otherwise: Any) -> Any:
 
 def _intervals(result: Result) -> list[str]:
     """The 95 % interval of each value, or that nothing was learned."""
-    ends = zip(*result.interval(), result.determined(), strict=True)
-    return [f"{_number(a)} to {_number(b)}" if known else UNDETERMINED for a, b, known in ends]
+    return _written(result.interval(), result.determined())
+
+
+def _written(interval: tuple[Floats, Floats], determined: Iterable[Any] | None = None) -> list[str]:
+    """Intervals in words; where a value is not determined, that."""
+    known = [True] * len(interval[0]) if determined is None else determined
+    ends = zip(*interval, known, strict=True)
+    return [f"{_number(a)} to {_number(b)}" if sure else UNDETERMINED for a, b, sure in ends]
 
 
 def _besides(result: Result) -> list[str]:
     """What a reader of the intervals has to know."""
-    return [words.strip() for words in (result.doubt, result.caveat) if words]
+    return [words.strip() for words in (result.doubt, result.caveat, result.basis) if words]
 
 
 def _view(

@@ -100,7 +100,7 @@ def test_every_option_and_every_command_named_exists():
         said = in_words(text, "pdp")
         for option in re.findall(r"--([a-z][a-z-]*)", said):
             assert option.replace("-", "_") in known, (file, said)
-        for command in re.findall(r"`dpexplain ([a-z]+)", said):
+        for command in re.findall(r"`dpexplain ([a-z-]+)", said):
             assert command in names, (file, said)
 
 

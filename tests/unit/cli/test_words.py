@@ -72,7 +72,10 @@ def test_curves_short_long_and_two_dimensional(table):
     curves = dpx.partial_dependence(table, MODEL, ["age", "sex", ("age", "sex")], epsilon=1)
     long, few, surface = (words.plain(words.curve_view(curve)) for curve in curves)
     assert f"age: {words.LINES} of" in long
-    assert len(long.splitlines()) == words.LINES + 2
+    basis = " ".join(long.splitlines()[words.LINES + 2 :])
+    assert basis == curves[0].basis
+    rough = dpx.partial_dependence(table, MODEL, "age", epsilon=1, smooth=False)
+    assert len(words.plain(words.curve_view(rough)).splitlines()) == words.LINES + 2
     assert "[bold]x" in few
     assert "the lowest and the highest of" in surface
     receipt = words.plain(words.receipt_view(curves.receipt))

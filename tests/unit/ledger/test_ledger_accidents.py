@@ -242,7 +242,7 @@ class TestSources:
 
     def test_paths_are_kept_as_digests_only(self, ledger: Ledger, file: Path) -> None:
         table(ledger, "patients", file)
-        with ledger._database.read() as connection:
+        with ledger.database.read() as connection:
             body = connection.exec_driver_sql("SELECT body FROM events WHERE kind = 'source-declared'").scalar_one()
         assert "people" not in body
         assert "age" not in body

@@ -263,7 +263,7 @@ class TestAnalysts:
 
 
 def execute_all(ledger: Ledger) -> list[Any]:
-    with ledger._database.read() as connection:
+    with ledger.database.read() as connection:
         return list(connection.execute(events.select()))
 
 
@@ -396,7 +396,7 @@ class TestUnknownAndNonPrivate:
         append(ledger, "adult", Committed("of-another-kind", "q", "0" * 64, pure(50)))
         with pytest.raises(LedgerCorrupt, match="values of reservation of-another-kind are missing"):
             ledger.verify()
-        with ledger._database.write() as connection:
+        with ledger.database.write() as connection:
             connection.exec_driver_sql("INSERT INTO releases VALUES ('unexplained', '{}')")
         with pytest.raises(LedgerCorrupt, match="values of reservation of-another-kind are missing"):
             ledger.verify()

@@ -44,7 +44,7 @@ def test_many_at_once_agree(url: str) -> None:
 
 def test_a_second_declaration_is_a_contradiction(ledger: Ledger, adult: LedgerAccount) -> None:
     adult.declare("a", [1.0])
-    with ledger._database.write() as connection:
+    with ledger.database.write() as connection:
         Chain(connection).append("adult", ModelDeclared("a", [1.0]))
     with pytest.raises(LedgerCorrupt, match="declares a model a second time"):
         ledger.verify()

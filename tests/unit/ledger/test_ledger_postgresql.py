@@ -99,7 +99,7 @@ class TestRights:
         ledger = open_ledger(url)
         with (
             pytest.raises(LedgerUnavailable, match="read-only"),
-            ledger._database.read() as connection,
+            ledger.database.read() as connection,
         ):
             connection.execute(releases.insert().values(reservation="x", payload="{}"))
 
@@ -118,7 +118,7 @@ class TestRights:
 
     def test_a_commit_is_on_disk_whatever_the_server_prefers(self, url: str) -> None:
         ledger = open_ledger(url + "&options=-c%20synchronous_commit%3Doff", timeout=7)
-        with ledger._database.write() as connection:
+        with ledger.database.write() as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
             assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "7s"
 
@@ -273,7 +273,7 @@ class TestServerGone:
     ],
 )
 def test_states_become_our_words(url: str, state: str, error: type[Exception], words: str) -> None:
-    database = open_ledger(url)._database
+    database = open_ledger(url).database
     with pytest.raises(error, match=words) as caught, database.read():
         raise DBAPIError("SELECT 42875019", {"age": 42875019}, psycopg.errors.lookup(state)("age of ann is 42875019"))
     assert "42875019" not in str(caught.value)

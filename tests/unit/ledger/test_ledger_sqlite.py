@@ -79,7 +79,7 @@ class TestUrls:
 class TestDurability:
     def test_settings(self, path: Path) -> None:
         ledger = open_ledger(path)
-        with ledger._database.write() as connection:
+        with ledger.database.write() as connection:
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
             assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
 
@@ -87,7 +87,7 @@ class TestDurability:
         ledger = open_ledger(path)
         with (
             pytest.raises(LedgerUnavailable, match="read-only"),
-            ledger._database.read() as connection,
+            ledger.database.read() as connection,
         ):
             connection.execute(releases.insert().values(reservation="x", payload="{}"))
 
@@ -318,7 +318,7 @@ class TestWords:
     def test_sqlite(self, path: Path, code: int, error: type[Exception], words: str) -> None:
         driver = sqlite3.OperationalError("age of ann is 4287501936")
         driver.sqlite_errorcode = code
-        self.check(open_ledger(path)._database, driver, error, words)
+        self.check(open_ledger(path).database, driver, error, words)
 
     def check(self, database: Any, driver: Exception, error: type[Exception], words: str) -> None:
         for use in (database.read, database.write):
@@ -328,7 +328,7 @@ class TestWords:
             assert caught.value.__suppress_context__
 
     def test_a_contradiction_of_ours_is_a_bug(self, path: Path) -> None:
-        database = open_ledger(path)._database
+        database = open_ledger(path).database
         twice = releases.insert().values([{"reservation": "r", "payload": "secret"}] * 2)
         with pytest.raises(InternalError, match="refused a statement") as caught, database.write() as connection:
             connection.execute(twice)

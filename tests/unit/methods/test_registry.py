@@ -242,7 +242,8 @@ def test_options_follow_from_types():
 
 # Signatures -----------------------------------------------------------------------------------------------------------
 
-OF_A_CALL = {"table", "model", "clustering", "epsilon", "rho", "marginals", "performance"}  # no part of a request
+# no part of a request
+OF_A_CALL = {"table", "model", "clustering", "epsilon", "rho", "marginals", "performance", "stand_in"}
 # {what the clustering says: name} too; and a report is about somebody, where a request for a plan is about nobody yet
 WIDER = {("explain_clusters", "labels"), ("transparency_report", "row")}
 

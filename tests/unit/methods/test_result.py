@@ -42,6 +42,26 @@ def test_round_trip_through_text_and_file(curve, make_table, frame, model, tmp_p
         np.testing.assert_array_equal(again.interval(0.9), result.interval(0.9))
 
 
+def test_a_file_without_its_prior_shows_what_was_released(curve, tmp_path):
+    path = tmp_path / "result.json"
+    text = curve.to_json(path, prior=False)
+    again = dpx.from_json(path)
+    assert path.read_text() == text
+    assert "sharpening" not in text
+    np.testing.assert_array_equal(again.values, curve.raw)
+    np.testing.assert_array_equal(again.interval(), curve.proven_interval())
+    assert again.basis == ""
+    assert again.to_json(prior=False) == again.to_json()
+
+
+def test_a_curve_says_what_it_rests_on(curve):
+    assert "500 synthetic rows drawn from released histograms" in curve.basis
+    assert "proven interval" in curve.basis
+    assert "500 synthetic rows" in curve.footnote
+    rough = replace(curve, smoothed=False)
+    assert (rough.basis, rough.sharpened) == ("", False)
+
+
 def test_a_file_that_was_altered_is_refused(curve):
     document = json.loads(curve.to_json())
     document["values"][3] += 0.01
@@ -96,6 +116,11 @@ def test_results_hold_no_exact_numbers(make_table, frame, model):
 RUNS = 300
 
 
+def covers(interval, exact):
+    low, high = interval
+    return (low - 1e-6 <= exact) & (exact <= high + 1e-6)
+
+
 @pytest.mark.drawn(1e-5)
 @pytest.mark.parametrize(
     "protection",
@@ -114,16 +139,22 @@ def test_intervals_cover_the_exact_curve(make_table, frame, model, protection):
     table = make_table(frame, **protection)
     table.door = Door(FreeAccount(table.budget, table.neighbours, keep=False))
     exact = 0.1 + 0.04 * np.arange(10) + 0.3 * ((frame["sex"] == "Male") * frame["income"]).mean() / 100
-    single = band = 0
+    single = band = likely = likely_band = 0
+    widths = np.zeros(2)
     for _ in range(RUNS):
         curve = dpx.partial_dependence(table, model, "age", epsilon=1)
-        low, high = curve.interval(0.8)
-        single += low[4] - 1e-6 <= exact[4] <= high[4] + 1e-6
-        low, high = curve.interval(0.8, simultaneous=True)
-        band += bool(((low - 1e-6 <= exact) & (exact <= high + 1e-6)).all())
+        single += bool(covers(curve.proven_interval(0.8), exact)[4])
+        band += bool(covers(curve.proven_interval(0.8, simultaneous=True), exact).all())
+        likely += bool(covers(curve.interval(0.8), exact)[4])
+        likely_band += bool(covers(curve.interval(0.8, simultaneous=True), exact).all())
+        widths += [np.mean(high - low) for low, high in (curve.interval(0.8), curve.proven_interval(0.8))]
     floor = binom.ppf(1e-6, RUNS, 0.8)
     assert single >= floor
     assert band >= floor
+    assert likely >= floor  # columns are independent here, as in the synthetic rows
+    assert likely_band >= floor
+    if "unit" not in protection:  # with 50 rows of a person noise hides whether there are any: nothing is sharpened
+        assert widths[0] < 0.9 * widths[1]
     if protection == {"relation": "replace-one"}:  # and they are not needlessly wide
         assert single <= binom.ppf(1 - 1e-6, RUNS, 0.8)
         assert band <= binom.ppf(1 - 1e-6, RUNS, 0.8)
@@ -195,7 +226,11 @@ def test_marginals_that_do_not_fit_are_refused(make_table, frame, model):
 def test_several_curves_as_one_table_files_and_figure(make_table, frame, model, tmp_path):
     curves = dpx.partial_dependence(make_table(frame), model, ["age", "sex", ("sex", "age")], epsilon=1)
     lines = curves.to_frame()
-    assert list(lines.columns) == ["feature", "point", "value", "released", "low", "high", "determined"]
+    proven = ["released", "proven low", "proven high"]
+    assert list(lines.columns) == ["feature", "point", "value", "low", "high", *proven, "determined"]
+    np.testing.assert_array_equal(lines[["proven low", "proven high"]].to_numpy().T, curves.proven_interval())
+    rough = dpx.partial_dependence(make_table(frame), model, ["age", "sex"], epsilon=1, smooth=False).to_frame()
+    assert list(rough.columns) == ["feature", "point", "value", "low", "high", "released", "determined"]
     assert lines["feature"].value_counts().to_dict() == {"sex x age": 20, "age": 10, "sex": 2}
     assert lines["point"].iloc[-1] == ("Male", 29.0)
     np.testing.assert_array_equal(lines["value"], curves.values)
@@ -274,7 +309,7 @@ def test_a_feature_may_have_any_name(make_table, frame, tmp_path):
         curves = dpx.partial_dependence(make_table(rows, domain=domain), model, names, epsilon=1)
     finally:
         progress(None)
-    named = ["value (feature)", "value", "released", "low", "high", "determined"]
+    named = ["value (feature)", "value", "low", "high", "released", "proven low", "proven high", "determined"]
     assert curves["value"].to_frame().columns.tolist() == named
     paths = write_results(list(curves), tmp_path)
     assert len(set(paths)) == len(names)

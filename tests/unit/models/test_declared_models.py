@@ -39,7 +39,7 @@ def table(make_table):
 def declared(table) -> list[ModelDeclared]:
     from dpexplain.ledger.chain import records
 
-    with table.ledger._database.read() as connection:
+    with table.ledger.database.read() as connection:
         found = [record.event() for record in records(connection)]
     return [event for event in found if isinstance(event, ModelDeclared)]
 

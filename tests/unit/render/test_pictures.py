@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -115,15 +116,52 @@ def test_whole_names_and_titles_are_there(figures):
 
 def test_the_legend_names_what_is_drawn(figures, results):
     for name, legend in (
-        ("curve", ["95% noise interval of each point", "smoothed", "released values"]),
-        ("dots", ["95% noise interval of each point", "smoothed", "released values"]),
+        ("curve", ["likely values, 95%", "released, proven 95%"]),
+        ("dots", ["likely values, 95%", "released, proven 95%"]),
         ("rough curve", ["95% noise interval of each point", "released"]),
     ):
-        assert [text.get_text() for text in figures[name].axes[0].get_legend().get_texts()] == legend, name
+        assert legend_of(figures[name]) == legend, name
     drawn = {line.get_label(): line.get_xdata() for line in figures["dots"].axes[0].get_lines()}
-    assert np.array_equal(drawn["smoothed"], results["dots"].values)
-    assert np.array_equal(drawn["released values"], results["dots"].raw)
-    assert "(smoothed)" in words(figures["surface"])
+    assert np.array_equal(drawn["likely value"], results["dots"].values)
+    assert np.array_equal(drawn["released, proven 95%"], results["dots"].raw)
+    assert "(likely value)" in words(figures["surface"])
+    assert "likely: at most ±" in words(figures["surface"])
+    assert "proven: at most ±" in words(figures["surface"])
+
+
+def test_both_intervals_are_drawn_where_they_are(figures, results):
+    wide, thin = (
+        [(path.vertices[0, 0], path.vertices[1, 0]) for path in lines.get_paths()]
+        for lines in figures["dots"].axes[0].collections[:2]
+    )
+    np.testing.assert_allclose(np.array(wide).T, results["dots"].interval())
+    np.testing.assert_allclose(np.array(thin).T, results["dots"].proven_interval())
+
+
+def test_what_a_file_of_an_earlier_version_holds_is_drawn_as_before(results):
+    for name in ("curve", "dots"):
+        figure = figure_of(replace(results[name], sharpening=None))
+        assert legend_of(figure) == ["95% noise interval of each point", "smoothed", "released values"]
+        drawn = {line.get_label(): line.get_xydata() for line in figure.axes[0].get_lines()}
+        which = 0 if name == "dots" else 1
+        assert np.array_equal(drawn["released values"][:, which], results[name].raw[: len(drawn["released values"])])
+        assert "synthetic" not in words(figure)
+    surface = figure_of(replace(results["surface"], sharpening=None))
+    assert "(smoothed)" in words(surface)
+    assert "noise interval of each cell: at most ±" in words(surface)
+
+
+def legend_of(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+
+
+def test_a_map_among_curves_leaves_room_for_all_of_them(results):
+    figure = figure_of_all([results["curve"], results["dots"], results["rough curve"], results["surface"]])
+    figure.draw_without_rendering()
+    plots = [ax for ax in figure.axes if ax.get_subplotspec() is not None]
+    slot = figure.bbox.width / 2
+    assert len(plots) == 4
+    assert all(ax.get_window_extent().width > 0.3 * slot for ax in plots)
 
 
 def test_shares_carry_their_error(figures, results):

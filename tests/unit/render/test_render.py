@@ -30,7 +30,10 @@ def test_every_plot_carries_its_guarantee_and_its_interval(results, tmp_path):
         texts = " ".join(t.get_text() for ax in figure_of(result).axes for t in [*ax.texts, *_legend(ax)])
         texts = " ".join(texts.split())
         assert result.receipt.guarantee in texts
-        assert "95% noise interval" in texts
+        likely = bool(result.basis)
+        assert ("95% noise interval" in texts) is not likely
+        assert ("proven interval" in texts and "synthetic rows" in texts) is likely
+        assert all(words in texts for words in (("likely", "proven") if likely else ()))
     save_png(results[0], tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
@@ -63,7 +66,12 @@ def test_pages_are_self_contained_and_escape_names(results):
 def test_a_printed_result_says_what_was_found_paid_and_promised(results):
     for result in results:
         words = " ".join(str(result).split())
-        assert "95 % noise interval" in words or all(name in words for name in result.to_frame().columns)
+        if result.basis:
+            assert "95 %, likely" in words
+            assert "95 %, proven" in words
+            assert result.basis in words
+        else:
+            assert "95 % noise interval" in words or all(name in words for name in result.to_frame().columns)
         assert result.receipt.label in words
         assert result.receipt.budget.describe(result.receipt.cost) in words
         assert result.receipt.guarantee in words

@@ -20,7 +20,7 @@ register(
         title="Accumulated effects",
         lead="how the prediction changes along a column for the rows that have about that value",
         worst_cases="dpexplain.audit.worst_cases.effects:of_accumulated_effects",
-        takes=("marginals",),
+        takes=("marginals", "stand-in"),
         home=__name__,
     )
 )

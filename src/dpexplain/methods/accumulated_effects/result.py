@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -13,10 +13,11 @@ from dpexplain.maths.accumulation import Accumulation, SharpEffects
 from dpexplain.maths.binning import Bins
 from dpexplain.maths.grids import Axis
 from dpexplain.maths.trees import likely_shares
-from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Spec
+from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Spec, prior
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.histogram import Histogram, Integers, read
 from dpexplain.methods.result import Floats
+from dpexplain.methods.sharpening import Ask
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,14 @@ class AccumulatedCurve(Curve):
     @property
     def contradicts(self) -> bool:
         return self._sharp is not None and self._sharp.posterior.contradicts
+
+    @property
+    def _needed(self) -> list[str]:
+        return [steps.feature for steps in self.spec.steps]
+
+    @property
+    def _ask(self) -> Ask:
+        return partial(prior, spec=self.spec, bins=self.all_bins)
 
     @property
     def raw(self) -> Floats:

@@ -19,6 +19,7 @@ register(
         typed="dpexplain.cli.typed:curves",
         title="Partial dependence",
         lead="how the model's mean prediction changes when one column is set to a value for everybody",
+        takes=("marginals", "stand-in"),
         worst_cases="dpexplain.audit.worst_cases.effects:of_partial_dependence",
         home=__name__,
     )

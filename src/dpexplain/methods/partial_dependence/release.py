@@ -57,7 +57,8 @@ def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:
         domain.column(feature)
     K, paper = output.levels, request.method == "paper"
     weight = RowSums.of(output, neighbours).weight
-    rug = histogram.cells_to_show(request.features, domain) if request.rug else ()
+    own = request.rug and setting.marginals is None  # marginals are the rug
+    rug = histogram.cells_to_show(request.features, domain) if own else ()
     share = PAPER_RUG_SHARE if paper and rug else histogram.share_to_show(rug, neighbours, rows, cost)
     mechanism = Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism
 
@@ -147,14 +148,14 @@ def explain(
 ) -> Curves:
     """Release the curves of `request` for `cost`, rug included.
 
-    Marginals that were released before are the rug of curves that have none. By them, or by a stand-in, values are
+    Marginals that were released before are the rug, so that none is released. By them, or by a stand-in, values are
     sharpened.
     """
     if marginals is not None:
         histogram.known_marginals(table, marginals, request.features)
     if stand_in is not None:
         known_stand_in(table, stand_in)
-    spec = resolve(request, Setting.of(table, model), cost)
+    spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     predictor = table.predictor(model)
     columns = list(dict.fromkeys([*predictor.features, *request.features]))

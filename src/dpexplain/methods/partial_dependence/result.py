@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from dpexplain.methods.curves import MeanCurve
-from dpexplain.methods.partial_dependence.spec import Spec
+from dpexplain.methods.partial_dependence.spec import Spec, prior
+from dpexplain.methods.sharpening import Ask
 
 
 @dataclass(frozen=True)
@@ -19,3 +21,9 @@ class DependenceCurve(MeanCurve):
     @property
     def name(self) -> str:
         return "Partial dependence"
+
+    @property
+    def _ask(self) -> Ask:
+        part = None if self.sharpening is None else self.sharpening.part
+        views = self.spec.views if part is None else (self.spec.views[part],)
+        return partial(prior, spec=self.spec, views=views)
