@@ -5,8 +5,8 @@
              sums, so that they stay what they were
     direct   the released values as they are
     mst      plain curves of synthetic rows (bench/synthetic.py), all of the price spent on them; max(5,000, min(n,
-             10,000)) rows, spread evenly over the fitted tree, shared by all models. With 20,000 rows, and with 20 or
-             50 bins for effects instead of 100, errors were the same or larger.
+             10,000)) rows, spread evenly over the fitted tree, shared by all models. With 20,000 rows errors were the
+             same. Effects between the same public points as the exact ones.
 
 An error is a mean squared one in units of the output range: partial dependence over all points of all grids; effects
 over the rows of the table, feature after feature, then the mean over features. `proven` is the share of points inside
@@ -23,7 +23,7 @@ import json
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 
 import dpexplain as dpx
 from bench import synthetic
-from bench.posterior_tables import GRID, MODELS, REFERENCE_BINS, SINGLE, Case, Truth, dependence, effects_of_rows
+from bench.posterior_tables import GRID, MODELS, SINGLE, Case, Truth, dependence, effects_of_rows
 from dpexplain.maths.smoothing import smooth
 
 Floats = NDArray[np.float64]
-Errors = dict[str, list[float]]  # by method, one for each repetition
+Error = Callable[[Case, Truth, Floats], float]  # of plain curves of some rows
 
 CACHE = Path(__file__).parent / "cache"
 VERSION = 1  # to be raised when this file, the tables or the baseline of synthetic rows change what they measure
@@ -45,32 +45,40 @@ FEWEST_ROWS, MOST_ROWS = 5_000, 10_000  # synthetic ones
 ROUNDING = 1e-6  # of the output range: predictions are rounded before they are summed
 
 
-def baselines(case: Case, truths: dict[str, Truth], account: str, epsilon: float, times: int) -> dict[str, Any]:
-    """All errors of one table at one price: model -> part -> (feature ->) Errors. Kept, or measured and then kept."""
-    file = CACHE / f"posterior-{case.key}-{account}-{epsilon:g}-{_digest(truths, times)}.json"
+def baselines(
+    what: str, case: Case, truths: Mapping[str, Truth], account: str, epsilon: float, times: int
+) -> dict[str, Any]:
+    """All errors of one table at one price, kept or measured now: model -> part -> (feature ->) method -> a list with
+    one for each repetition.
+
+    what   "dependence" for the parts pd and single, or "effects" for the part ale
+    """
+    file = CACHE / f"posterior-{what}-{case.key}-{account}-{epsilon:g}-{digest_of(what, truths, times)}.json"
     if file.exists():
         kept: dict[str, Any] = json.loads(file.read_text())
         return kept
     start = time.perf_counter()
+    released, from_rows, part = MEASURED[what]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        measured = _released(case, truths, account, epsilon, times)
+        measured = {kind: released(case, kind, truth, account, epsilon, times) for kind, truth in truths.items()}
         middle = time.perf_counter()
-        for kind, parts in _from_rows(case, truths, account, epsilon, times).items():
-            for part, errors in parts.items():
-                measured[kind][part]["mst"] = errors
-    end = time.perf_counter()
-    print(f"baselines of {case.key}, {account}, {epsilon:g}: {middle - start:.0f} s + {end - middle:.0f} s", flush=True)
+        for kind, errors in _of_synthetic_rows(case, truths, account, epsilon, times, from_rows).items():
+            measured[kind][part]["mst"] = errors
+    seconds = f"{middle - start:.0f} s + {time.perf_counter() - middle:.0f} s"
+    print(f"baselines of {what}, {case.key}, {account}, {epsilon:g}: {seconds}", flush=True)
     CACHE.mkdir(exist_ok=True)
     file.write_text(json.dumps(measured))
     return measured
 
 
-def _digest(truths: dict[str, Truth], times: int) -> str:
-    settings = [VERSION, GRID, REFERENCE_BINS, FEWEST_ROWS, MOST_ROWS, times, list(truths), SINGLE]
-    exact = [np.round(truth.dependence, 5).tolist() for truth in truths.values()]
-    effects = [[np.round(c, 4).tolist() for c in truth.effects.values()] for truth in truths.values()]
-    return hashlib.blake2b(json.dumps([settings, exact, effects]).encode(), digest_size=6).hexdigest()
+def digest_of(what: str, truths: Mapping[str, Truth], times: int) -> str:
+    settings = [VERSION, GRID, FEWEST_ROWS, MOST_ROWS, times, list(truths)]
+    if what == "dependence":
+        exact: Any = [SINGLE, *(np.round(truth.dependence, 5).tolist() for truth in truths.values())]
+    else:
+        exact = [[np.round(curve, 4).tolist() for curve in truth.effects.values()] for truth in truths.values()]
+    return hashlib.blake2b(json.dumps([settings, exact]).encode(), digest_size=6).hexdigest()
 
 
 # Our releases as they were --------------------------------------------------------------------------------------------
@@ -103,24 +111,29 @@ def effects_before(curve: Any) -> tuple[Floats, Floats]:
     return accumulated.smoothed, accumulated.raw
 
 
-def _released(
-    case: Case, truths: dict[str, Truth], account: str, epsilon: float, times: int
-) -> dict[str, dict[str, Any]]:
-    """Every release of ours, repeated: each time from a new account, which all models share."""
-    single = {kind: {name: defaultdict(list) for name in SINGLE[case.key]} for kind in truths}
-    measured = {kind: {"pd": defaultdict(list), "single": single[kind], "ale": defaultdict(list)} for kind in truths}
+def _released_dependence(
+    case: Case, kind: str, truth: Truth, account: str, epsilon: float, times: int
+) -> dict[str, Any]:
+    """All features together, and some alone; each time from a new account."""
+    together: dict[str, list[float]] = defaultdict(list)
+    single: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in SINGLE[case.key]}
+    for _ in range(times):
+        table, model = case.private(DELTAS[account]), case.model(kind)
+        curves = dpx.partial_dependence(table, model, case.features, grid=GRID, epsilon=epsilon)
+        add_dependence(together, case, list(curves), truth.dependence)
+        for name, errors in single.items():
+            curve = dpx.partial_dependence(table, model, name, grid=GRID, epsilon=epsilon)
+            add_dependence(errors, case, [curve], truth.dependence_of(name))
+    return {"pd": together, "single": single}
+
+
+def _released_effects(case: Case, kind: str, truth: Truth, account: str, epsilon: float, times: int) -> dict[str, Any]:
+    errors: dict[str, list[float]] = defaultdict(list)
     for _ in range(times):
         table = case.private(DELTAS[account])
-        for kind, truth in truths.items():
-            model, parts = case.model(kind), measured[kind]
-            curves = dpx.partial_dependence(table, model, case.features, grid=GRID, epsilon=epsilon)
-            add_dependence(parts["pd"], case, list(curves), truth.dependence)
-            for name, errors in parts["single"].items():
-                curve = dpx.partial_dependence(table, model, name, grid=GRID, epsilon=epsilon)
-                add_dependence(errors, case, [curve], truth.dependence_of(name))
-            curves = dpx.accumulated_effects(table, model, case.features, epsilon=epsilon)
-            add_effects(parts["ale"], case, list(curves), truth)
-    return measured
+        curves = dpx.accumulated_effects(table, case.model(kind), case.features, epsilon=epsilon)
+        add_effects(errors, case, list(curves), truth)
+    return {"ale": errors}
 
 
 def add_dependence(errors: dict[str, list[float]], case: Case, curves: Sequence[Any], exact: Floats) -> None:
@@ -169,22 +182,36 @@ def add_coverage(
 # Synthetic rows -------------------------------------------------------------------------------------------------------
 
 
-def _from_rows(
-    case: Case, truths: dict[str, Truth], account: str, epsilon: float, times: int
-) -> dict[str, dict[str, list[float]]]:
+def _of_synthetic_rows(
+    case: Case, truths: Mapping[str, Truth], account: str, epsilon: float, times: int, error: Error
+) -> dict[str, list[float]]:
+    """The error of each model, one for each draw of rows."""
     coding = synthetic.Coding.of(case.domain, synthetic.cells_at(epsilon))
     codes, rows = coding.codes(case.frame), max(FEWEST_ROWS, min(case.size, MOST_ROWS))
-    measured: dict[str, dict[str, list[float]]] = {kind: {"pd": [], "ale": []} for kind in truths}
+    errors: dict[str, list[float]] = {kind: [] for kind in truths}
     for seed in range(times):
         drawn = synthetic.mst_rows(codes, coding.sizes, epsilon, DELTAS[account], seed, rows=rows)
         matrix = coding.frame(drawn, seed)[case.features].to_numpy(dtype=np.float64)
         for kind, truth in truths.items():
-            fast = case.fast[kind]
-            measured[kind]["pd"].append(float(np.mean((dependence(fast, case, matrix) - truth.dependence) ** 2)))
-            curves = effects_of_rows(fast, case, matrix, truth.places)
-            errors = [truth.places[name].squared_error(curve, truth.effects[name]) for name, curve in curves.items()]
-            measured[kind]["ale"].append(float(np.mean(errors)))
-    return measured
+            errors[kind].append(error(case, truth, matrix))
+    return errors
+
+
+def _dependence_error(case: Case, truth: Truth, matrix: Floats) -> float:
+    return float(np.mean((dependence(case.fast[truth.kind], case, matrix) - truth.dependence) ** 2))
+
+
+def _effects_error(case: Case, truth: Truth, matrix: Floats) -> float:
+    curves = effects_of_rows(case.fast[truth.kind], case, matrix, truth.places)
+    return float(
+        np.mean([truth.places[name].squared_error(curve, truth.effects[name]) for name, curve in curves.items()])
+    )
+
+
+MEASURED: dict[str, tuple[Callable[..., dict[str, Any]], Error, str]] = {
+    "dependence": (_released_dependence, _dependence_error, "pd"),
+    "effects": (_released_effects, _effects_error, "ale"),
+}
 
 
 def truths_of(case: Case, kinds: Sequence[str] = MODELS) -> dict[str, Truth]:

@@ -46,7 +46,6 @@ Integers = NDArray[np.int64]
 
 MODELS = ("forest", "boosting", "network", "logistic")
 GRID = 12  # points of a numeric column, for every method; fewer where it has fewer whole numbers
-REFERENCE_BINS = 100  # of plain accumulated effects: between so many quantiles of the rows
 DIABETES_COLUMNS = (
     "time_in_hospital", "num_lab_procedures", "num_medications", "number_emergency", "number_inpatient",
     "number_diagnoses", "race", "age", "admission_type_id", "discharge_disposition_id", "diag_1", "insulin",
@@ -369,13 +368,12 @@ class Places:
         return float(self.shares @ (values - exact) ** 2)
 
 
-def plain_effects(
-    fast: Trees | Layers, case: Case, matrix: Floats, feature: str, bins: int = REFERENCE_BINS
-) -> tuple[Floats, Floats]:
+def plain_effects(fast: Trees | Layers, case: Case, matrix: Floats, feature: str) -> tuple[Floats, Floats]:
     """Plain accumulated effects of some rows, not centred, in units of the output range: (points, curve).
 
-    Numbers: between the different ones of `bins` + 1 quantiles of these rows. Categories: between neighbours in
-    declared order, over the rows of both.
+    Numbers: between the upper ends of public cells that hold rows (every whole number, or a hundred equal cells); a
+    cell without rows goes with the next one that has some, so that nothing is lost over gaps. Categories: between
+    neighbours in declared order, over the rows of both.
     """
     place, column, (low, high) = case.features.index(feature), case.domain[feature], case.output
     values = matrix[:, place]
@@ -390,15 +388,14 @@ def plain_effects(
         up, down = moved(np.minimum(values + 1, last)) - own, own - moved(np.maximum(values - 1, 0))
         counts = np.bincount(codes, minlength=last + 1)
         sums = np.bincount(codes, up, last + 1)[:-1] + np.bincount(codes, down, last + 1)[1:]
-        steps = sums / np.maximum(counts[:-1] + counts[1:], 1)
-        return np.arange(last + 1.0), np.concatenate([[0.0], np.cumsum(steps)])
-    edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1), method="inverted_cdf"))
-    if len(edges) < 2:
-        return np.array([column.low, column.high]), np.zeros(2)
-    mine = np.clip(np.searchsorted(edges, values, side="left"), 1, len(edges) - 1)
-    change = moved(edges[mine]) - moved(edges[mine - 1])
-    means = np.bincount(mine, change, len(edges))[1:] / np.maximum(np.bincount(mine, minlength=len(edges))[1:], 1)
-    return edges, np.concatenate([[0.0], np.cumsum(means)])
+        means = sums / np.maximum(counts[:-1] + counts[1:], 1)
+        return np.arange(last + 1.0), np.concatenate([[0.0], np.cumsum(means)])
+    steps = steps_of(feature, column)
+    there, mine = np.unique(steps.step_of_cell[steps.cells.place(values)], return_inverse=True)
+    points = np.asarray(steps.points, dtype=np.float64)
+    edges = np.concatenate([points[:1], points[there + 1]])
+    change = moved(edges[mine + 1]) - moved(edges[mine])
+    return edges, np.concatenate([[0.0], np.cumsum(np.bincount(mine, change) / np.bincount(mine))])
 
 
 def effects_of_rows(
