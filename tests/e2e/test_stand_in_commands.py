@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from commands import answer, refusal
+from commands import answer, edit, refusal
 from dpexplain.cli.app import run
+from dpexplain.methods.result import from_json
 
 pytestmark = pytest.mark.usefixtures("sketched_pictures")
 
@@ -106,3 +108,58 @@ def test_mistakes_are_told_before_anything_is_spent(folder, capsys):
     assert answer(capsys, *asked)["forecasts"] == planned["forecasts"]
     error = [answer(capsys, *asked, *more)["forecasts"][0]["options"][1]["error"] for more in ([], ["--scores"])]
     assert error[0] < error[1]
+
+
+def test_curves_take_it_and_verify_asks_the_model_again(folder, capsys):
+    with (folder / "dpexplain.toml").open("a") as file:
+        file.write(MODEL)
+    entry = answer(capsys, "stand-in", "--epsilon", "2", "--out", "first")["entry"]
+    answer(capsys, "marginals", "--epsilon", "1", "--out", "first")
+    files = ["--stand-in", "first/stand-in.json"]
+    for command, name in (("pdp", "age"), ("ale", "accumulated-effects-age")):
+        ask = [command, "--feature", "age", "--epsilon", "1", *files]
+        found = answer(capsys, *ask, "--out", "second")
+        told = json.loads((folder / "second" / f"{name}.json").read_text())
+        assert told["view"]["sharpening"]["origin"]["entry"] == entry
+        assert {"low", "high", "proven low", "proven high"} <= set(found["results"][0]["table"][0])
+        assert f"the stand-in in entry {entry}" in (folder / "second" / "index.html").read_text()
+        assert "prior unchecked" in answer(capsys, "verify", f"second/{name}.json")["notes"][0]
+        assert answer(capsys, "verify", f"second/{name}.json", "--model")["notes"] == []
+        planned = answer(capsys, "plan", "--explainer", *ask, "--n", "3000")
+        assert planned["forecasts"][0]["options"][1]["error"] == found["forecasts"][0]["options"][0]["error"]
+    assert run(["verify", "second/age.json"]) == 0
+    assert "Note: prior unchecked" in capsys.readouterr().out
+    error = refusal(capsys, 2, "pdp", "--feature", "age", "--epsilon", "1", "--stand-in", "first/marginals.json")
+    assert "has no stand-in" in error["message"]
+    assert "`dpexplain stand-in`" in error["hint"]
+    assert run(["pdp", "--help"]) == 0
+    assert "A file with a released stand-in" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_forged_prior_and_another_model_are_refused(folder, capsys):
+    with (folder / "dpexplain.toml").open("a") as file:
+        file.write(MODEL)
+    answer(capsys, "pdp", "--feature", "age", "--epsilon", "1", "--out", "second")
+    curve = from_json(folder / "second" / "age.json")
+    prior = replace(curve.sharpening.prior, means=curve.sharpening.prior.means + 0.1)
+    replace(curve, sharpening=replace(curve.sharpening, prior=prior)).to_json("forged.json")
+    assert "not the one that the ledger keeps" in refusal(capsys, 4, "verify", "forged.json")["message"]
+    edit(folder / "dpexplain.toml", 'name = "risk"\nversion = "1"', 'name = "risk"\nversion = "2"')
+    assert (
+        "not the model that the file explains" in refusal(capsys, 2, "verify", "second/age.json", "--model")["message"]
+    )
+    assert answer(capsys, "verify", "second/age.json")["genuine"]
+
+
+def test_marginals_are_the_rug_of_curves(folder, capsys):
+    with (folder / "dpexplain.toml").open("a") as file:
+        file.write(MODEL)
+    answer(capsys, "marginals", "--epsilon", "1", "--out", "first")
+    ask = ["pdp", "--feature", "age", "--epsilon", "1", "--out", "second"]
+    own = answer(capsys, *ask)
+    found = answer(capsys, *ask, "--marginals", "first/marginals.json")
+    told = json.loads((folder / found["results"][0]["json"]).read_text())
+    assert set(told["released"]["parts"]) == {"curve"}
+    assert told["view"]["marginals"]["kind"] == "marginals"
+    errors = [one["forecasts"][0]["options"][0]["error"] for one in (own, found)]
+    assert errors[1] < errors[0]  # the whole price is for the curve

@@ -14,7 +14,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.demo.experiment import BUDGET, COLUMNS, TARGET, prepare
 from dpexplain.demo.page import demo_page
 from dpexplain.errors import InputError
-from dpexplain.methods.accumulated_effects.release import accumulated_effects
+from dpexplain.methods.accumulated_effects.release import explain as explain_effects
 from dpexplain.methods.clusters.release import explain_clusters
 from dpexplain.methods.influence.release import influence
 from dpexplain.methods.kmeans.release import dp_kmeans
@@ -156,8 +156,8 @@ def _release(data: PrivateTable, model: Model, requests: Mapping[str, Any], show
         options = {"stand_in": rows} if name == "pair" else {}
         answer = method.load(method.explain)(data, model, request, cost=data.cost(epsilon=PRICES[name]), **options)
         keep(name, [answer] if isinstance(answer, Result) else list(answer))
-    price = PRICES["effects with it"]
-    keep("effects with it", list(accumulated_effects(data, model, list(EFFECTS), epsilon=price, stand_in=rows)))
+    price = data.cost(epsilon=PRICES["effects with it"])
+    keep("effects with it", list(explain_effects(data, model, requests["effects"], cost=price, stand_in=rows)))
     keep("clusters", _clusters(data))
     keep("disparity", _disparity(data, model, known))
     return released

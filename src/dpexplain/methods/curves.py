@@ -144,7 +144,7 @@ class Curve(Result):
     @property
     @abstractmethod
     def raw(self) -> Floats:
-        """The released values before smoothing."""
+        """The released values."""
 
     @property
     @abstractmethod
@@ -315,7 +315,7 @@ class MeanCurve(Curve):
 
     @cached_property
     def raw(self) -> Floats:
-        """The released values before smoothing, in output units, clipped to the output range."""
+        """The released values, in output units, clipped to the output range."""
         return np.clip(self._means.unclipped, self.output.low, self.output.high)
 
     @property

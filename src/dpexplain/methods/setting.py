@@ -88,7 +88,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What one price buys, in the units of the result, before smoothing.
+    """What one price buys, in the units of the result, for released values as they are.
 
     error     to expect: 95 % of released values lie within this of the exact ones
     interval  half of the width of the 95 % interval that will be printed; None where it is `error`

@@ -105,6 +105,8 @@ def demo_of(results) -> str:
         "curves": [results["curve"], results["dots"]],
         "pair": [results["surface"]],
         "effects": [results["accumulated"]],
+        "stand-in": [results["stand-in"]],
+        "effects with it": [results["accumulated"]],
         "importance": [results["importance"]],
         "interactions": [results["interactions"]],
         "people": [results["attribution"]],

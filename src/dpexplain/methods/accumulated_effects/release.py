@@ -10,8 +10,8 @@ Sensitivity  counts: `Sensitivity.of_counts`. Sums: a row adds to one bin of a f
              vector has norms L1 t K/2, squared L2 t K^2/4, L-inf K/2 with t = 1 or 2, added up over features in L1 and
              squared L2; `Sensitivity.of_norms`. docs/methods/accumulated-effects.md has the proof.
 Release      counts first (or those of marginals that the account released before): they give the histogram, the bins
-             and the denominators. Then the sums. Accumulating, centring by the released density, shrinking and
-             intervals are post-processing.
+             and the denominators. Then the sums. Accumulating, centring by the released density, the posterior
+             and intervals are post-processing.
 References   Apley and Zhu 2020; "Differentially Private Global Explanations" (method="paper").
 """
 
@@ -182,7 +182,7 @@ def diagram() -> DataFlow:
         "counts": "rows in each public cell",
         "bins": "edges and denominators from noisy counts",
         "effects": "sums of clipped differences between the edges of a row's bin",
-        "curve": "division, accumulation, centring, shrinking",
+        "curve": "division, the posterior by public synthetic rows, accumulation, centring",
         "plot": "curve with its rug",
     }
     edges = [

@@ -41,7 +41,10 @@ class AccumulatedEffects(Request):
     ] = "default"
     smooth: Annotated[
         bool,
-        Field(description="Shrink noisy steps (free; intervals stay those of the unshrunk ones)."),
+        Field(
+            description="Combine the released values with what the model says about synthetic rows (free). False shows "
+            "them as they were released."
+        ),
         Flag(text="Show the released values as they are."),
     ] = True
     mechanism: Mechanism = None

@@ -8,7 +8,7 @@ Statistic    s_g = sum_i q(f(x_i with x_j := g)) for every grid point g; q clips
              The rug: counts of public cells of each feature.
 Sensitivity  one row moves every s_g by at most K (replace-one) or K/2 (add-remove): a bound in L-inf, so the cube
              mechanism fits; k rows of a unit move it k times as far. docs/methods/partial-dependence.md has the proof.
-Release      curve and rug share one price. Means, smoothing, intervals are post-processing.
+Release      curve and rug share one price. Means, the posterior, intervals are post-processing.
 References   Friedman 2001; "Differentially Private Global Explanations", supplement, Algorithm 8 (method="paper").
 """
 
@@ -130,7 +130,7 @@ def diagram() -> DataFlow:
         "table": "private rows",
         "curve": "sums of clipped predictions at public grid points, and the count where it is private",
         "rug": "counts of public cells",
-        "means": "division, smoothing, intervals",
+        "means": "division, the posterior by public synthetic rows, intervals",
         "plot": "curve with its rug",
     }
     edges = [("table", "curve"), ("table", "rug"), ("curve", "means"), ("means", "plot"), ("rug", "plot")]

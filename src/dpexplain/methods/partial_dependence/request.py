@@ -38,11 +38,14 @@ class PartialDependence(Request):
     ] = True
     method: Annotated[
         Literal["default", "paper"],
-        Field(description='"paper" is the published design: 20 equidistant points, Laplace noise, no smoothing.'),
+        Field(description='"paper" is the published design: 20 equidistant points, Laplace noise, nothing after it.'),
     ] = "default"
     smooth: Annotated[
         bool,
-        Field(description="Smooth the released values (free; intervals stay those of the unsmoothed ones)."),
+        Field(
+            description="Combine the released values with what the model says about synthetic rows (free). False shows "
+            "them as they were released."
+        ),
         Flag(text="Show the released values as they are."),
     ] = True
     mechanism: Mechanism = None
