@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.binning import Bins, Steps, steps_of
-from dpexplain.maths.grids import Axis, axis_of, with_missing
+from dpexplain.maths.grids import Axis, Partition, axis_of, with_missing
 from dpexplain.maths.posterior import EVEN, rows_for
-from dpexplain.maths.weights import RowPosterior
+from dpexplain.maths.weights import Numbers, RowPosterior
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.curves import MOST_POINTS
 from dpexplain.methods.evidence import Asked, Piece, changes_within, pieces_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 READ_ROWS = 10_000  # synthetic rows where there is no evidence: then all there is to lose is chance in drawing
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
 BINS, RESOLUTION, PAIR_RESOLUTION = 20, 25, 12  # of a curve that is read off, where nothing else is said
+KNOWN_CELLS = 8  # groups of a column's values, whose shares a stand-in knows
 FEW_ROWS = 10  # synthetic rows of a bin, below which all synthetic rows, moved there, make up for the rest
 
 
@@ -52,7 +53,11 @@ class Posterior:
     def __init__(self, stand_in: StandIn, model: Model, asked: Asked, pieces: Sequence[Piece]) -> None:
         self.stand_in, self.model, self._asked, self._pieces = stand_in, model, asked, list(pieces)
         self._numbers = [(piece, piece.ask(asked)) for piece in pieces if piece.ask is not None]
-        self._rows = RowPosterior(asked.rows.size, stand_in.worth, [numbers for _, numbers in self._numbers])
+        self._cells = np.hstack([known_cells(asked.rows[p.feature], p) for p in stand_in.partitions])
+        self._rows = self._given([numbers for _, numbers in self._numbers])
+
+    def _given(self, numbers: Sequence[Numbers]) -> RowPosterior:
+        return RowPosterior(self._asked.rows.size, self.stand_in.worth, numbers, self._cells)
 
     def __len__(self) -> int:
         """How many synthetic rows there are."""
@@ -89,8 +94,7 @@ class Posterior:
         """A sentence for each release that does not agree with the stand-in, and one if all of them together do not:
         then the stand-in is worth next to nothing there, or off by as much as the noise.
         """
-        rows, most = self._asked.rows.size, self.stand_in.worth
-        which = [piece for piece, mine in self._numbers if RowPosterior(rows, most, [mine]).contradicts]
+        which = [piece for piece, mine in self._numbers if self._given([mine]).contradicts]
         said = [
             f"{piece.title} (entry {piece.entry}) and the stand-in do not agree: "
             "trust the proven interval of that release, and what is read off here less."
@@ -228,6 +232,14 @@ class Posterior:
                 raise InputError(
                     f"the stand-in does not have {name!r}.", hint="it has: " + ", ".join(self.stand_in.features)
                 )
+
+
+def known_cells(values: NDArray[Any], cells: Partition) -> Floats:
+    """[row, group]: the cells of a column, in at most KNOWN_CELLS groups of about as many rows each."""
+    place = cells.place(values)
+    rows = np.bincount(place, minlength=cells.size)
+    group = np.minimum((np.cumsum(rows) - rows / 2) / len(values) * KNOWN_CELLS, KNOWN_CELLS - 1).astype(np.int64)
+    return np.asarray(group[place][:, None] == np.arange(KNOWN_CELLS), dtype=np.float64)
 
 
 # Accumulated effects of weighted rows ---------------------------------------------------------------------------------
