@@ -6,11 +6,20 @@ synthetic rows, and r any other function of a row. If the stand-in were l indepe
 E_P[r] would lie around their means over synthetic rows with the covariances of a row over l; released means may be off
 by t S besides (in ways that synthetic rows do not show). So
 
-    E[r | a]   = E_S[r] + Cov_S(r, q) / l  (C / l + (1 + t) S)^-1  (a - u)
-    Var[r | a] = Var_S(r) / l  -  Cov_S(r, q) / l  (C / l + (1 + t) S)^-1  Cov_S(q, r) / l
+    E[r | a]   = E_S[r] + G (a - u)                          G = (Cov_S(r, q) / l + t B S) (C / l + (1 + t) S)^-1
+    Var[r | a] = Var_S(r) / l + t B S B^T - G (C / l + (1 + t) S) G^T
 
-for each (l, t), mixed by how well they explain a: the mixture of `maths/posterior.py`. In the eigenvectors of
-S^-1/2 C S^-1/2 all of it is a division. The mean is that of weighted synthetic rows, but some of these weights can be
+for each (l, t), mixed by how well they explain a: the mixture of `maths/posterior.py`. B = Cov_S(r, q) (C + S)^-1 is how
+r goes with what was released: where released means are off, r is off alike. In the eigenvectors of S^-1/2 C S^-1/2 all
+of it is a division.
+
+What a stand-in was made to know (the shares of each column) it knows better than the rest (how columns go together). A
+product of columns would pass for a good stand-in because all counts agree with it. So l is the worth in functions of
+single columns, and l times a share that is estimated too (TIES) the worth in all else: C is taken after functions are
+stretched by the root of 1 / share where they are no sum of functions of columns. And counts of columns, which any
+stand-in gets right, do not judge it (`Numbers.judges`): they only sharpen.
+
+The mean is that of weighted synthetic rows, but some of these weights can be
 negative; what needs a table (a ratio, another explainer) gets positive ones, `tilted`: w_i ~ exp(theta q_i), with
 theta such that weighted rows have the posterior means of q.
 
@@ -70,6 +79,10 @@ class Mixture:
     def around(self, values: Floats) -> Mixture:
         """The mixture moved so that it has these means."""
         return Mixture(self.weights, self.means - self.mean + values, self.stds)
+
+    def wider(self, off: Floats) -> Mixture:
+        """The mixture for numbers that may be off by so much besides."""
+        return Mixture(self.weights, self.means, np.hypot(self.stds, off))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """Equal tails of the mixture."""
@@ -207,7 +220,8 @@ class RowPosterior:
             stretched, gain = _stretched(away, view.share, self._known), view.gain(worths, offs)
             variances = (stretched**2).sum(axis=0) / max(self.rows - 1, 1)
             known = view.scores.T @ stretched / max(self.rows - 1, 1)  # covariances with what was released
-            left = variances / worths[:, None] - (gain / worths[:, None]) @ known**2
+            before = view.spread / worths[:, None] + offs[:, None]
+            left = variances / worths[:, None] + offs[:, None] * (view.own @ known**2) - (gain**2 * (before + 1)) @ known**2
             weights.append(mine)
             middles.append(means + (gain * view.away) @ known)
             lefts.append(np.sqrt(np.maximum(left, 0.0)))
@@ -294,9 +308,15 @@ class _View:
         inside = (self.away**2 / (before + 1) + np.log1p(before)).sum(axis=1)
         return np.asarray(-0.5 * (inside + self.rest / (1 + offs) + (self.size - len(self.spread)) * np.log1p(offs)))
 
+    @property
+    def own(self) -> Floats:
+        """For each axis, the squared slope of a function in it, for a covariance of one."""
+        return np.asarray((self.spread + 1) ** -2.0)
+
     def gain(self, worths: Floats, offs: Floats) -> Floats:
-        """[component, axis]: (C / l + (1 + t) S)^-1 / l, where S is one."""
-        return np.asarray(1 / (self.spread + worths[:, None] * (1 + offs[:, None])))
+        """[component, axis]: (1 / l + t B) (C / l + (1 + t) S)^-1, where S is one and B = (C + S)^-1."""
+        share, off = 1 / worths[:, None], offs[:, None]
+        return np.asarray((share + off / (self.spread + 1)) / (self.spread * share + off + 1))
 
 
 def _basis(known: Floats) -> Floats:

@@ -176,7 +176,8 @@ class Posterior:
         at, beyond = at_points(self._asked, steps, bins), self._beyond(steps, bins, inside)
         curve, influence = accumulated(inside, changes, at, self.weights, beyond)
         span = self._asked.output.width
-        spread = self._rows.mixture(influence).around(curve)
+        spread = self._rows.mixture(influence)
+        spread = spread.wider(spread.mean).around(curve)  # by what no positive weights could reach
         axes, values = (Axis(feature, bins.points, steps.ordered),), np.clip(curve, -span, span)
         about = "effect on the prediction"
         return Reading("Accumulated effect", axes, values, spread, (-span, span), self.basis, about)
