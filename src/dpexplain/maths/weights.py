@@ -9,9 +9,9 @@ by t S besides (in ways that synthetic rows do not show). So
     E[r | a]   = E_S[r] + G (a - u)                          G = (Cov_S(r, q) / l + t B S) (C / l + (1 + t) S)^-1
     Var[r | a] = Var_S(r) / l + t B S B^T - G (C / l + (1 + t) S) G^T
 
-for each (l, t), mixed by how well they explain a: the mixture of `maths/posterior.py`. B = Cov_S(r, q) (C + S)^-1 is how
-r goes with what was released: where released means are off, r is off alike. In the eigenvectors of S^-1/2 C S^-1/2 all
-of it is a division.
+for each (l, t), mixed by how well they explain a: the mixture of `maths/posterior.py`. B = Cov_S(r, q) (C + S)^-1 is
+how r goes with what was released: where released means are off, r is off alike. In the eigenvectors of S^-1/2 C S^-1/2
+all of it is a division.
 
 What a stand-in was made to know (the shares of each column) it knows better than the rest (how columns go together). A
 product of columns would pass for a good stand-in because all counts agree with it. So l is the worth in functions of
@@ -19,9 +19,9 @@ single columns, and l times a share that is estimated too (TIES) the worth in al
 stretched by the root of 1 / share where they are no sum of functions of columns. And counts of columns, which any
 stand-in gets right, do not judge it (`Numbers.judges`): they only sharpen.
 
-The mean is that of weighted synthetic rows, but some of these weights can be
-negative; what needs a table (a ratio, another explainer) gets positive ones, `tilted`: w_i ~ exp(theta q_i), with
-theta such that weighted rows have the posterior means of q.
+The posterior mean is that of weighted synthetic rows, but some of these weights can be negative; what needs a table (a
+ratio, another explainer) gets positive ones, `tilted`: w_i ~ exp(theta q_i), with theta such that weighted rows have
+the posterior means of q.
 
 Intervals are quantiles of the mixture of normal distributions. Laws of noise that are not normal enter by their
 covariance. Without any evidence all (l, t) stay as likely as they were, and the intervals are wide: nothing has said
@@ -33,7 +33,7 @@ Everything here is computed from released numbers, public functions and public d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -123,6 +123,9 @@ class Numbers:
             self.answers[:, some], self.released[some], self.covariance[np.ix_(some, some)], self.judges[some]
         )
 
+    def all_judging(self) -> Numbers:
+        return replace(self, judges=np.ones(self.size, dtype=bool))
+
     @classmethod
     def counted(
         cls,
@@ -173,9 +176,7 @@ class RowPosterior:
     doubt   weight of a stand-in that is worth next to nothing, or off by as much as the noise
     """
 
-    def __init__(
-        self, rows: int, most: float, numbers: Sequence[Numbers] = (), known: Floats | None = None
-    ) -> None:
+    def __init__(self, rows: int, most: float, numbers: Sequence[Numbers] = (), known: Floats | None = None) -> None:
         """From so many synthetic rows, of a stand-in that can be worth `most` rows, and evidence.
 
         known  [row, function]: functions whose means the stand-in was made to know, such as the cells of columns
@@ -185,10 +186,9 @@ class RowPosterior:
         shares = TIES if self._known is not None else TIES[:1]
         most = min(max(float(most), 3 * LEAST_WORTH), float(rows))
         grid = np.geomspace(LEAST_WORTH, most, WORTHS)
-        self._views = [_View.of(numbers, rows, share, self._known) for share in shares]
-        judging = [one.judging() for one in numbers if one.judges.any()]
-        judges = self._views
+        views = judges = [_View.of(numbers, rows, share, self._known) for share in shares]
         if not all(one.judges.all() for one in numbers):
+            judging = [one.judging() for one in numbers if one.judges.any()]
             judges = [_View.of(judging, rows, share, self._known) for share in shares]
         beforehand = np.add.outer(LOW_WORTH * np.log(np.minimum(grid, 1.0)), np.log(OFF_WEIGHTS)).ravel()
         worths = np.repeat(grid, len(OFF))
@@ -200,8 +200,9 @@ class RowPosterior:
         self.worth = float(np.exp(by_worth.sum(axis=1) @ np.log(grid)))
         low = grid < 2 * LEAST_WORTH
         self.doubt = float(by_worth[low].sum() + by_worth[~low, -1].sum()) if self.size else 0.0
-        self._parts = []  # (view, weights, worths, offs) of the components that are likely
-        for view, judge, mine in zip(self._views, judges, weights, strict=True):
+        # of the components that are likely: the view, and how likely each (l, t) is
+        self._parts = list[tuple[_View, Floats, Floats, Floats]]()
+        for view, judge, mine in zip(views, judges, weights, strict=True):
             kept = mine > UNLIKELY
             if kept.any():
                 self._parts.append((view, mine[kept], worths[kept], np.tile(judge.off, WORTHS)[kept]))
@@ -220,11 +221,11 @@ class RowPosterior:
             stretched, gain = _stretched(away, view.share, self._known), view.gain(worths, offs)
             variances = (stretched**2).sum(axis=0) / max(self.rows - 1, 1)
             known = view.scores.T @ stretched / max(self.rows - 1, 1)  # covariances with what was released
-            before = view.spread / worths[:, None] + offs[:, None]
-            left = variances / worths[:, None] + offs[:, None] * (view.own @ known**2) - (gain**2 * (before + 1)) @ known**2
+            learned = gain**2 * (view.spread / worths[:, None] + offs[:, None] + 1)
+            before = variances / worths[:, None] + offs[:, None] * (view.own @ known**2)
             weights.append(mine)
             middles.append(means + (gain * view.away) @ known)
-            lefts.append(np.sqrt(np.maximum(left, 0.0)))
+            lefts.append(np.sqrt(np.maximum(before - learned @ known**2, 0.0)))
         every = np.concatenate(weights)
         return Mixture(every / every.sum(), np.vstack(middles), np.vstack(lefts))
 

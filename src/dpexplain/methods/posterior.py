@@ -19,7 +19,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.binning import Bins, Steps, steps_of
 from dpexplain.maths.grids import Axis, Partition, axis_of, with_missing
-from dpexplain.maths.posterior import EVEN, rows_for
+from dpexplain.maths.posterior import EVEN, MOST_ROWS, rows_for
 from dpexplain.maths.weights import Numbers, RowPosterior
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.curves import MOST_POINTS
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 READ_ROWS = 10_000  # synthetic rows where there is no evidence: then all there is to lose is chance in drawing
+ROWS_PER_NUMBER = 4  # synthetic rows for each released number, up to MOST_ROWS: else hardly any weights fit all of them
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
 BINS, RESOLUTION, PAIR_RESOLUTION = 20, 25, 12  # of a curve that is read off, where nothing else is said
 KNOWN_CELLS = 8  # groups of a column's values, whose shares a stand-in knows
@@ -94,7 +95,7 @@ class Posterior:
         """A sentence for each release that does not agree with the stand-in, and one if all of them together do not:
         then the stand-in is worth next to nothing there, or off by as much as the noise.
         """
-        which = [piece for piece, mine in self._numbers if self._given([mine]).contradicts]
+        which = [piece for piece, mine in self._numbers if self._given([mine.all_judging()]).contradicts]
         said = [
             f"{piece.title} (entry {piece.entry}) and the stand-in do not agree: "
             "trust the proven interval of that release, and what is read off here less."
@@ -222,7 +223,8 @@ class Posterior:
                 "the function returns values that are not finite numbers.",
                 hint="say what a missing value counts as: rows.fillna(...)",
             )
-        spread, name = self._rows.mixture(lines), getattr(function, "__name__", "function").replace("<lambda>", "a function")
+        name = getattr(function, "__name__", "function").replace("<lambda>", "a function")
+        spread = self._rows.mixture(lines)
         possible = float(lines.min()), float(lines.max())
         return Reading(f"Mean of {name}", (), spread.mean, spread, possible, self.basis, "mean", cut=False)
 
@@ -257,9 +259,7 @@ def at_points(asked: Asked, steps: Steps, bins: Bins) -> Floats:
     return np.asarray(cells[steps.cells.place(filled)] * present[:, None])
 
 
-def accumulated(
-    inside: Floats, changes: Floats, at: Floats, weights: Floats, beyond: Floats
-) -> tuple[Floats, Floats]:
+def accumulated(inside: Floats, changes: Floats, at: Floats, weights: Floats, beyond: Floats) -> tuple[Floats, Floats]:
     """The centred curve of weighted rows, and [row, point] its influence function: how far a little more weight of a
     row moves it (its mean over the weighted rows is zero).
 
@@ -307,6 +307,9 @@ def posterior(stand_in: StandIn, model: Model, results: Sequence[Any] = (), *, r
     predictor = model.checked(stand_in.domain, rows=rows)
     pieces = pieces_of(stand_in, model, results)
     known = any(piece.ask is not None for piece in pieces)
-    size = rows or (rows_for(stand_in.receipt.rows or int(stand_in.total)) if known else READ_ROWS)
-    drawn = stand_in.draw(size, SEED, even=EVEN if known else 0.0)  # where nothing corrects it, even values would mislead
+    numbers = sum(piece.size for piece in pieces if piece.ask is not None)
+    enough = max(rows_for(stand_in.receipt.rows or int(stand_in.total)), min(ROWS_PER_NUMBER * numbers, MOST_ROWS))
+    size = rows or (enough if known else READ_ROWS)
+    even = EVEN if known else 0.0  # where nothing corrects them, even values would mislead
+    drawn = stand_in.draw(size, SEED, even=even)
     return Posterior(stand_in, model, Asked(model, predictor, Rows(stand_in.domain, drawn, size)), pieces)
