@@ -48,17 +48,17 @@ def components(numbers: list[Numbers], functions: np.ndarray, known: np.ndarray 
             off = OFF * min(1.0, np.trace(np.linalg.solve(Sj, Cj)) / judges.sum())
         else:
             off = 0 * OFF
-        for l in np.geomspace(LEAST_WORTH, min(most, rows), WORTHS):
+        for worth in np.geomspace(LEAST_WORTH, min(most, rows), WORTHS):
             for t, before in zip(off, OFF_WEIGHTS, strict=True):
-                likely = np.log(before) + LOW_WORTH * np.log(min(l, 1.0))
+                likely = np.log(before) + LOW_WORTH * np.log(min(worth, 1.0))
                 if judges.any():
-                    V = Cj / l + (1 + t) * Sj
+                    V = Cj / worth + (1 + t) * Sj
                     away = (a - u)[judges]
                     likely -= 0.5 * (away @ np.linalg.solve(V, away) + np.linalg.slogdet(V)[1])
                 B = RQ @ np.linalg.inv(C + S)
-                cross, V = RQ / l + t * B @ S, C / l + (1 + t) * S
+                cross, V = RQ / worth + t * B @ S, C / worth + (1 + t) * S
                 G = cross @ np.linalg.inv(V)
-                variance = np.diag(RR) / l + t * np.diag(B @ S @ B.T) - np.diag(G @ V @ G.T)
+                variance = np.diag(RR) / worth + t * np.diag(B @ S @ B.T) - np.diag(G @ V @ G.T)
                 yield likely, r + G @ (a - u), variance
 
 
@@ -163,7 +163,8 @@ def test_a_noisy_number_of_rows_is_noise_that_means_share():
 
 def test_contradictions_show():
     answers = np.random.default_rng(4).random((300, 4))
-    far = Numbers(answers, answers.mean(axis=0) + [3.0, -4.0, 5.0, 2.0], 1e-4 * np.eye(4), np.ones(4, dtype=bool))
+    off = np.array([3.0, -4.0, 5.0, 2.0])
+    far = Numbers(answers, answers.mean(axis=0) + off, 1e-4 * np.eye(4), np.ones(4, dtype=bool))
     near = Numbers(answers, answers.mean(axis=0) + 0.01, 1e-4 * np.eye(4), np.ones(4, dtype=bool))
     assert RowPosterior(300, 100.0, [far]).contradicts
     assert not RowPosterior(300, 100.0, [near]).contradicts
