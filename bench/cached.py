@@ -76,6 +76,10 @@ class Remembered:
     def forget(self, feature: str) -> None:
         self._known.pop(feature, None)
 
+    def resized(self, block: int) -> Any:
+        """For rows that are not the table's, such as synthetic ones: the model itself."""
+        return self._predictor.resized(block)
+
     def inputs(self, rows: Rows) -> np.ndarray:
         return rows[ROW].astype(np.int64)
 

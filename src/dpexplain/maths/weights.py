@@ -6,13 +6,22 @@ synthetic rows, and r any other function of a row. If the stand-in were l indepe
 E_P[r] would lie around their means over synthetic rows with the covariances of a row over l; released means may be off
 by t S besides (in ways that synthetic rows do not show). So
 
-    E[r | a]   = E_S[r] + Cov_S(r, q) / l  (C / l + (1 + t) S)^-1  (a - u)
-    Var[r | a] = Var_S(r) / l  -  Cov_S(r, q) / l  (C / l + (1 + t) S)^-1  Cov_S(q, r) / l
+    E[r | a]   = E_S[r] + G (a - u)                          G = (Cov_S(r, q) / l + t B S) (C / l + (1 + t) S)^-1
+    Var[r | a] = Var_S(r) / l + t B S B^T - G (C / l + (1 + t) S) G^T
 
-for each (l, t), mixed by how well they explain a: the mixture of `maths/posterior.py`. In the eigenvectors of
-S^-1/2 C S^-1/2 all of it is a division. The mean is that of weighted synthetic rows, but some of these weights can be
-negative; what needs a table (a ratio, another explainer) gets positive ones, `tilted`: w_i ~ exp(theta q_i), with
-theta such that weighted rows have the posterior means of q.
+for each (l, t), mixed by how well they explain a: the mixture of `maths/posterior.py`. B = Cov_S(r, q) (C + S)^-1 is
+how r goes with what was released: where released means are off, r is off alike. In the eigenvectors of S^-1/2 C S^-1/2
+all of it is a division.
+
+What a stand-in was made to know (the shares of each column) it knows better than the rest (how columns go together). A
+product of columns would pass for a good stand-in because all counts agree with it. So l is the worth in functions of
+single columns, and l times a share that is estimated too (TIES) the worth in all else: C is taken after functions are
+stretched by the root of 1 / share where they are no sum of functions of columns. And counts of columns, which any
+stand-in gets right, do not judge it (`Numbers.judges`): they only sharpen.
+
+The posterior mean is that of weighted synthetic rows, but some of these weights can be negative; what needs a table (a
+ratio, another explainer) gets positive ones, `tilted`: w_i ~ exp(theta q_i), with theta such that weighted rows have
+the posterior means of q.
 
 Intervals are quantiles of the mixture of normal distributions. Laws of noise that are not normal enter by their
 covariance. Without any evidence all (l, t) stay as likely as they were, and the intervals are wide: nothing has said
@@ -24,7 +33,7 @@ Everything here is computed from released numbers, public functions and public d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +52,7 @@ FLAT = 1e-12  # of the largest spread: directions with less are none
 UNLIKELY = 1e-9  # components with less weight are left out
 LEAST_EFFECTIVE, HARDER = 0.05, 10.0  # share of the rows that a tilt leaves; the ridge grows by this factor until then
 SMALL_SPREAD = 0.01  # of a row, in variances of the noise: such directions are not tilted, nothing is known about them
+TIES = (1.0, 0.1, 0.01)  # of its worth in what it was made to know, that a stand-in is worth in all else
 TILT_STEPS, BISECTIONS = 500, 60
 
 
@@ -69,6 +79,10 @@ class Mixture:
     def around(self, values: Floats) -> Mixture:
         """The mixture moved so that it has these means."""
         return Mixture(self.weights, self.means - self.mean + values, self.stds)
+
+    def wider(self, off: Floats) -> Mixture:
+        """The mixture for numbers that may be off by so much besides."""
+        return Mixture(self.weights, self.means, np.hypot(self.stds, off))
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """Equal tails of the mixture."""
@@ -108,6 +122,9 @@ class Numbers:
         return Numbers(
             self.answers[:, some], self.released[some], self.covariance[np.ix_(some, some)], self.judges[some]
         )
+
+    def all_judging(self) -> Numbers:
+        return replace(self, judges=np.ones(self.size, dtype=bool))
 
     @classmethod
     def counted(
@@ -154,76 +171,91 @@ class Numbers:
 class RowPosterior:
     """What released numbers say about the means of all functions of a row.
 
-    worths, offs  of the components, and `weights`, how likely each is
+    worth   rows that the stand-in turned out to be worth in what it knows (the middle in log l)
+    ties    the share of that which it is worth in the rest
+    doubt   weight of a stand-in that is worth next to nothing, or off by as much as the noise
     """
 
-    def __init__(self, rows: int, most: float, numbers: Sequence[Numbers] = ()) -> None:
-        """From so many synthetic rows, of a stand-in that can be worth `most` rows, and evidence."""
+    def __init__(self, rows: int, most: float, numbers: Sequence[Numbers] = (), known: Floats | None = None) -> None:
+        """From so many synthetic rows, of a stand-in that can be worth `most` rows, and evidence.
+
+        known  [row, function]: functions whose means the stand-in was made to know, such as the cells of columns
+        """
         self.rows, self.size = rows, sum(one.size for one in numbers)
+        self._known = None if known is None or not self.size else _basis(known)
+        shares = TIES if self._known is not None else TIES[:1]
         most = min(max(float(most), 3 * LEAST_WORTH), float(rows))
         grid = np.geomspace(LEAST_WORTH, most, WORTHS)
-        self.scores, self.spread, self._away, _ = _axes(rows, numbers)
-        all_judge = all(one.judges.all() for one in numbers)
-        judging = numbers if all_judge else [one.judging() for one in numbers if one.judges.any()]
-        _, spread, away, rest = _axes(rows, judging) if not all_judge else (None, self.spread, self._away, _)
-        size = sum(one.size for one in judging)
-        # of the noise, or of what rows differ by where noise is larger
-        off = OFF * (min(1.0, float(spread.sum()) / size) if size else 0.0)
-        worths, offs = np.repeat(grid, len(off)), np.tile(off, WORTHS)
+        views = judges = [_View.of(numbers, rows, share, self._known) for share in shares]
+        if not all(one.judges.all() for one in numbers):
+            judging = [one.judging() for one in numbers if one.judges.any()]
+            judges = [_View.of(judging, rows, share, self._known) for share in shares]
         beforehand = np.add.outer(LOW_WORTH * np.log(np.minimum(grid, 1.0)), np.log(OFF_WEIGHTS)).ravel()
-        before = spread / worths[:, None] + offs[:, None]
-        likely = beforehand - 0.5 * (away**2 / (before + 1) + np.log1p(before)).sum(axis=1)
-        likely -= 0.5 * (rest / (1 + offs) + (size - len(spread)) * np.log1p(offs))
+        worths = np.repeat(grid, len(OFF))
+        likely = np.array([beforehand + view.likely(worths, np.tile(view.off, WORTHS)) for view in judges])
         weights = np.exp(likely - likely.max())
         weights /= weights.sum()
-        by_worth = weights.reshape(WORTHS, len(OFF))
+        self.ties = float(np.exp(weights.sum(axis=1) @ np.log(shares)))
+        by_worth = weights.sum(axis=0).reshape(WORTHS, len(OFF))
         self.worth = float(np.exp(by_worth.sum(axis=1) @ np.log(grid)))
         low = grid < 2 * LEAST_WORTH
         self.doubt = float(by_worth[low].sum() + by_worth[~low, -1].sum()) if self.size else 0.0
-        kept = weights > UNLIKELY
-        self.weights, self.worths, self.offs = weights[kept] / weights[kept].sum(), worths[kept], offs[kept]
+        # of the components that are likely: the view, and how likely each (l, t) is
+        self._parts = list[tuple[_View, Floats, Floats, Floats]]()
+        for view, judge, mine in zip(views, judges, weights, strict=True):
+            kept = mine > UNLIKELY
+            if kept.any():
+                self._parts.append((view, mine[kept], worths[kept], np.tile(judge.off, WORTHS)[kept]))
 
     @property
     def contradicts(self) -> bool:
         """Whether what was released and the stand-in do not agree."""
         return self.doubt > CONTRADICTION
 
-    @cached_property
-    def _gain(self) -> Floats:
-        """[component, axis]: (C / l + (1 + t) S)^-1 / l, where S is one."""
-        return np.asarray(1 / (self.spread + self.worths[:, None] * (1 + self.offs[:, None])))
-
     def mixture(self, functions: Floats) -> Mixture:
         """The posterior of the means of some functions, given for each synthetic row (a line)."""
         means = functions.mean(axis=0)
         away = functions - means
-        variances = (away**2).sum(axis=0) / max(self.rows - 1, 1)
-        known = self.scores.T @ away / max(self.rows - 1, 1)  # [axis, function]: covariances with what was released
-        learned = (self._gain / self.worths[:, None]) @ known**2
-        left = np.maximum(variances / self.worths[:, None] - learned, 0.0)
-        return Mixture(self.weights, means + (self._gain * self._away) @ known, np.sqrt(left))
+        weights, middles, lefts = [], [], []
+        for view, mine, worths, offs in self._parts:
+            stretched, gain = _stretched(away, view.share, self._known), view.gain(worths, offs)
+            variances = (stretched**2).sum(axis=0) / max(self.rows - 1, 1)
+            known = view.scores.T @ stretched / max(self.rows - 1, 1)  # covariances with what was released
+            learned = gain**2 * (view.spread / worths[:, None] + offs[:, None] + 1)
+            before = variances / worths[:, None] + offs[:, None] * (view.own @ known**2)
+            weights.append(mine)
+            middles.append(means + (gain * view.away) @ known)
+            lefts.append(np.sqrt(np.maximum(before - learned @ known**2, 0.0)))
+        every = np.concatenate(weights)
+        return Mixture(every / every.sum(), np.vstack(middles), np.vstack(lefts))
 
     @cached_property
     def linear(self) -> Floats:
         """Weights of the rows whose means are the posterior ones, for all functions; some may be negative."""
-        pull = self.weights @ (self._gain * self._away)
-        return np.asarray(1 / self.rows + self.scores @ pull / max(self.rows - 1, 1))
+        found = np.full(self.rows, 1 / self.rows)
+        for view, mine, worths, offs in self._parts:
+            pull = mine @ (view.gain(worths, offs) * view.away)
+            found += _stretched((view.scores @ pull)[:, None], view.share, self._known)[:, 0] / max(self.rows - 1, 1)
+        return found
 
     @cached_property
     def tilted(self) -> Floats:
-        """Positive weights of the rows, which add up to one: an exponential tilt, w_i ~ exp(theta q_i).
+        """Positive weights of the rows, which add up to one: an exponential tilt, w_i ~ exp(theta y_i).
 
-        Where S is one, the posterior mean of an axis is s x for a spread s and x = (a - u) / (s + k), k = l (1 + t). The
-        theta with  E_w[q] - u + k theta = a - u  is x to first order, and minimises  k times the entropy of w, relative
-        to even weights, plus half of the squared distance to a: the same posterior, for weights that are positive.
+        Linear weights are even ones and (y_i - mean) x, with x = gain times (a - u) in the axes y of the likeliest
+        share of ties. The tilt minimises the entropy of w relative to even weights and k theta^2 / 2, k = l (1 + t) for
+        noise of one, such that  E_w[y] + k theta = (posterior mean of y) + k x:  to first order theta is x. So rows
+        have the posterior means where positive weights can give them; where they cannot, no weight runs away.
         """
-        kept = self.spread > SMALL_SPREAD
+        view, mine, worths, offs = max(self._parts, key=lambda part: float(part[1].sum()))
+        kept = view.spread > SMALL_SPREAD
         if not kept.any():
             return np.full(self.rows, 1 / self.rows)
-        size = np.sqrt(self.spread[kept])
-        parts = self.scores[:, kept] / size  # of variance one each
-        aims = self._away[kept] / size
-        ridge, theta = 1 / (self.weights @ self._gain)[kept] / size**2 - 1, np.zeros(len(size))
+        size, gain = np.sqrt(view.spread[kept]), (mine @ view.gain(worths, offs) / mine.sum())[kept]
+        parts = _stretched(view.scores[:, kept] / size, view.share, self._known)
+        ridge, first = 1 / gain / size**2 - 1, size * gain * view.away[kept]
+        means = parts.T @ self.linear
+        aims, theta = means + ridge * first, np.zeros(len(size))
 
         def objective(theta: Floats) -> tuple[float, Floats]:
             raised = parts @ theta
@@ -239,6 +271,7 @@ class RowPosterior:
             if 1 / (weights**2).sum() >= LEAST_EFFECTIVE * self.rows or ridge.min() > 1 / SMALL_SPREAD:
                 return weights
             ridge, theta = HARDER * ridge, theta / HARDER
+            aims = means + ridge * first / HARDER
 
     @property
     def effective_rows(self) -> float:
@@ -246,7 +279,66 @@ class RowPosterior:
         return float(1 / (self.tilted**2).sum())
 
 
-def _axes(rows: int, numbers: Sequence[Numbers]) -> tuple[Floats, Floats, Floats, float]:
+@dataclass(frozen=True, eq=False)
+class _View:
+    """All numbers in the eigenvectors of S^-1/2 C S^-1/2, with C for one share of ties.
+
+    scores  the place of each row; spread  the variance of rows; away  how far what was released is from the rows' mean
+    rest    the squared length of what is in no such direction; size  how many numbers there are
+    """
+
+    share: float
+    scores: Floats
+    spread: Floats
+    away: Floats
+    rest: float
+    size: int
+
+    @classmethod
+    def of(cls, numbers: Sequence[Numbers], rows: int, share: float, known: Floats | None) -> _View:
+        return cls(share, *_axes(rows, numbers, share, known), sum(one.size for one in numbers))
+
+    @property
+    def off(self) -> Floats:
+        """Shares of the noise, or of what rows differ by where noise is larger."""
+        return np.asarray(OFF * (min(1.0, float(self.spread.sum()) / self.size) if self.size else 0.0))
+
+    def likely(self, worths: Floats, offs: Floats) -> Floats:
+        """The log of how well each (l, t) explains what was released."""
+        before = self.spread / worths[:, None] + offs[:, None]
+        inside = (self.away**2 / (before + 1) + np.log1p(before)).sum(axis=1)
+        return np.asarray(-0.5 * (inside + self.rest / (1 + offs) + (self.size - len(self.spread)) * np.log1p(offs)))
+
+    @property
+    def own(self) -> Floats:
+        """For each axis, the squared slope of a function in it, for a covariance of one."""
+        return np.asarray((self.spread + 1) ** -2.0)
+
+    def gain(self, worths: Floats, offs: Floats) -> Floats:
+        """[component, axis]: (1 / l + t B) (C / l + (1 + t) S)^-1, where S is one and B = (C + S)^-1."""
+        share, off = 1 / worths[:, None], offs[:, None]
+        return np.asarray((share + off / (self.spread + 1)) / (self.spread * share + off + 1))
+
+
+def _basis(known: Floats) -> Floats:
+    """An orthonormal basis of some functions of a row, without their means."""
+    away = known - known.mean(axis=0)
+    sizes, basis = np.linalg.eigh(away.T @ away)
+    kept = sizes > 1e-9 * max(float(sizes.max(initial=0.0)), 1e-300)
+    return np.asarray(away @ (basis[:, kept] / np.sqrt(sizes[kept])))
+
+
+def _stretched(away: Floats, share: float, known: Floats | None) -> Floats:
+    """Functions without their means: what lies outside of the known ones is stretched by the root of 1 / share."""
+    if known is None or share == 1.0:
+        return away
+    inside = known @ (known.T @ away)
+    return np.asarray(inside + (away - inside) / np.sqrt(share))
+
+
+def _axes(
+    rows: int, numbers: Sequence[Numbers], share: float, known: Floats | None
+) -> tuple[Floats, Floats, Floats, float]:
     """In the eigenvectors of S^-1/2 C S^-1/2: the place of each row, the variance of rows, how far what was released is
     from the rows' mean; and the squared length of what is in no such direction.
     """
@@ -255,6 +347,7 @@ def _axes(rows: int, numbers: Sequence[Numbers]) -> tuple[Floats, Floats, Floats
     means = [one.answers.mean(axis=0) for one in numbers]
     away = np.concatenate([one.whitener @ (one.released - u) for one, u in zip(numbers, means, strict=True)])
     whole = np.hstack([(one.answers - u) @ one.whitener for one, u in zip(numbers, means, strict=True)])
+    whole = _stretched(whole, share, known)
     by_number = whole.shape[1] <= rows
     gram = (whole.T @ whole if by_number else whole @ whole.T) / max(rows - 1, 1)
     spread, basis = np.linalg.eigh(gram)

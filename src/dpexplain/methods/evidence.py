@@ -372,7 +372,13 @@ def _of_scores(stand_in: StandIn) -> Piece:
 
 
 def _of_counts(
-    result: Result, title: str, counts: Integers, noise: Noise, tables: int, inside: Callable[[Asked], Floats], judging: int
+    result: Result,
+    title: str,
+    counts: Integers,
+    noise: Noise,
+    tables: int,
+    inside: Callable[[Asked], Floats],
+    judging: int,
 ) -> Piece:
     """Counts of whole tables: every row is in one cell of each."""
     totals, variances = counts.astype(np.float64), np.full(len(counts), noise.std**2)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.binning import Bins, Steps, steps_of
-from dpexplain.maths.grids import Axis, axis_of, with_missing
-from dpexplain.maths.posterior import EVEN, rows_for
-from dpexplain.maths.weights import RowPosterior
+from dpexplain.maths.grids import Axis, Partition, axis_of, with_missing
+from dpexplain.maths.posterior import EVEN, MOST_ROWS, rows_for
+from dpexplain.maths.weights import Numbers, RowPosterior
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.curves import MOST_POINTS
 from dpexplain.methods.evidence import Asked, Piece, changes_within, pieces_of
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 READ_ROWS = 10_000  # synthetic rows where there is no evidence: then all there is to lose is chance in drawing
+ROWS_PER_NUMBER = 4  # synthetic rows for each released number, up to MOST_ROWS: else hardly any weights fit all of them
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
 BINS, RESOLUTION, PAIR_RESOLUTION = 100, 25, 12  # of a curve that is read off, where nothing else is said
+KNOWN_CELLS = 8  # groups of a column's values, whose shares a stand-in knows
 FEW_ROWS = 10  # synthetic rows of a bin, below which all synthetic rows, moved there, make up for the rest
 
 
@@ -52,7 +54,11 @@ class Posterior:
     def __init__(self, stand_in: StandIn, model: Model, asked: Asked, pieces: Sequence[Piece]) -> None:
         self.stand_in, self.model, self._asked, self._pieces = stand_in, model, asked, list(pieces)
         self._numbers = [(piece, piece.ask(asked)) for piece in pieces if piece.ask is not None]
-        self._rows = RowPosterior(asked.rows.size, stand_in.worth, [numbers for _, numbers in self._numbers])
+        self._cells = np.hstack([known_cells(asked.rows[p.feature], p) for p in stand_in.partitions])
+        self._rows = self._given([numbers for _, numbers in self._numbers])
+
+    def _given(self, numbers: Sequence[Numbers]) -> RowPosterior:
+        return RowPosterior(self._asked.rows.size, self.stand_in.worth, numbers, self._cells)
 
     def __len__(self) -> int:
         """How many synthetic rows there are."""
@@ -89,8 +95,7 @@ class Posterior:
         """A sentence for each release that does not agree with the stand-in, and one if all of them together do not:
         then the stand-in is worth next to nothing there, or off by as much as the noise.
         """
-        rows, most = self._asked.rows.size, self.stand_in.worth
-        which = [piece for piece, mine in self._numbers if RowPosterior(rows, most, [mine]).contradicts]
+        which = [piece for piece, mine in self._numbers if self._given([mine.all_judging()]).contradicts]
         said = [
             f"{piece.title} (entry {piece.entry}) and the stand-in do not agree: "
             "trust the proven interval of that release, and what is read off here less."
@@ -173,7 +178,8 @@ class Posterior:
         at, beyond = at_points(self._asked, steps, bins), self._beyond(steps, bins, inside)
         curve, influence = accumulated(inside, changes, at, self.weights, beyond)
         span = self._asked.output.width
-        spread = self._rows.mixture(influence).around(curve)
+        spread = self._rows.mixture(influence)
+        spread = spread.wider(spread.mean).around(curve)  # by what no positive weights could reach
         axes, values = (Axis(feature, bins.points, steps.ordered),), np.clip(curve, -span, span)
         about = "effect on the prediction"
         return Reading("Accumulated effect", axes, values, spread, (-span, span), self.basis, about)
@@ -218,7 +224,8 @@ class Posterior:
                 "the function returns values that are not finite numbers.",
                 hint="say what a missing value counts as: rows.fillna(...)",
             )
-        spread, name = self._rows.mixture(lines), getattr(function, "__name__", "function").replace("<lambda>", "a function")
+        name = getattr(function, "__name__", "function").replace("<lambda>", "a function")
+        spread = self._rows.mixture(lines)
         possible = float(lines.min()), float(lines.max())
         return Reading(f"Mean of {name}", (), spread.mean, spread, possible, self.basis, "mean", cut=False)
 
@@ -229,6 +236,14 @@ class Posterior:
                 raise InputError(
                     f"the stand-in does not have {name!r}.", hint="it has: " + ", ".join(self.stand_in.features)
                 )
+
+
+def known_cells(values: NDArray[Any], cells: Partition) -> Floats:
+    """[row, group]: the cells of a column, in at most KNOWN_CELLS groups of about as many rows each."""
+    place = cells.place(values)
+    rows = np.bincount(place, minlength=cells.size)
+    group = np.minimum((np.cumsum(rows) - rows / 2) / len(values) * KNOWN_CELLS, KNOWN_CELLS - 1).astype(np.int64)
+    return np.asarray(group[place][:, None] == np.arange(KNOWN_CELLS), dtype=np.float64)
 
 
 # Accumulated effects of weighted rows ---------------------------------------------------------------------------------
@@ -245,9 +260,7 @@ def at_points(asked: Asked, steps: Steps, bins: Bins) -> Floats:
     return np.asarray(cells[steps.cells.place(filled)] * present[:, None])
 
 
-def accumulated(
-    inside: Floats, changes: Floats, at: Floats, weights: Floats, beyond: Floats
-) -> tuple[Floats, Floats]:
+def accumulated(inside: Floats, changes: Floats, at: Floats, weights: Floats, beyond: Floats) -> tuple[Floats, Floats]:
     """The centred curve of weighted rows, and [row, point] its influence function: how far a little more weight of a
     row moves it (its mean over the weighted rows is zero).
 
@@ -295,6 +308,9 @@ def posterior(stand_in: StandIn, model: Model, results: Sequence[Any] = (), *, r
     predictor = model.checked(stand_in.domain, rows=rows)
     pieces = pieces_of(stand_in, model, results)
     known = any(piece.ask is not None for piece in pieces)
-    size = rows or (rows_for(stand_in.receipt.rows or int(stand_in.total)) if known else READ_ROWS)
-    drawn = stand_in.draw(size, SEED, even=EVEN if known else 0.0)  # where nothing corrects it, even values would mislead
+    numbers = sum(piece.size for piece in pieces if piece.ask is not None)
+    enough = max(rows_for(stand_in.receipt.rows or int(stand_in.total)), min(ROWS_PER_NUMBER * numbers, MOST_ROWS))
+    size = rows or (enough if known else READ_ROWS)
+    even = EVEN if known else 0.0  # where nothing corrects them, even values would mislead
+    drawn = stand_in.draw(size, SEED, even=even)
     return Posterior(stand_in, model, Asked(model, predictor, Rows(stand_in.domain, drawn, size)), pieces)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,9 @@ Floats = NDArray[np.float64]
 Ask = Callable[[Predictor, "Source", int], Prior]  # the model, where synthetic rows come from, and how many of them
 
 SEED = 0  # of the public draws of synthetic rows
+# Chosen by `python -m bench posterior`, by the number of curves alone:
+SEVERAL = 4  # curves from which on a prior of their own histograms helps accumulated effects
+SHARES = {"partial-dependence": Fraction(1, 4), "accumulated-effects": Fraction(1)}  # of a price that a stand-in is worth
 DOMAIN, HISTOGRAMS, STAND_IN = "domain", "histograms", "stand-in"
 TOLERANCE = 1e-4  # of the largest number in a prior, by which another machine may say something else
 
@@ -98,6 +102,27 @@ def known_as(receipt: Receipt, origin: JsonObject, rows: int, part: int | None) 
     return digest({"prior of": asked, "origin": origin, "rows": rows, "even": str(EVEN), "seed": SEED, "part": part})
 
 
+def stand_in_share(method: str, curves: int) -> Fraction:
+    """The share of a price for so many curves that is best spent on a stand-in; with all of it, curves are read off.
+
+    A rule of thumb from public things, found by `python -m bench posterior`.
+    """
+    return SHARES[method] if curves >= SEVERAL else Fraction(0)
+
+
+def advice(method: str, curves: int) -> str:
+    """What a plan says about a stand-in."""
+    share = stand_in_share(method, curves)
+    if share == 1:
+        return (
+            " As a rule a stand-in for the whole price, read by dpx.posterior(stand_in, model).accumulated_effects(...), "
+            "is closer; it has no proven interval."
+        )
+    if share:
+        return f" As a rule all curves are closer with a stand-in for {share} of the price: dpx.stand_in, then stand_in=."
+    return ""
+
+
 def source_of(
     domain: Domain,
     names: Sequence[str],
@@ -121,7 +146,7 @@ def source_of(
         return Source(joint, most, {"from": STAND_IN, **paid})
     even = Joint.even(domain, names)
     mine = {name: histograms[name] for name in names if name in histograms}
-    if not mine:
+    if len(mine) < 2:  # a curve sets its own feature to other values anyway
         return Source(even, DOMAIN_WORTH, {"from": DOMAIN})
     known = {name: (h.partition, likely_shares(h.counts, h.std, h.partition)) for name, h in mine.items()}
     cells = {p.feature: (p, shares) for p, shares in zip(even.partitions, even.shares, strict=True)} | known

@@ -1,4 +1,4 @@
-"""Pictures of what was read off synthetic rows: with what they rest on in words, and no guarantee, for none is needed."""
+"""Pictures of what was read off synthetic rows, with what they rest on in words."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def plot_reading(reading: Reading, ax: Axes | None = None) -> Axes:
             places = np.arange(0, len(axis.points), max(1, round(len(axis.points) / 6)) if axis.ordered else 1)
             set_ticks(places, [_name(axis.points[i], axis.ordered) for i in places], fontsize=8)
         ax.figure.colorbar(image, ax=ax, label=reading.quantity)
-        x, y = short_label(first.feature), short_label(second.feature)
-        draw.finish(ax, reading.title, x=x, y=y, grid="", legend="")
+        names = short_label(first.feature), short_label(second.feature)
+        draw.finish(ax, reading.title, x=names[0], y=names[1], grid="", legend="")
         more = f"Interval of each cell ({LIKELY}): at most ±{(high - low).max() / 2:.3g}. "
     elif reading.axes and reading.axes[0].ordered and reading.axes[0].points[-1] is not None:
         x = reading.axes[0].numbers

@@ -46,7 +46,7 @@ from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.quantiles import spec as quantiles
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.methods.sharpening import known_stand_in, learn
+from dpexplain.methods.sharpening import SEVERAL, advice, known_stand_in, learn
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
@@ -55,7 +55,7 @@ COUNT_SHARE = Fraction(1, 5)  # of the price, for the counts; chosen on the tabl
 PAPER_SHARES = (Fraction(1, 9), Fraction(4, 9), Fraction(4, 9))  # counts, quantiles, effects
 PAPER_SHARES_WITHOUT_QUANTILES = (Fraction(5, 9), Fraction(0), Fraction(4, 9))
 PAPER_BINS = 20
-BINS = 32  # of near-equal mass: fine enough for what synthetic rows know, whatever the noise
+FINE_BINS = 32  # of near-equal mass, beside a stand-in: fine enough for what its rows know, whatever the noise
 LEAST_CLIP = 1e-3  # of the output range: below that, a model's own rounding errors would be explained
 USUAL_BINS = 20  # of a feature, to know the noise before the bins are known
 USUAL_EFFECT, USUAL_STEPS = 1 / 3, 0.1  # of the output range: along a number, up and down between categories
@@ -69,7 +69,7 @@ def resolve(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Spec:
         raise InputError('method="paper" has no use for marginals.', hint="leave them out")
     steps = tuple(_steps(feature, domain, known) for feature in request.features)
     draft = Spec(
-        steps, (None,) * len(steps), output, output.width, request.bins or BINS, 0.0, 0.0,
+        steps, (None,) * len(steps), output, output.width, request.bins, 0.0, 0.0,
         (for_counts, Fraction(0), 1 - for_counts), request.mechanism, cut=True,
         marginals=None if known is None else known.receipt.entry.payload_hash,
     )  # fmt: skip
@@ -171,7 +171,8 @@ def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outloo
         error=min(TWO_SIDED * std, spec.span),
         band=min(-float(ndtri((1 - LEVEL) / (2 * len(each)))) * float(each.max()), spec.span),
         rug_error=noise["counts"].halfwidth(LEVEL),
-        note=f"For a usual point of {table}: rare values have larger errors{better}.",
+        note=f"For a usual point of {table}: rare values have larger errors{better}."
+        + (advice("accumulated-effects", len(spec.steps)) if request.smooth else ""),
     )
 
 
@@ -204,11 +205,14 @@ def explain(
     """Release the curves of `request` for `cost`, histograms included. Two passes: counts, then differences.
 
     With marginals the first pass was made before: their counts give the bins, and the whole price is for differences.
-    By a stand-in, or by the histograms, values are sharpened.
+    By a stand-in values are sharpened, and effects are taken between finer bins; by the histograms, where there are
+    several features.
     """
     if stand_in is not None:
         known_stand_in(table, stand_in)
-        marginals = stand_in.marginals if marginals is None and request.method != "paper" else marginals
+        if request.method != "paper":
+            marginals = stand_in.marginals if marginals is None else marginals
+            request = request if request.bins is not None else request.but(bins=FINE_BINS)
     if marginals is not None:
         histogram.known_marginals(table, marginals, request.features)
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
@@ -247,7 +251,7 @@ def explain(
     )
     smooth = request.smooth and request.method != "paper"
     curves = [AccumulatedCurve(receipt, payload, i, smooth, marginals) for i in range(len(spec.steps))]
-    if smooth:
+    if smooth and (stand_in is not None or len(curves) >= SEVERAL):
         source = curves[0].source(columns, stand_in)
         known = learn(table, model, receipt, source, partial(prior, spec=spec, bins=curves[0].all_bins))
         curves = [replace(curve, sharpening=known) for curve in curves]

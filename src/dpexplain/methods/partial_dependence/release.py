@@ -38,7 +38,7 @@ from dpexplain.methods.partial_dependence.request import Feature, PartialDepende
 from dpexplain.methods.partial_dependence.result import DependenceCurve
 from dpexplain.methods.partial_dependence.spec import Spec, forecast, prior, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.methods.sharpening import known_stand_in, learn
+from dpexplain.methods.sharpening import advice, known_stand_in, learn
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.sums import RowSums
 from dpexplain.models import Model
@@ -121,6 +121,7 @@ def outlook(request: PartialDependence, setting: Setting, cost: Cost) -> Outlook
         error=means.half_width(USUAL_PLACE, LEVEL),
         band=means.half_width(USUAL_PLACE, 1 - (1 - LEVEL) / points) if weight else noise.band(LEVEL) * unit,
         rug_error=parts["rug"].halfwidth(LEVEL) if "rug" in parts else None,
+        note=advice("partial-dependence", len(spec.views)).strip() if request.smooth else "",
     )
 
 
