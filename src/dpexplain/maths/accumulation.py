@@ -159,8 +159,8 @@ class SharpEffects:
     An effect is known as S' / N', off by (z - e y) / N' (see `Accumulation`). In a bin that may be all noise nothing is
     known but that the effect lies within the clip. What noise of other features' counts does is taken as normal.
 
-    Curves are centred by `weights`, which come from shares of rows without most of their noise (`trees.denoised`); their
-    error is taken as that of the noisy ones, which is larger.
+    Curves are centred by `weights`, which come from shares of rows without most of their noise (`trees.likely_shares`);
+    their error is taken as that of the noisy ones, which is larger.
     """
 
     curves: Sequence[Accumulation]

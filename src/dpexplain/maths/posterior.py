@@ -3,10 +3,10 @@
 A model is a public function, so a released mean of it, a = E_P[q] + noise, is the mean of a public function q of a row.
 Synthetic rows (a stand-in for the table) say what such means may be: u = mean of q over them, and how they go together:
 C = covariance of q over them. If the stand-in were l independent rows of the table, E_P[q] would lie around u with
-covariance C / l; l is *how many rows the stand-in is worth*. Nobody knows it, so it is integrated over, evenly in
-log l between LEAST_WORTH and what the stand-in's own noise allows. A stand-in may also be wrong in ways that its rows do
-not show (a model that is flat on all of them): a share t of the noise's own covariance is added. With S the
-covariance of the noise and K = C / l + t S,
+covariance C / l; l is *how many rows the stand-in is worth*. Nobody knows it, so it is integrated over, between
+LEAST_WORTH and what the stand-in's own noise allows: evenly in log l from 1 on, less likely below. A stand-in may also
+be wrong in ways that its rows do not show (a model that is flat on all of them): a share t of the noise's own
+covariance is added. With S the covariance of the noise and K = C / l + t S,
 
     E[q | a] = u + K (K + S)^-1 (a - u)            Var[q | a] = K - K (K + S)^-1 K
 
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 EVEN = 0.1  # of the values of synthetic rows are drawn evenly from the domain: no direction is without variance
 FEWEST_ROWS, MOST_ROWS, USUAL_ROWS = 500, 3_000, 1_000  # synthetic rows: a tenth of the table's, within these
-LEAST_WORTH, DOMAIN_WORTH, WORTHS = 0.1, 10.0, 24  # rows: the ends for a stand-in that knows nothing; steps between ends
+LEAST_WORTH, DOMAIN_WORTH, WORTHS = 0.1, 10.0, 24  # rows: ends for a stand-in that knows nothing; steps between them
 LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
 # shares of the noise that a prior may be off by, and how likely each is beforehand
 OFF, OFF_WEIGHTS = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0]), np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
@@ -87,8 +87,8 @@ class Prior:
 
     def numbers(self) -> list[float]:
         """All of it in one list, for the ledger."""
-        flat = [[self.size, self.rows, self.most], self.means, self.rest, self.factor.ravel()]
-        return [float(x) for x in np.concatenate(flat)]
+        flat = np.concatenate([[self.size, self.rows, self.most], self.means, self.rest, self.factor.ravel()])
+        return [float(x) for x in flat]
 
     @classmethod
     def of_numbers(cls, numbers: list[float]) -> Prior:
@@ -97,7 +97,7 @@ class Prior:
         if len(flat) < 3 or not np.isfinite(flat).all():
             raise ValueError("no prior of ours")
         size, rows, most = int(flat[0]), int(flat[1]), float(flat[2])
-        if not 1 <= size <= len(flat) or (len(flat) - 3) % size or not 2 <= (len(flat) - 3) // size:
+        if not 1 <= size <= len(flat) or (len(flat) - 3) % size or not (len(flat) - 3) // size >= 2:
             raise ValueError("no prior of ours")
         means, rest, factor = flat[3 : 3 + size], flat[3 + size : 3 + 2 * size], flat[3 + 2 * size :]
         if (rest < 0).any() or not LEAST_WORTH < most <= rows or factor.size > size * MOST_FACTORS:

@@ -73,7 +73,7 @@ def combined_halfwidth(terms: Sequence[Term], drawn: float, level: float) -> flo
 
 
 def graded(factors: Floats) -> Floats:
-    """Factors in few different sizes, with the same sum of squares: for laws whose shape hardly depends on the sizes."""
+    """Factors in few different sizes, with the same sum of squares: the law of the sum hardly depends on the sizes."""
     largest = float(np.abs(factors).max(initial=0.0))
     if not largest:
         return factors

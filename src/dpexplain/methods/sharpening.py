@@ -39,7 +39,7 @@ Ask = Callable[[Predictor, "Source", int], Prior]  # the model, where synthetic 
 SEED = 0  # of the public draws of synthetic rows
 # Chosen by `python -m bench posterior`, by the number of curves alone:
 SEVERAL = 4  # curves from which on a prior of their own histograms helps accumulated effects
-SHARES = {"partial-dependence": Fraction(1, 4), "accumulated-effects": Fraction(1)}  # of a price that a stand-in is worth
+SHARES = {"partial-dependence": Fraction(1, 4), "accumulated-effects": Fraction(1)}  # of a price, for a stand-in
 DOMAIN, HISTOGRAMS, STAND_IN = "domain", "histograms", "stand-in"
 TOLERANCE = 1e-4  # of the largest number in a prior, by which another machine may say something else
 
@@ -115,11 +115,11 @@ def advice(method: str, curves: int) -> str:
     share = stand_in_share(method, curves)
     if share == 1:
         return (
-            " As a rule a stand-in for the whole price, read by dpx.posterior(stand_in, model).accumulated_effects(...), "
-            "is closer; it has no proven interval."
+            " As a rule a stand-in for the whole price is closer, read by "
+            "dpx.posterior(stand_in, model).accumulated_effects(...); it has no proven interval."
         )
     if share:
-        return f" As a rule all curves are closer with a stand-in for {share} of the price: dpx.stand_in, then stand_in=."
+        return f" As a rule curves are closer with a stand-in for {share} of the price: dpx.stand_in, then stand_in=."
     return ""
 
 
