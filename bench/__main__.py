@@ -50,6 +50,7 @@ def main() -> None:
         default="all",
         help=f"for clusters, influence, audit, posterior: {', '.join(parts)}; a method of honesty",
     )
+    parser.add_argument("--tables", default="", help="for posterior: measure these tables, keep it, write no results")
     parser.add_argument("--old", type=Path, help="for versions: the folder of another checkout")
     options = parser.parse_args()
     if options.name == "versions" and options.old is None:
