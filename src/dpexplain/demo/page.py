@@ -70,7 +70,7 @@ def both_ways(released: Released) -> list[str]:
     )
     closer = "narrower" if likely_too < likely else "wider"
     return [
-        f"Alone, for epsilon = {prices[0]:.2g}: the effects above are within ±{likely:.2g} visits on average, "
+        f"Alone, for epsilon = {prices[0]:.2g}: the effects above have intervals of ±{likely:.2g} visits, "
         f"and ±{proven:.2g} if nothing but the noise may be relied on.",
         f"The stand-in for epsilon = {prices[1]:.2g} and the effects for {prices[2]:.2g}, which together cost no more: "
         f"±{likely_too:.2g} visits, which is {closer}.",
