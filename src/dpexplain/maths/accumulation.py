@@ -170,8 +170,9 @@ class SharpEffects:
     @cached_property
     def posterior(self) -> Sharpened:
         known = np.concatenate([curve._effects for curve in self.curves])
-        first = sharpen(self.prior, known, self._variances(known))
-        return sharpen(self.prior, known, self._variances(first.values))
+        width = 2 * self.curves[0].span
+        first = sharpen(self.prior, known, self._variances(known), width=width)
+        return sharpen(self.prior, known, self._variances(first.values), width=width)
 
     def _variances(self, effects: Floats) -> Floats:
         variances = []

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,9 +126,9 @@ class SharpMeans:
         """
         means, variances = self.means, np.full(len(self.means.sums), self.means.std**2)
         if not means.weight:
-            return sharpen(self.prior, means.unclipped, variances)
-        first = sharpen(self.prior, means.unclipped, variances, self._shared(means.unclipped))
-        return sharpen(self.prior, means.unclipped, variances, self._shared(first.values))
+            return sharpen(self.prior, means.unclipped, variances, width=means.output.width)
+        know = partial(sharpen, self.prior, means.unclipped, variances, width=means.output.width)
+        return know(self._shared(know(self._shared(means.unclipped)).values))
 
     def _shared(self, exact: Floats) -> Floats:
         """What one standard deviation of the noisy number of rows does to each mean."""

@@ -34,8 +34,10 @@ EVEN = 0.1  # of the values of synthetic rows are drawn evenly from the domain: 
 FEWEST_ROWS, MOST_ROWS, USUAL_ROWS = 500, 3_000, 1_000  # synthetic rows: a tenth of the table's, within these
 LEAST_WORTH, DOMAIN_WORTH, WORTHS = 0.1, 10.0, 24  # rows: ends for a stand-in that knows nothing; steps between them
 LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
-# shares of the noise that a prior may be off by, and how likely each is beforehand
-OFF, OFF_WEIGHTS = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0]), np.array([0.5, 0.1, 0.1, 0.1, 0.1, 0.1])
+# shares of the noise that a prior may be off by, and how likely each is beforehand: in the end, by anything
+OFF = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0, 1e2, 1e3, 1e4, 1e6])
+OFF_WEIGHTS = np.array([0.65, 0.06, 0.06, 0.06, 0.06, 0.06, 0.01, 0.01, 0.01, 0.01, 0.01])
+USUAL_OFF = 0.1  # of the range of the numbers: where noise is larger, shares are of the square of this instead
 MOST_FACTORS, KEPT, DIGITS = 32, 0.998, 6  # of a prior that is written down: columns, share of the variance, digits
 CONTRADICTION = 0.5  # of the weight at a stand-in that is worth next to nothing
 
@@ -140,11 +142,14 @@ class Sharpened:
         return self.doubt > CONTRADICTION
 
 
-def sharpen(prior: Prior, released: Floats, variances: Floats, shared: Floats | None = None) -> Sharpened:
+def sharpen(
+    prior: Prior, released: Floats, variances: Floats, shared: Floats | None = None, *, width: float
+) -> Sharpened:
     """The posterior of some means.
 
     released   the noisy means, `variances` those of their noise, each by itself
     shared     what one standard deviation of noise that all of them share does to each (a noisy number of rows)
+    width      of the public range that the means lie in
     """
     if shared is None:
         half, inverse = np.diag(np.sqrt(variances)), np.diag(1 / np.sqrt(variances))
@@ -157,7 +162,8 @@ def sharpen(prior: Prior, released: Floats, variances: Floats, shared: Floats | 
     spread = np.maximum(spread, 0.0)
     away = axes.T @ (inverse @ (released - prior.means))
     worths = np.geomspace(LEAST_WORTH, prior.most, WORTHS)
-    off = OFF * min(1.0, float(spread.mean()))  # of the noise, or of what rows differ by where noise is larger
+    most = width**2 / float(variances.mean())  # no mean is off by more than the range
+    off = np.minimum(OFF * min(1.0, USUAL_OFF**2 * most), most)
     # one line for each (worth, off): the prior variance of each axis, in units of the noise
     before = (spread[None, None, :] / worths[:, None, None] + off[None, :, None]).reshape(-1, len(spread))
     beforehand = np.add.outer(LOW_WORTH * np.log(np.minimum(worths, 1.0)), np.log(OFF_WEIGHTS)).ravel()
@@ -169,7 +175,8 @@ def sharpen(prior: Prior, released: Floats, variances: Floats, shared: Floats | 
     apart = (np.sqrt(weight)[:, None] * (gains - mean_gain) * away).T  # how far the components are from each other
     lift = half @ axes
     by_worth = weight.reshape(WORTHS, len(OFF))
-    doubt = float(by_worth[worths < 2 * LEAST_WORTH].sum() + by_worth[worths >= 2 * LEAST_WORTH, -1].sum())
+    little = worths < 2 * LEAST_WORTH
+    doubt = float(by_worth[little].sum() + by_worth[~little][:, OFF >= 1].sum())
     return Sharpened(
         values=prior.means + lift @ (mean_gain * away),
         gain=(lift * mean_gain) @ (axes.T @ inverse),
