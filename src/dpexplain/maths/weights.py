@@ -199,7 +199,7 @@ class RowPosterior:
         by_worth = weights.sum(axis=0).reshape(WORTHS, len(OFF))
         self.worth = float(np.exp(by_worth.sum(axis=1) @ np.log(grid)))
         low = grid < 2 * LEAST_WORTH
-        self.doubt = float(by_worth[low].sum() + by_worth[~low, -1].sum()) if self.size else 0.0
+        self.doubt = float(by_worth[low].sum() + by_worth[~low][:, OFF >= 1].sum()) if self.size else 0.0
         # of the components that are likely: the view, and how likely each (l, t) is
         self._parts = list[tuple[_View, Floats, Floats, Floats]]()
         for view, judge, mine in zip(views, judges, weights, strict=True):

@@ -59,7 +59,7 @@ class Reading:
 
     @property
     def title(self) -> str:
-        return f"{self.name} of {self.feature}, read off synthetic rows" if self.axes else self.name
+        return f"{self.name} of {self.feature}, read off" if self.axes else self.name
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high) around each exact number of the table, likely by what `basis` says. Not proven."""
