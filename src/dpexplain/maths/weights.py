@@ -41,11 +41,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, ndtri
 
-from dpexplain.maths.posterior import CONTRADICTION, LEAST_WORTH, OFF, OFF_WEIGHTS, WORTHS
+from dpexplain.maths.posterior import CONTRADICTION, LEAST_WORTH, LOW_WORTH, OFF, OFF_WEIGHTS, WORTHS
 
 Floats = NDArray[np.float64]
 
-LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
+LEAST_OFF = 1e-4  # share of the noise that stands for one in `OFF` at least, where synthetic rows hardly differ
 FLOOR = 1e-6  # of the smallest own variance of a released number: what noise has at least in every direction
 SHARPEST = 1e-5  # of the range of a function: its released mean is taken as no sharper than that
 FLAT = 1e-12  # of the largest spread: directions with less are none
@@ -300,8 +300,9 @@ class _View:
 
     @property
     def off(self) -> Floats:
-        """Shares of the noise, or of what rows differ by where noise is larger."""
-        return np.asarray(OFF * (min(1.0, float(self.spread.sum()) / self.size) if self.size else 0.0))
+        """Shares of the noise, or of what rows differ by where noise is larger; never nothing: a model may be flat."""
+        share = min(1.0, max(float(self.spread.sum()) / self.size, LEAST_OFF)) if self.size else 0.0
+        return np.asarray(OFF * share)
 
     def likely(self, worths: Floats, offs: Floats) -> Floats:
         """The log of how well each (l, t) explains what was released."""
