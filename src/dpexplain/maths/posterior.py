@@ -5,12 +5,14 @@ Synthetic rows (a stand-in for the table) say what such means may be: u = mean o
 C = covariance of q over them. If the stand-in were l independent rows of the table, E_P[q] would lie around u with
 covariance C / l; l is *how many rows the stand-in is worth*. Nobody knows it, so it is integrated over, between
 LEAST_WORTH and what the stand-in's own noise allows: evenly in log l from 1 on, less likely below. A stand-in may also
-be wrong in ways that its rows do not show (a model that is flat on all of them): a share t of the noise's own
-covariance is added. With S the covariance of the noise and K = C / l + t S,
+be wrong in ways that its rows do not show, in one direction or in all (a model that is flat on synthetic rows, columns
+that go together): in each eigenvector of S^-1/2 C S^-1/2, S being the covariance of the noise, a share t of the noise
+is added, most likely none, possibly any. With k = (eigenvalue / l) + t, and z what was released less u, both in units
+of the noise,
 
-    E[q | a] = u + K (K + S)^-1 (a - u)            Var[q | a] = K - K (K + S)^-1 K
+    mean of the posterior  k / (k + 1) z            its variance  k / (k + 1)
 
-for each (l, t), mixed by how well they explain a. In the eigenvectors of S^-1/2 C S^-1/2 all of this is a division.
+along an eigenvector, mixed over t by how well each explains z, and over l by how well it explains all of them.
 
 What the intervals say. The noise has a known law, which need not be normal: its part of the error, gain times noise, is
 taken with that law; the rest is taken as normal. They cover the exact value where the table is like a draw from the
@@ -27,6 +29,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
 
 Floats = NDArray[np.float64]
 
@@ -34,10 +37,13 @@ EVEN = 0.1  # of the values of synthetic rows are drawn evenly from the domain: 
 FEWEST_ROWS, MOST_ROWS, USUAL_ROWS = 500, 3_000, 1_000  # synthetic rows: a tenth of the table's, within these
 LEAST_WORTH, DOMAIN_WORTH, WORTHS = 0.1, 10.0, 24  # rows: ends for a stand-in that knows nothing; steps between them
 LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as likely as l to this power
-# shares of the noise that a prior may be off by, and how likely each is beforehand: in the end, by anything
+# shares of the noise that a prior may be off by, and how likely each is beforehand, for one axis, and for all of them
+# together (`maths/weights.py`): in the end, by anything
 OFF = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0, 1e2, 1e3, 1e4, 1e6])
 OFF_WEIGHTS = np.array([0.65, 0.06, 0.06, 0.06, 0.06, 0.06, 0.01, 0.01, 0.01, 0.01, 0.01])
-USUAL_OFF = 0.1  # of the range of the numbers: where noise is larger, shares are of the square of this instead
+AXIS_WEIGHTS = np.array([0.5, 0.05, 0.05, 0.05, 0.08, 0.1, 0.08, 0.04, 0.02, 0.02, 0.01])
+WILD = 100.0  # an axis that is off by so many variances of the noise contradicts the prior
+USUAL_OFF = 0.3  # of the range of the numbers: where noise is larger, shares are of the square of this instead
 MOST_FACTORS, KEPT, DIGITS = 32, 0.998, 6  # of a prior that is written down: columns, share of the variance, digits
 CONTRADICTION = 0.5  # of the weight at a stand-in that is worth next to nothing
 
@@ -123,7 +129,7 @@ class Sharpened:
 
     root   covariance = root root^T
     worth  rows that the stand-in turned out to be worth, by what was released (the middle in log l)
-    doubt  weight of a stand-in that is worth next to nothing, or off by as much as the noise
+    doubt  weight of a stand-in that is worth next to nothing, or far off in some direction
     """
 
     values: Floats
@@ -164,23 +170,20 @@ def sharpen(
     worths = np.geomspace(LEAST_WORTH, prior.most, WORTHS)
     most = width**2 / float(variances.mean())  # no mean is off by more than the range
     off = np.minimum(OFF * min(1.0, USUAL_OFF**2 * most), most)
-    # one line for each (worth, off): the prior variance of each axis, in units of the noise
-    before = (spread[None, None, :] / worths[:, None, None] + off[None, :, None]).reshape(-1, len(spread))
-    beforehand = np.add.outer(LOW_WORTH * np.log(np.minimum(worths, 1.0)), np.log(OFF_WEIGHTS)).ravel()
-    likely = beforehand - 0.5 * (away**2 / (before + 1) + np.log1p(before)).sum(axis=1)
-    weight = np.exp(likely - likely.max())
-    weight /= weight.sum()
-    gains = before / (before + 1)
-    mean_gain = weight @ gains
-    apart = (np.sqrt(weight)[:, None] * (gains - mean_gain) * away).T  # how far the components are from each other
-    lift = half @ axes
-    by_worth = weight.reshape(WORTHS, len(OFF))
-    little = worths < 2 * LEAST_WORTH
-    doubt = float(by_worth[little].sum() + by_worth[~little][:, OFF >= 1].sum())
+    # [worth, off, axis]: the prior variance in units of the noise, and how well it explains what was released
+    before = spread / worths[:, None, None] + off[:, None]
+    likely = np.log(AXIS_WEIGHTS)[:, None] - 0.5 * (away**2 / (before + 1) + np.log1p(before))
+    gains, each = before / (before + 1), softmax(likely, axis=1)
+    by_worth = softmax(logsumexp(likely, axis=1).sum(axis=1) + LOW_WORTH * np.log(np.minimum(worths, 1.0)))
+    of_worth = (each * gains).sum(axis=1)  # [worth, axis]
+    own = (each * (gains + (gains - of_worth[:, None]) ** 2 * away**2)).sum(axis=1)
+    gain = by_worth @ of_worth
+    apart = (np.sqrt(by_worth)[:, None] * (of_worth - gain) * away).T  # how far worths are from each other
+    lift, wild = half @ axes, by_worth @ each[:, OFF >= WILD].sum(axis=1)
     return Sharpened(
-        values=prior.means + lift @ (mean_gain * away),
-        gain=(lift * mean_gain) @ (axes.T @ inverse),
-        root=lift @ np.hstack([np.diag(np.sqrt(mean_gain)), apart[:, weight > 1e-12]]),
-        worth=float(np.exp(by_worth.sum(axis=1) @ np.log(worths))),
-        doubt=doubt,
+        values=prior.means + lift @ (gain * away),
+        gain=(lift * gain) @ (axes.T @ inverse),
+        root=lift @ np.hstack([np.diag(np.sqrt(by_worth @ own)), apart]),
+        worth=float(np.exp(by_worth @ np.log(worths))),
+        doubt=max(float(by_worth[worths < 2 * LEAST_WORTH].sum()), float(wild.max())),
     )
