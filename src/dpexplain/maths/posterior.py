@@ -7,12 +7,13 @@ covariance C / l; l is *how many rows the stand-in is worth*. Nobody knows it, s
 LEAST_WORTH and what the stand-in's own noise allows: evenly in log l from 1 on, less likely below. A stand-in may also
 be wrong in ways that its rows do not show, in one direction or in all (a model that is flat on synthetic rows, columns
 that go together): in each eigenvector of S^-1/2 C S^-1/2, S being the covariance of the noise, a share t of the noise
-is added, most likely none, possibly any. With k = (eigenvalue / l) + t, and z what was released less u, both in units
-of the noise,
+is added, in most of them none, in some any. With k = (eigenvalue / l) + t, and z what was released less u, both in
+units of the noise,
 
     mean of the posterior  k / (k + 1) z            its variance  k / (k + 1)
 
-along an eigenvector, mixed over t by how well each explains z, and over l by how well it explains all of them.
+along an eigenvector, mixed over t by how well each explains z; and over l, and over how many eigenvectors are off at
+all, by how well these explain all of them together.
 
 What the intervals say. The noise has a known law, which need not be normal: its part of the error, gain times noise, is
 taken with that law; the rest is taken as normal. They cover the exact value where the table is like a draw from the
@@ -40,10 +41,11 @@ LOW_WORTH = 2.0  # a worth l below 1 (means farther off than rows differ) is as 
 # shares of the noise that a prior may be off by, and how likely each is beforehand, for one axis, and for all of them
 # together (`maths/weights.py`): in the end, by anything
 OFF = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0, 1e2, 1e3, 1e4, 1e6])
-OFF_WEIGHTS = np.array([0.65, 0.06, 0.06, 0.06, 0.06, 0.06, 0.01, 0.01, 0.01, 0.01, 0.01])
-AXIS_WEIGHTS = np.array([0.5, 0.05, 0.05, 0.05, 0.08, 0.1, 0.08, 0.04, 0.02, 0.02, 0.01])
+OFF_WEIGHTS = np.array([0.65, 0.05, 0.05, 0.05, 0.05, 0.05, 0.03, 0.03, 0.02, 0.01, 0.01])
+WRONG = np.array([0.003, 0.03, 0.2, 0.6])  # shares of the axes that are off at all, and how likely each is beforehand:
+MANY_WRONG, FEW_WRONG, FEW = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), 8  # for many axes, for few
 WILD = 100.0  # an axis that is off by so many variances of the noise contradicts the prior
-USUAL_OFF = 0.3  # of the range of the numbers: where noise is larger, shares are of the square of this instead
+USUAL_OFF = 0.1  # of the range of the numbers: where noise is larger, shares are of the square of this instead
 MOST_FACTORS, KEPT, DIGITS = 32, 0.998, 6  # of a prior that is written down: columns, share of the variance, digits
 CONTRADICTION = 0.5  # of the weight at a stand-in that is worth next to nothing
 
@@ -148,6 +150,12 @@ class Sharpened:
         return self.doubt > CONTRADICTION
 
 
+def wrong_weights(size: int) -> Floats:
+    """How likely each of `WRONG` is beforehand: few numbers cannot tell, so that more has to be feared."""
+    share = np.exp(-size / FEW)
+    return np.asarray(share * FEW_WRONG + (1 - share) * MANY_WRONG)
+
+
 def sharpen(
     prior: Prior, released: Floats, variances: Floats, shared: Floats | None = None, *, width: float
 ) -> Sharpened:
@@ -172,18 +180,24 @@ def sharpen(
     off = np.minimum(OFF * min(1.0, USUAL_OFF**2 * most), most)
     # [worth, off, axis]: the prior variance in units of the noise, and how well it explains what was released
     before = spread / worths[:, None, None] + off[:, None]
-    likely = np.log(AXIS_WEIGHTS)[:, None] - 0.5 * (away**2 / (before + 1) + np.log1p(before))
-    gains, each = before / (before + 1), softmax(likely, axis=1)
-    by_worth = softmax(logsumexp(likely, axis=1).sum(axis=1) + LOW_WORTH * np.log(np.minimum(worths, 1.0)))
-    of_worth = (each * gains).sum(axis=1)  # [worth, axis]
-    own = (each * (gains + (gains - of_worth[:, None]) ** 2 * away**2)).sum(axis=1)
-    gain = by_worth @ of_worth
-    apart = (np.sqrt(by_worth)[:, None] * (of_worth - gain) * away).T  # how far worths are from each other
-    lift, wild = half @ axes, by_worth @ each[:, OFF >= WILD].sum(axis=1)
+    likely, gains = -0.5 * (away**2 / (before + 1) + np.log1p(before)), before / (before + 1)
+    parts = []  # for each share of axes that may be off, [worth] or [worth, axis]: how likely, gain, variance, wildness
+    for wrong, chance in zip(WRONG, wrong_weights(prior.size), strict=True):
+        mixed = likely + np.log(np.append(1 - wrong, wrong * OFF_WEIGHTS[1:] / OFF_WEIGHTS[1:].sum()))[:, None]
+        each, axis = softmax(mixed, axis=1), logsumexp(mixed, axis=1)
+        mine = (each * gains).sum(axis=1)
+        own = (each * (gains + (gains - mine[:, None]) ** 2 * away**2)).sum(axis=1)
+        beforehand = np.log(chance) + LOW_WORTH * np.log(np.minimum(worths, 1.0))
+        parts.append((beforehand + axis.sum(axis=1), mine, own, each[:, OFF >= WILD].sum(axis=1)))
+    weight = softmax(np.concatenate([part[0] for part in parts]))
+    each_gain, own, wild = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))
+    gain, by_worth = weight @ each_gain, weight.reshape(len(WRONG), WORTHS).sum(axis=0)
+    apart = (np.sqrt(weight)[:, None] * (each_gain - gain) * away).T  # how far these are from each other
+    lift = half @ axes
     return Sharpened(
         values=prior.means + lift @ (gain * away),
         gain=(lift * gain) @ (axes.T @ inverse),
-        root=lift @ np.hstack([np.diag(np.sqrt(by_worth @ own)), apart]),
+        root=lift @ np.hstack([np.diag(np.sqrt(weight @ own)), apart]),
         worth=float(np.exp(by_worth @ np.log(worths))),
-        doubt=max(float(by_worth[worths < 2 * LEAST_WORTH].sum()), float(wild.max())),
+        doubt=max(float(by_worth[worths < 2 * LEAST_WORTH].sum()), float((weight @ wild).max())),
     )

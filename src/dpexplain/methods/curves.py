@@ -161,6 +161,15 @@ class Curve(Result):
         """(low, high) around the exact curve, by all that `values` rest on (`basis`); else the proven interval."""
         return self.proven_interval(level, simultaneous=simultaneous)
 
+    def _wide_enough(self, likely: tuple[Floats, Floats], level: float, simultaneous: bool) -> tuple[Floats, Floats]:
+        """The likely interval; with the proven one where the release says nothing, or where the two disagree: there no
+        prior can be trusted.
+        """
+        low, high = self.proven_interval(level, simultaneous=simultaneous)
+        doubtful = np.full(len(low), self.contradicts) | ~self.leaves_out(low, high)
+        ends = np.minimum(likely[0], low), np.maximum(likely[1], high)
+        return np.where(doubtful, ends[0], likely[0]), np.where(doubtful, ends[1], likely[1])
+
     def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
         """For each value, whether the release itself says anything about it: by the proven interval."""
         return self.leaves_out(*self.proven_interval(level))
@@ -362,7 +371,7 @@ class MeanCurve(Curve):
         if self._sharp is None:
             return self.proven_interval(level, simultaneous=simultaneous)
         tail = (1 - checked_level(level)) / (sum(self.spec.sizes) if simultaneous else 1)
-        return self._sharp.interval(1 - tail)
+        return self._wide_enough(self._sharp.interval(1 - tail), level, simultaneous)
 
 
 class Curves(Results[Curve]):

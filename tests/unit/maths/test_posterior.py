@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from dpexplain.maths import posterior as module
-from dpexplain.maths.posterior import AXIS_WEIGHTS, LOW_WORTH, OFF, USUAL_OFF, WORTHS, Prior, rows_for, sharpen
+from dpexplain.maths.posterior import (
+    LOW_WORTH,
+    OFF,
+    OFF_WEIGHTS,
+    USUAL_OFF,
+    WORTHS,
+    WRONG,
+    Prior,
+    rows_for,
+    sharpen,
+    wrong_weights,
+)
 
 RNG = np.random.default_rng(5)
 
@@ -31,11 +42,14 @@ def by_plain_algebra(prior, released, noise, variance):
     axes = root @ np.linalg.eigh(whitened)[1]  # noise is axes axes^T, and C is diagonal in them
     weights, means, covariances = [], [], []
     for worth in np.geomspace(module.LEAST_WORTH, prior.most, WORTHS):
-        for shares in itertools.product(range(len(OFF)), repeat=size):
-            K = C / worth + axes @ np.diag(off[list(shares)]) @ axes.T
+        for (wrong, chance), *shares in itertools.product(
+            zip(WRONG, wrong_weights(size), strict=True), *[range(len(OFF))] * size
+        ):
+            each = np.append(1 - wrong, wrong * OFF_WEIGHTS[1:] / OFF_WEIGHTS[1:].sum())
+            K = C / worth + axes @ np.diag(off[shares]) @ axes.T
             away, total = released - prior.means, K + noise
             log = -0.5 * (away @ np.linalg.solve(total, away) + np.linalg.slogdet(total)[1])
-            weights.append(log + LOW_WORTH * np.log(min(worth, 1.0)) + np.log(AXIS_WEIGHTS[list(shares)]).sum())
+            weights.append(log + LOW_WORTH * np.log(min(worth, 1.0)) + np.log(chance * np.prod(each[shares])))
             means.append(prior.means + K @ np.linalg.solve(total, away))
             covariances.append(K - K @ np.linalg.solve(total, K))
     p = np.exp(np.array(weights) - max(weights))

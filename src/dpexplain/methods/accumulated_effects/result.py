@@ -157,7 +157,8 @@ class AccumulatedCurve(Curve):
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         if self._sharp is None:
             return self.proven_interval(level, simultaneous=simultaneous)
-        return self._sharp.interval(self.index, self._each(level, simultaneous))
+        likely = self._sharp.interval(self.index, self._each(level, simultaneous))
+        return self._wide_enough(likely, level, simultaneous)
 
     def _each(self, level: float, simultaneous: bool) -> float:
         """The level for each point by itself, where all of the release are to hold at once."""
