@@ -7,7 +7,7 @@ to the values: it follows from the domain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -42,6 +42,7 @@ class Receipt:
     software: str
     replayed: bool = False  # answered from the ledger: nothing was spent this time
     domain: JsonObject | None = None  # what was declared; None in files of earlier versions
+    also: tuple[JsonObject, ...] = field(default=(), compare=False)  # other releases that a result was computed from
 
     def __post_init__(self) -> None:
         if self.domain is not None and digest(self.domain) != self.request["table"]["domain"]:
@@ -110,8 +111,9 @@ class Receipt:
 
     @property
     def _earlier(self) -> list[JsonObject]:
-        """Releases that were paid for before, and that this one was computed from."""
-        return list(self.request.get("builds_on", []))
+        """Releases that were paid for before, and that this one, or what is shown of it, was computed from."""
+        every = [*self.request.get("builds_on", []), *self.also]
+        return list({one["entry"]: one for one in every}.values())
 
     @property
     def guarantee(self) -> str:
@@ -141,7 +143,9 @@ class Receipt:
     def short_guarantee(self) -> str:
         """One line for the margin of a plot."""
         times = "; a person in N accounts of the line: N times" if self.line.get("overlapping") else ""
-        return f"DP: {self.budget.describe(self.cost)}; {self.neighbours.describe()}{times}"
+        entries = ", ".join(str(one["entry"]) for one in self._earlier)
+        earlier = f" beside ledger entries {entries}" if entries else ""
+        return f"DP: {self.budget.describe(self.cost)}{earlier}; {self.neighbours.describe()}{times}"
 
     def to_json(self) -> JsonObject:
         entry = {**self.entry.__dict__, "charged": self.entry.charged.to_json()}

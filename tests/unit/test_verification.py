@@ -19,6 +19,11 @@ def table(make_table, frame):
     return make_table(frame, budget=dpx.Budget(20))
 
 
+@pytest.fixture(autouse=True)
+def _two_features_are_several(monkeypatch):
+    monkeypatch.setattr("dpexplain.methods.accumulated_effects.release.SEVERAL", 2)
+
+
 def sharpened(table, model, kind, **options):
     if kind == "pdp":
         return dpx.partial_dependence(table, model, ["age", "sex"], epsilon=1, **options)[0]
@@ -93,7 +98,7 @@ def test_a_forged_prior_is_noticed(table, model, kind):
 def test_whoever_wrote_a_prior_of_their_own_into_the_ledger_is_found_out_by_the_model(table, model, kind):
     """The owner of a ledger can have it keep anything: then only the model tells."""
     receipt, curve = dpx.marginals(table, epsilon=1).receipt, sharpened(table, model, kind)
-    some = {"from": "stand-in", "payload": "", "cost": receipt.cost.to_json()}
+    some = {"from": "stand-in", "payload": "", "cost": receipt.cost.to_json(), "builds_on": []}
     origins = [
         {"from": "domain"},
         {"from": "histograms", "payload": "0" * 64},

@@ -28,7 +28,7 @@ from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.histogram import Histogram, read
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, Results, from_json
-from dpexplain.methods.sharpening import Ask, Sharpening, Source, source_of
+from dpexplain.methods.sharpening import HISTOGRAMS, Ask, Sharpening, Source, entries_of, source_of
 from dpexplain.models import Predictor
 from dpexplain.receipts import Receipt
 
@@ -63,6 +63,15 @@ class Curve(Result):
     picture: ClassVar[str] = "dpexplain.render.plots:plot_curve"
     text_view: ClassVar[str] = "dpexplain.render.text:curve_view"
     has_missing: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """What the values rest on besides the release is part of the promise: its price adds to that of the release."""
+        known, also = self.sharpening if self.smoothed else None, list[JsonObject]()
+        if known is not None:
+            also = known.paid_before
+            if self.marginals is not None and known.origin["from"] == HISTOGRAMS:
+                also = entries_of(self.marginals.receipt)
+        object.__setattr__(self, "receipt", replace(self.receipt, also=tuple(also)))
 
     @property
     def title(self) -> str:
@@ -269,7 +278,9 @@ class Curve(Result):
         if rug is not None and not isinstance(rug, Marginals):
             raise TypeError("the rug is not a histogram")
         sharpening = Sharpening.from_json(view.get("sharpening"))
-        curve = cls(receipt, released, int(view["index"]), bool(view["smoothed"]), rug, sharpening)
+        if type(view["index"]) is not int or view["index"] < 0:
+            raise ValueError("no number of a curve")
+        curve = cls(receipt, released, view["index"], bool(view["smoothed"]), rug, sharpening)
         if not 0 < math.prod(curve.shape) == len(curve.raw) <= MOST_POINTS:
             raise ValueError("the grid does not fit the released values")
         curve.interval(), curve.proven_interval()  # what can be read can be shown
@@ -413,6 +424,16 @@ class Curves(Results[Curve]):
             columns |= dict(zip(("proven low", "proven high"), self.proven_interval(), strict=True))
         known = np.concatenate([curve.determined() for curve in self])
         return pd.DataFrame({**columns, "determined": known})
+
+    @property
+    def basis(self) -> str:
+        """What the values and their intervals rest on besides the release; all curves of a release say the same."""
+        return self[0].basis
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether what was released and the synthetic rows do not agree."""
+        return any(curve.contradicts for curve in self)
 
     def plot(self) -> Figure:
         """All curves in one new figure."""

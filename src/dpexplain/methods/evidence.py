@@ -53,7 +53,7 @@ class Asked:
         if np.isnan(self.raw({})).all():
             raise ModelError(
                 "the model fails on every synthetic row.",
-                hint="it has to answer rows of the declared domain: try it on stand_in.rows()",
+                hint="it has to answer rows of the declared domain: try it on rows of the stand-in",
             )
 
     def raw(self, fixed: Mapping[str, Any]) -> Floats:

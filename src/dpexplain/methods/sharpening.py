@@ -73,10 +73,21 @@ class Sharpening:
         if value is None:
             return None
         origin, part = value["origin"], value["part"]
-        named = isinstance(origin, dict) and origin.get("from") in (DOMAIN, HISTOGRAMS, STAND_IN)
+        named = isinstance(origin, dict) and set(origin) == ORIGINS.get(str(origin.get("from")), set())
+        if named and origin["from"] == STAND_IN:
+            for one in (origin, *origin["builds_on"]):
+                Cost.from_json(one["cost"])
+                named = named and type(one["entry"]) is int
         if not named or not isinstance(part, int | None) or isinstance(part, bool) or set(value) != FIELDS:
             raise ValueError("no prior of ours")
         return cls(Prior.of_numbers(value["prior"]), origin, part)
+
+    @property
+    def paid_before(self) -> list[JsonObject]:
+        """The release of the stand-in that was handed over, and those that it was made of."""
+        if self.origin["from"] != STAND_IN:
+            return []
+        return [{name: self.origin[name] for name in ("entry", "payload", "cost")}, *self.origin["builds_on"]]
 
     def known_as(self, receipt: Receipt) -> str:
         """What the ledger knows the prior by."""
@@ -93,6 +104,15 @@ class Sharpening:
 
 
 FIELDS = {"prior", "origin", "part"}
+HANDED_OVER = {"from", "entry", "payload", "cost", "builds_on"}
+ORIGINS = {DOMAIN: {"from"}, HISTOGRAMS: {"from", "payload"}, STAND_IN: HANDED_OVER}
+
+
+def entries_of(receipt: Receipt) -> list[JsonObject]:
+    """What a promise says about an earlier release, and about those that it was computed from."""
+    entry = receipt.entry
+    own = {"entry": entry.sequence, "payload": entry.payload_hash, "cost": entry.charged.to_json()}
+    return [own, *receipt.request.get("builds_on", [])]
 
 
 def known_as(receipt: Receipt, origin: JsonObject, rows: int, part: int | None) -> str:
@@ -138,12 +158,9 @@ def source_of(
     payload  the digest of what these histograms were released in
     """
     if stand_in is not None:
-        entry = stand_in.receipt.entry
-        paid = {"entry": entry.sequence, "payload": entry.payload_hash, "cost": entry.charged.to_json()}
-        joint = _with_columns(stand_in.joint, domain, names)
-        covered = set(names) <= set(stand_in.features)
-        most = max(stand_in.worth, DOMAIN_WORTH) if covered else DOMAIN_WORTH
-        return Source(joint, most, {"from": STAND_IN, **paid})
+        own, *before = entries_of(stand_in.receipt)
+        origin = {"from": STAND_IN, **own, "builds_on": before}
+        return Source(stand_in.joint, max(stand_in.worth, DOMAIN_WORTH), origin)
     even = Joint.even(domain, names)
     mine = {name: histograms[name] for name in names if name in histograms}
     if len(mine) < 2:  # a curve sets its own feature to other values anyway
@@ -154,15 +171,6 @@ def source_of(
     noise = worth([shares for _, shares in known.values()], [h.std for h in mine.values()], rows)
     most = max(noise, DOMAIN_WORTH) if len(mine) == len(names) else DOMAIN_WORTH
     return Source(joint, most, {"from": HISTOGRAMS, "payload": payload})
-
-
-def _with_columns(joint: Joint, domain: Domain, names: Sequence[str]) -> Joint:
-    """The distribution with more columns, drawn evenly from the domain, where it does not have them all."""
-    others = [name for name in names if name not in joint.features]
-    if not others:
-        return joint
-    even = Joint.even(domain, others)
-    return Joint(joint.domain, joint.partitions + even.partitions, joint.shares + even.shares, joint.pairs)
 
 
 def learn(
@@ -186,8 +194,8 @@ def agrees(one: Prior, two: Prior) -> bool:
     return all(np.allclose(a, b, rtol=0, atol=TOLERANCE * max(float(np.abs(a).max()), 1e-300)) for a, b in pairs)
 
 
-def known_stand_in(table: PrivateTable, found: Any) -> StandIn:
-    """A stand-in that was released before, if this table's account has released exactly this one."""
+def known_stand_in(table: PrivateTable, found: Any, names: Sequence[str]) -> StandIn:
+    """A stand-in that was released before, if this table's account has released exactly this one, with these names."""
     from dpexplain.methods.stand_in.result import StandIn
 
     if not isinstance(found, StandIn):
@@ -198,5 +206,11 @@ def known_stand_in(table: PrivateTable, found: Any) -> StandIn:
         raise InputError(
             "the account of this table has not released this stand-in.",
             hint="release one from it: dpx.stand_in(table, epsilon=...)",
+        )
+    lacking = [name for name in dict.fromkeys(names) if name not in found.features]
+    if lacking:
+        raise InputError(
+            f"the stand-in lacks {', '.join(map(repr, lacking))}, which the model or the request needs."[:400],
+            hint="dpx.stand_in(table, epsilon=...) takes all declared columns",
         )
     return found

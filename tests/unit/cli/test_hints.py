@@ -15,6 +15,7 @@ from dpexplain.project.file import KEYS
 PACKAGE = Path(dpexplain.__file__).parent
 # no command leads there
 PYTHON_ONLY = {
+    *("methods/evidence.py", "methods/posterior.py", "methods/readings.py"),
     *("calculators/sampling.py", "calculators/training.py", "design/dataflow.py", "models/arguments.py"),
     *(
         "methods/adaptive/release.py",

@@ -55,7 +55,7 @@ def test_a_file_without_its_prior_shows_what_was_released(curve, tmp_path):
 
 
 def test_a_curve_says_what_it_rests_on(curve):
-    assert "500 synthetic rows drawn from released histograms" in curve.basis
+    assert "500 synthetic rows drawn evenly from the declared domain" in curve.basis
     assert "proven interval" in curve.basis
     assert "500 synthetic rows" in curve.footnote
     rough = replace(curve, smoothed=False)

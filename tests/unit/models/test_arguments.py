@@ -15,7 +15,7 @@ FRAME = pd.DataFrame({"age": [20, 21, 777], "sex": ["Female", "Male", "Male"], "
 FUNCTIONS = {
     name: function
     for name in dpx.__all__
-    if name != "audit"
+    if name not in ("audit", "posterior", "verify")  # these two take no table
     and not name.endswith("Warning")
     and callable(function := getattr(dpx, name))
     and {"table", "model"} & set(inspect.signature(function).parameters)

@@ -133,4 +133,4 @@ def test_rows_are_counted_once(make_table):
     rows = pd.DataFrame({"flag": np.repeat([1.0, 0.0], [2**14, 3 * 2**14]), "z": 0.5})
     table = make_table(rows, domain=domain, exact=True)
     curve = dpx.partial_dependence(table, dpx.Model(Wrapper(), output=(0, 1)), "z", epsilon=1, grid={"z": 2}, rug=False)
-    assert curve.values.tolist() == [0.25, 0.25]
+    assert curve.raw.tolist() == [0.25, 0.25]

@@ -209,7 +209,7 @@ def explain(
     several features.
     """
     if stand_in is not None:
-        known_stand_in(table, stand_in)
+        known_stand_in(table, stand_in, [*model.features(table.domain), *request.features])
         if request.method != "paper":
             marginals = stand_in.marginals if marginals is None else marginals
             request = request if request.bins is not None else request.but(bins=FINE_BINS)

@@ -155,7 +155,7 @@ def explain(
     if marginals is not None:
         histogram.known_marginals(table, marginals, request.features)
     if stand_in is not None:
-        known_stand_in(table, stand_in)
+        known_stand_in(table, stand_in, [*model.features(table.domain), *request.features])
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     predictor = table.predictor(model)
