@@ -99,8 +99,9 @@ class Curve(Result):
             return ""
         return (
             f"Values and interval are what is likely, given the release and what the model says about {rows}; they "
-            "assume that the table resembles these rows in some measure, which is estimated. The proven interval "
-            f"(proven low, proven high) rests on the release alone.{self._disagreement}"
+            "assume that the table resembles these rows in some measure, which is estimated; where it does not, the "
+            "interval may hold less often than it says. The proven interval (proven low, proven high) rests on the "
+            f"release alone.{self._disagreement}"
         )
 
     @property
@@ -112,7 +113,7 @@ class Curve(Result):
 
     @property
     def _disagreement(self) -> str:
-        return " What was released and these rows do not agree: trust the proven interval." if self.contradicts else ""
+        return " What was released and these rows do not agree: trust the proven one." if self.contradicts else ""
 
     @property
     def doubt(self) -> str:
