@@ -45,6 +45,7 @@ from dpexplain.maths.posterior import CONTRADICTION, LEAST_WORTH, LOW_WORTH, OFF
 
 Floats = NDArray[np.float64]
 
+FAR = 10.0  # variances of the noise by which numbers are off that contradict a stand-in, which has noise of its own
 LEAST_OFF = 1e-4  # share of the noise that stands for one in `OFF` at least, where synthetic rows hardly differ
 FLOOR = 1e-6  # of the smallest own variance of a released number: what noise has at least in every direction
 SHARPEST = 1e-5  # of the range of a function: its released mean is taken as no sharper than that
@@ -199,7 +200,7 @@ class RowPosterior:
         by_worth = weights.sum(axis=0).reshape(WORTHS, len(OFF))
         self.worth = float(np.exp(by_worth.sum(axis=1) @ np.log(grid)))
         low = grid < 2 * LEAST_WORTH
-        self.doubt = float(by_worth[low].sum() + by_worth[~low][:, OFF >= 1].sum()) if self.size else 0.0
+        self.doubt = float(by_worth[low].sum() + by_worth[~low][:, OFF >= FAR].sum()) if self.size else 0.0
         # of the components that are likely: the view, and how likely each (l, t) is
         self._parts = list[tuple[_View, Floats, Floats, Floats]]()
         for view, judge, mine in zip(views, judges, weights, strict=True):

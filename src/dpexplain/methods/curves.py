@@ -71,7 +71,8 @@ class Curve(Result):
             also = known.paid_before
             if self.marginals is not None and known.origin["from"] == HISTOGRAMS:
                 also = entries_of(self.marginals.receipt)
-        object.__setattr__(self, "receipt", replace(self.receipt, also=tuple(also)))
+        if self.receipt.also != tuple(also):
+            object.__setattr__(self, "receipt", replace(self.receipt, also=tuple(also)))
 
     @property
     def title(self) -> str:

@@ -141,18 +141,20 @@ def test_intervals_cover_the_exact_curve(make_table, frame, model, protection):
     exact = 0.1 + 0.04 * np.arange(10) + 0.3 * ((frame["sex"] == "Male") * frame["income"]).mean() / 100
     single = band = likely = likely_band = 0
     widths = np.zeros(2)
-    for _ in range(RUNS):
+    for run in range(RUNS):
         curve = dpx.partial_dependence(table, model, "age", epsilon=1)
         single += bool(covers(curve.proven_interval(0.8), exact)[4])
         band += bool(covers(curve.proven_interval(0.8, simultaneous=True), exact).all())
-        likely += bool(covers(curve.interval(0.8), exact)[4])
-        likely_band += bool(covers(curve.interval(0.8, simultaneous=True), exact).all())
-        widths += [np.mean(high - low) for low, high in (curve.interval(0.8), curve.proven_interval(0.8))]
-    floor = binom.ppf(1e-6, RUNS, 0.8)
+        if run % 4 == 0:  # these take longer
+            ends = curve.interval(0.8)
+            likely += bool(covers(ends, exact)[4])
+            likely_band += bool(covers(curve.interval(0.8, simultaneous=True), exact).all())
+            widths += [np.mean(high - low) for low, high in (ends, curve.proven_interval(0.8))]
+    floor, likely_floor = binom.ppf(1e-6, RUNS, 0.8), binom.ppf(1e-6, RUNS // 4, 0.8)
     assert single >= floor
     assert band >= floor
-    assert likely >= floor  # columns are independent here, as in the synthetic rows
-    assert likely_band >= floor
+    assert likely >= likely_floor  # columns are independent here, as in the synthetic rows
+    assert likely_band >= likely_floor
     if "unit" not in protection:  # with 50 rows of a person noise hides whether there are any: nothing is sharpened
         assert widths[0] < 0.9 * widths[1]
     if protection == {"relation": "replace-one"}:  # and they are not needlessly wide
