@@ -43,7 +43,7 @@ def main() -> None:
     clusters = ["curves", "studies", "case", "kmeans", "speed"]
     influence = ["accuracy", "models", "discrimination", "person", "shapley"]
     audit = ["records", "words", "table", "releases"]
-    posterior = ["pd", "single", "ale"]
+    posterior = ["pd", "single", "ale", "clock"]
     parts = ["all", *clusters, *influence, *audit, *posterior]
     parser.add_argument(
         "--part",

@@ -163,6 +163,11 @@ def shape_of(noise: Noise) -> Shape:
     return SHAPES[noise.law](noise.size, float(noise.scale))
 
 
+def radii_of(noise: Noise) -> tuple[Floats, Floats]:
+    """Radii of a cube and their weights, which add up to one."""
+    return _radii(noise.size, float(noise.scale))
+
+
 def below(noise: Noise, gap: float) -> float:
     """P(z_i - z_j <= gap) for two different coordinates, up to the rounding to whole numbers.
 

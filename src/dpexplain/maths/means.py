@@ -25,7 +25,7 @@ from scipy.special import expi
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.posterior import Prior, Sharpened, sharpen
-from dpexplain.maths.tails import combined_halfwidth, graded
+from dpexplain.maths.tails import combined_halfwidth, halfwidths
 
 Floats = NDArray[np.float64]
 # Places from the middle of the range (0) to its edge (1), at which half-widths are computed, and joined by straight
@@ -150,8 +150,7 @@ class SharpMeans:
             factors = np.column_stack([factors, counted])
         noise = means.noise.std**2 * (factors**2).sum(axis=1)
         rest = np.sqrt(np.maximum(posterior.variances[self.place] - noise, 0.0))
-        terms = [[(means.noise, graded(mine))] for mine in factors]
-        half = [combined_halfwidth(mine, sd, level) for mine, sd in zip(terms, rest, strict=True)]
+        half = halfwidths(means.noise, factors, rest, level)
         middle = posterior.values[self.place]
         ends = np.clip([middle - half, middle + half], output.low, output.high)
         return ends[0], ends[1]

@@ -29,10 +29,10 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
-from dpexplain.core.noise import Noise, checked_level
-from dpexplain.maths.laws import Shape, shape_of
+from dpexplain.core.noise import Law, Noise, checked_level
+from dpexplain.maths.laws import Shape, radii_of, shape_of
 
 Floats = NDArray[np.float64]
 Term = tuple[Noise, Sequence[float] | Floats]  # a noise vector, and the factors of some of its coordinates
@@ -41,6 +41,7 @@ PERIOD, BLOCK, BLOCKS = 60, 64, 16  # of the sum over u: in standard deviations;
 NEGLIGIBLE = 1e-11  # of the characteristic function
 CONVERGENCE = 0.04  # standard deviation of the normal part that is added, of one: h grows by less than 0.1 %
 DEEPEST, DEEPEST_ON_LATTICE = 1e-7, 1e-11  # the smallest tails that are computed
+HALVINGS = 48  # of an interval, until its ends are the same float
 GRADE = 1.25  # between neighbouring sizes of factors that are taken as alike
 LONGEST = 100  # standard deviation, in steps, up to which a sum on a lattice has its law computed
 STILL = -28  # logarithm of the probability that a coordinate moves at all, below which it counts as fixed
@@ -70,6 +71,46 @@ def combined_halfwidth(terms: Sequence[Term], drawn: float, level: float) -> flo
     deep = max(1.0, math.log(tail * kept) / math.log(DEEPEST))
     shares = tuple((shape_of(noise), tuple(np.sort(factors / size))) for noise, factors in parts)
     return size * deep * _standard_halfwidth(shares, drawn / size, max(tail * kept, DEEPEST)) + back
+
+
+def cube_halfwidths(noise: Noise, factors: Floats, drawn: Floats, level: float) -> Floats:
+    """`combined_halfwidth` for many sums of coordinates of one cube at once: [sum, coordinate] their factors.
+
+    Given the radius, coordinates are uniform and independent: the largest part of a sum is taken as that, all others
+    together as normal, which with the rest (`drawn`) they nearly are.
+    """
+    tail = 1 - checked_level(level)
+    radius, weights = radii_of(noise)
+    factors = np.abs(factors)
+    largest = factors.max(axis=1, initial=0.0)[:, None]
+    others = np.maximum((factors**2).sum(axis=1)[:, None] - largest**2, 0.0)
+    wide = np.maximum(largest * radius, 1e-300)  # [sum, radius]
+    normal = np.sqrt(others * radius**2 / 3 + drawn[:, None] ** 2 + (1e-3 * wide) ** 2)
+
+    def inside(h: Floats) -> Floats:
+        """P(|U + N| <= h), U uniform within `wide`, N normal: the integral of a normal distribution function."""
+        up, down = (h[:, None] + wide) / normal, (h[:, None] - wide) / normal
+        area = up * ndtr(up) + _density(up) - down * ndtr(down) - _density(down)
+        return np.asarray((normal / wide * area - 1) @ weights)
+
+    low, high = np.zeros(len(factors)), 12 * np.sqrt((normal**2 + wide**2) @ weights)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        enough = inside(middle) >= 1 - tail
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.asarray(high)
+
+
+def _density(x: Floats) -> Floats:
+    return np.asarray(np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi))
+
+
+def halfwidths(noise: Noise, factors: Floats, drawn: Floats, level: float) -> Floats:
+    """Half-widths of many sums of the coordinates of one noise vector, each with a normal part of its own."""
+    if noise.law is Law.CUBE:
+        return cube_halfwidths(noise, factors, drawn, level)
+    pairs = zip(factors, drawn, strict=True)
+    return np.array([combined_halfwidth([(noise, graded(mine))], float(sd), level) for mine, sd in pairs])
 
 
 def graded(factors: Floats) -> Floats:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from dpexplain.core.noise import Law, Noise
 from dpexplain.maths import posterior as module
 from dpexplain.maths.posterior import (
     LOW_WORTH,
@@ -20,6 +22,7 @@ from dpexplain.maths.posterior import (
     sharpen,
     wrong_weights,
 )
+from dpexplain.maths.tails import combined_halfwidth, halfwidths
 
 RNG = np.random.default_rng(5)
 
@@ -161,3 +164,18 @@ def test_what_is_no_prior_is_refused(numbers):
 
 def test_a_tenth_of_the_rows_is_asked_about_within_limits():
     assert [rows_for(n) for n in (None, 50, 9_000, 10**7)] == [1_000, 500, 900, 3_000]
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_halfwidths_of_many_sums_are_those_of_each(size):
+    """A cube's coordinates share a radius: all at once and approximately, against one by one and exactly."""
+    noise = Noise(Law.CUBE, size, Fraction(500))
+    factors = RNG.normal(size=(6, size))
+    factors[0, 1:] = 0.0  # one coordinate alone
+    factors[1] *= np.geomspace(1, 1e-3, size)
+    drawn = np.array([0.0, 0.0, 1.0, 0.3, 0.0, 5.0]) * noise.std
+    for level in (0.5, 0.95, 0.999):
+        each = [combined_halfwidth([(noise, f)], d, level) for f, d in zip(factors, drawn, strict=True)]
+        ratio = halfwidths(noise, factors, drawn, level) / each
+        assert (0.97 < ratio).all()
+        assert (ratio < 1.08).all()  # tails of a few uniform numbers are lighter than those of a normal one
