@@ -17,7 +17,6 @@ import pytest
 
 import dpexplain as dpx
 from dpexplain.data.rows import Rows
-from dpexplain.maths.binning import steps_of
 from dpexplain.methods.evidence import Asked, changes_within
 from dpexplain.methods.posterior import BINS, accumulated, at_points
 
@@ -98,7 +97,7 @@ def exact_dependence(asked: Asked, known, reading) -> np.ndarray:
 
 def exact_effects(asked: Asked, known, reading) -> np.ndarray:
     """Those of the table, for the bins of the reading."""
-    steps = steps_of(reading.feature, DOMAIN[reading.feature])
+    steps = known._steps(reading.feature)
     bins = known._bins(steps, BINS)
     inside, changes = changes_within(asked, steps, bins, asked.change)
     even, none = np.full(ROWS, 1 / ROWS), np.zeros(bins.size)

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 READ_ROWS = 10_000  # synthetic rows where there is no evidence: then all there is to lose is chance in drawing
 ROWS_PER_NUMBER = 4  # synthetic rows for each released number, up to MOST_ROWS: else hardly any weights fit all of them
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
-BINS, RESOLUTION, PAIR_RESOLUTION = 100, 25, 12  # of a curve that is read off, where nothing else is said
+BINS, RESOLUTION, PAIR_RESOLUTION = 20, 25, 12  # of a curve that is read off, where nothing else is said
+FINE_BINS = 100  # where there is no evidence, and many synthetic rows
 KNOWN_CELLS = 8  # groups of a column's values, whose shares a stand-in knows
 FEW_ROWS = 10  # synthetic rows of a bin, below which all synthetic rows, moved there, make up for the rest
 
@@ -168,11 +169,19 @@ class Posterior:
         """
         request = AccumulatedEffects(feature=features, bins=bins)
         self._known(request.features)
-        return Readings([self._effects(name, request.bins or BINS) for name in request.features])
+        return Readings([self._effects(name, request.bins or self._most_bins) for name in request.features])
+
+    @property
+    def _most_bins(self) -> int:
+        return BINS if any(piece.ask is not None for piece in self._pieces) else FINE_BINS
+
+    def _steps(self, feature: str) -> Steps:
+        """The points between which effects are taken: the ends of the stand-in's cells."""
+        cells = self.stand_in.partitions[self.stand_in.features.index(feature)]
+        return steps_of(feature, self.stand_in.domain[feature], cells)
 
     def _effects(self, feature: str, number: int) -> Reading:
-        cells = self.stand_in.partitions[self.stand_in.features.index(feature)]
-        steps = steps_of(feature, self.stand_in.domain[feature], cells)
+        steps = self._steps(feature)
         bins = self._bins(steps, number)
         inside, changes = changes_within(self._asked, steps, bins, self._asked.change)
         at, beyond = at_points(self._asked, steps, bins), self._beyond(steps, bins, inside)

@@ -177,5 +177,5 @@ def test_halfwidths_of_many_sums_are_those_of_each(size):
     for level in (0.5, 0.95, 0.999):
         each = [combined_halfwidth([(noise, f)], d, level) for f, d in zip(factors, drawn, strict=True)]
         ratio = halfwidths(noise, factors, drawn, level) / each
-        assert (0.97 < ratio).all()
+        assert (ratio > 0.97).all()
         assert (ratio < 1.08).all()  # tails of a few uniform numbers are lighter than those of a normal one
