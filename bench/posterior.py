@@ -457,7 +457,7 @@ def _source() -> str:
 def time_of_all(options: Namespace) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cases = {key: Case.of(key, options.data) for key in ("adult", "diabetes")}
+        cases = {key: Case.of(key, options.data) for key in ("adult", "german")}
         clock = {f"{key}, {kind}": timed(cases[key], kind) for key in cases for kind in MODELS}
     return {"seconds of one release (predictions: those for the stand-in's rows)": clock}
 
