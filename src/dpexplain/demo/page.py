@@ -69,11 +69,13 @@ def both_ways(released: Released) -> list[str]:
         )
     )
     closer = "narrower" if likely_too < likely else "wider"
+    assumed = any(curve.sharpened for curve in alone)
+    relied = f", and ±{proven:.2g} if nothing but the noise may be relied on" if assumed else ""
     return [
-        f"Alone, for epsilon = {prices[0]:.2g}: the effects above have intervals of ±{likely:.2g} visits, "
-        f"and ±{proven:.2g} if nothing but the noise may be relied on.",
+        f"Alone, for epsilon = {prices[0]:.2g}: the effects above have intervals of ±{likely:.2g} visits{relied}.",
         f"The stand-in for epsilon = {prices[1]:.2g} and the effects for {prices[2]:.2g}, which together cost no more: "
-        f"±{likely_too:.2g} visits, which is {closer}.",
+        f"±{likely_too:.2g} visits, which is {closer}; this assumes that the table resembles synthetic rows in some "
+        "measure.",
         "And the stand-in is left: as many synthetic rows as anybody wants, for any tool, free. The map above uses it "
         "too.",
     ]
