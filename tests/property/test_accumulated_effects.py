@@ -43,18 +43,22 @@ def sums(rows, protection, released, model=wild, request=REQUEST):
     return counts, found, spec, table.neighbours
 
 
+PAPER = AccumulatedEffects(feature="c", clip=0.5, method="paper")
+
+
+@pytest.mark.parametrize("request_", [REQUEST, PAPER], ids=["ours", "the paper's categories"])
 @settings(max_examples=examples(150), deadline=None)
 @given(neighbours(), st.integers(0, 2**32 - 1))
-def test_one_unit_moves_counts_and_sums_at_most_as_far_as_their_bounds(pair, seed):
+def test_one_unit_moves_counts_and_sums_at_most_as_far_as_their_bounds(request_, pair, seed):
     protection, rows, other = pair
 
     def released(cells):  # any counts at all: the bins they lead to must not matter
         return np.random.default_rng(seed).integers(-5, 40, cells).tolist()
 
-    counts, left, spec, relation = sums(rows, protection, released)
-    others, right, _, _ = sums(other, protection, released)
+    counts, left, spec, relation = sums(rows, protection, released, request=request_)
+    others, right, _, _ = sums(other, protection, released, request=request_)
     assert within(norms(left - right), ale.sensitivity(spec, relation))
-    assert within(norms(counts - others), Sensitivity.of_counts(relation, 3))
+    assert within(norms(counts - others), Sensitivity.of_counts(relation, len(spec.steps)))
 
 
 def steep(rows: pd.DataFrame) -> np.ndarray:
@@ -67,15 +71,22 @@ UP, DOWN, MIDDLE_UP, MIDDLE_DOWN = (1, 1.0, "x"), (1, -1.0, "x"), (1, 1.0, "y"),
 
 
 @pytest.mark.parametrize(
-    ("feature", "up", "down"), [("a", UP, DOWN), ("c", MIDDLE_UP, MIDDLE_DOWN)], ids=["numeric", "categorical"]
+    ("feature", "up", "down", "method"),
+    [
+        ("a", UP, DOWN, "default"),
+        ("c", MIDDLE_UP, MIDDLE_DOWN, "default"),
+        ("c", MIDDLE_UP, MIDDLE_DOWN, "paper"),
+        ("c", UP, DOWN, "paper"),  # the first category
+    ],
+    ids=["numeric", "categorical", "categorical, paper", "first category, paper"],
 )
 @pytest.mark.parametrize(
     ("relation", "unit"), [("replace-one", None), ("add-remove", None), ("replace-one", 2), ("add-remove", 2)]
 )
-def test_the_bound_is_attained(feature, up, down, relation, unit):
+def test_the_bound_is_attained(feature, up, down, method, relation, unit):
     """A row whose differences are all at the upper clip becomes one at the lower clip; or comes; twice in a unit."""
     protection = {"relation": relation} | ({} if unit is None else {"unit": dpx.Unit("id", unit)})
-    request = AccumulatedEffects(feature=feature, clip=0.05)
+    request = AccumulatedEffects(feature=feature, clip=0.05, method=method)
     others = [(UP, 0), (UP, 1)]
     before = [] if relation == "add-remove" else [(down, 2)] * (unit or 1)
     after = [(up, 2)] * (unit or 1)

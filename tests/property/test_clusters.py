@@ -20,7 +20,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.maths.grids import partition_of
-from dpexplain.methods.clusters import scores, spec
+from dpexplain.methods.clusters import scores, spec, tables
 from dpexplain.methods.clusters.scores import Scoring, Weights
 from dpexplain.methods.clusters.spec import Cells
 from neighbouring import DOMAIN, neighbours, norms, private, within
@@ -81,6 +81,27 @@ def test_one_unit_moves_scores_and_histograms_within_their_bounds(pair, weights,
     cells = Cells(tuple(p.size for p in PARTITIONS), chosen, gaussian=data.draw(st.booleans()))
     change = cells.histograms(after) - cells.histograms(before)
     assert within(norms(change), spec.sensitivity(relation, cells.own, uses, len(cells.attributes)))
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(neighbours())
+def test_one_unit_moves_the_counts_of_everything_within_their_bound(pair):
+    protection, rows, other = pair
+    before, relation = tables_of(rows, protection)
+    after, _ = tables_of(other, protection)
+    change = np.concatenate([(two - one).ravel() for one, two in zip(before, after, strict=True)])
+    assert within(norms(change), tables.sensitivity(PARTITIONS, relation))
+
+
+@pytest.mark.parametrize("protection", BOTH)
+def test_a_row_in_another_cell_of_every_attribute_moves_the_counts_as_far_as_their_bound(protection):
+    """One cell of each of three tables, or two where it is replaced: no less than the bound of `of_counts`."""
+    bound = tables.sensitivity(PARTITIONS, protection)
+    change = np.zeros(2 * len(PARTITIONS), dtype=np.int64)
+    change[::2] = 1
+    if protection is REPLACE_ONE:
+        change[1::2] = -1
+    assert (bound.l1, bound.l2_squared, bound.linf) == (abs(change).sum(), (change**2).sum(), abs(change).max())
 
 
 # Tables of counts ---------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpexplain as dpx
+from chosen import chosen
 from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment
@@ -111,7 +112,7 @@ def test_every_row_comes_once_and_units_stand_together(protection, secret, monke
     rows = [(i, i // 4 if i % 9 else 7) for i in range(700)]
     table, seen = opened(rows, **protection), []
     most = protection["unit"].max_rows if "unit" in protection else len(rows)
-    kept = [x for _, mine in pd.DataFrame(rows).groupby(1)[0] for x in mine[:most]]
+    kept = [rows[i][0] for i in chosen([(float(x), x % 2) for x, _ in rows], [one for _, one in rows], most)]
 
     def kernel(dealt):
         assert (dealt.numbers is not None) == secret
@@ -192,3 +193,36 @@ def test_small_tables_stay_in_memory(make_table, frame, tmp_path, monkeypatch):
     table = make_table(frame)
     told = table.sum_groups(Gate(table.door, pure(1)), lambda d: np.array([d.rows.size]), ["age"], 9, size=1, label="")
     assert told.tolist() == [len(frame)]
+
+
+def test_a_full_disk_loses_the_release_and_leaves_nothing(make_table, frame, monkeypatch, tmp_path):
+    """The second file of rows goes to a device that is always full."""
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no device that is always full")
+    monkeypatch.setattr(dealing, "MEMORY", 1000)
+    monkeypatch.setattr("dpexplain.data.table.BATCH_ROWS", 64)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    table, folders = make_table(frame, relation="add-remove"), []
+    honest = dealing._Run.__init__
+
+    def full(run, path, *rest):
+        folders.append(path.parent)
+        if path.name == "1":
+            path.symlink_to("/dev/full")
+        honest(run, path, *rest)
+
+    monkeypatch.setattr(dealing._Run, "__init__", full)
+
+    def body(gate):
+        sums = table.sum_groups(gate, lambda dealt: np.array([dealt.size]), ["age"], 9, size=1, label="")
+        gate.noisy_counts("rows", sums, pure(1), partitions=1)
+
+    with pytest.raises(dpx.ReleaseLost) as lost:
+        table.release("marginals", "groups", {}, pure(1), body, public=[])
+    assert lost.value.__context__ is None
+    assert len(folders) == 2
+    assert list(tmp_path.iterdir()) == []
+    (line,) = table.ledger.statement(table.name).rows
+    assert float(line.cost.amount) == 1
+    monkeypatch.setattr(dealing._Run, "__init__", honest)
+    table.release("marginals", "groups again", {}, pure(1), body, public=[])  # there is room again

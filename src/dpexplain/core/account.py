@@ -9,6 +9,8 @@ from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.sensitivity import Neighbours
 
+NOTHING: JsonObject = {"failed": True}  # what is committed for a resumable request whose body failed
+
 
 @dataclass(frozen=True)
 class Ask:
@@ -18,6 +20,11 @@ class Ask:
     request: JsonObject  # everything that identifies the release, in plain JSON
     request_id: str  # its digest: the same request on the same table and model version is the same release
     cost: Cost
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a reservation of this request that was never used is used, instead of another one."""
+        return self.request.get("resumable") is True
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,13 @@ class Account(Protocol):
         """The committed release of an identical request, if there is one."""
 
     def reserve(self, ask: Ask) -> str:
-        """Take `ask.cost` from the budget, durably, and return the reservation's id; or raise BudgetError."""
+        """Take `ask.cost` from the budget, durably, and return the reservation's id; or raise BudgetError.
+
+        For a resumable request that was reserved before and did not fail, nothing is taken, and the id is that one.
+        """
 
     def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
-        """Record the released values. `charged` is at most what was reserved; the rest is given back."""
+        """Record the released values. `charged` is at most what was reserved; the rest is given back.
+
+        A reservation has one commit. Of a resumable request the first one counts, and is what is returned.
+        """

@@ -212,31 +212,10 @@ class Domain(Mapping[str, Column]):
     def to_json(self) -> JsonObject:
         return {name: column.to_json() for name, column in self._columns.items()}
 
-    @classmethod
-    def from_json(cls, value: JsonObject) -> Domain:
-        return cls({name: column_from_json(name, entry) for name, entry in value.items()})
-
     @property
     def digest(self) -> str:
         """Identifies the declared columns; two tables with one name and version must agree on it."""
         return digest(self.to_json())
-
-
-def column_from_json(name: str, entry: JsonObject) -> Column:
-    """One declared column from its plain form, as in a domain file."""
-    kind = entry.get("type") if isinstance(entry, dict) else None
-    known = {"numeric": {"low", "high", "integer", "missing"}, "categorical": {"values", "missing"}}
-    if not isinstance(kind, str) or kind not in known:
-        raise DomainError(f"column {name!r} has type {kind!r}.", hint="write `type: numeric` or `type: categorical`")
-    unknown = set(entry) - known[kind] - {"type"}
-    if unknown:
-        raise DomainError(f"column {name!r} has an unknown setting: {', '.join(sorted(map(str, unknown)))}.")
-    try:
-        if kind == "numeric":
-            return Numeric(entry.get("low"), entry.get("high"), entry.get("integer", False), entry.get("missing"))  # type: ignore[arg-type]
-        return Categorical(entry.get("values") or [], entry.get("missing"))
-    except DomainError as error:
-        raise DomainError(f"column {name!r}: {error.message}", hint=error.hint) from None
 
 
 def _from_data(what: str, instead: str) -> DomainError:

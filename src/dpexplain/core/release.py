@@ -6,6 +6,10 @@
 it returns is thrown away. What leaves is what passed through the gate's releases, recorded in the ledger before
 anybody sees it. When the body fails, its error may speak of rows, so it does not leave either: the caller hears only
 that the release was lost and that its price stays spent.
+
+A request that says it is `resumable` goes on under its reservation, at no new price, when a process was killed in
+between. Exactly one outcome ever leaves: the first commit counts, and that a body failed is an outcome too, committed
+as `NOTHING` (docs/decisions/0035-batches.md).
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.account import Account, Ask, Entry
+from dpexplain.core.account import NOTHING, Account, Ask, Entry, Stored
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest, freeze
 from dpexplain.core.combinations import rate_for
@@ -55,12 +59,17 @@ class Door:
             raise InternalError("a release has one price, in the definition of its account")
         identity = freeze({**request, "cost": cost.to_json()})
         ask = Ask(label, identity, digest(identity), cost)
-        stored = self.account.find(ask.request_id)
+        stored = self._find(ask)
         if stored is not None:
             return Released(stored.label, identity, stored.payload, stored.entry, replayed=True)
         reservation = self.account.reserve(ask)
         gate = Gate(self, cost)
         payload = _run(body, gate)
+        if payload is not None or ask.resumable:
+            entry = self.account.commit(reservation, payload or NOTHING, gate.charged if payload else cost)
+        if ask.resumable and (payload is None or entry.payload_hash != digest(payload)):
+            stored = self._find(ask)  # another process may have been the first
+            payload, entry = (stored.payload, stored.entry) if stored else (None, entry)
         if payload is None:  # raised here, outside any handler, so that the original error is not even attached
             raise ReleaseLost(
                 f'"{label}" failed while it was computed.',
@@ -68,8 +77,11 @@ class Door:
                 spent=f"Its price, {self.account.budget.describe(cost)}, was reserved before the data was read "
                 "and stays spent.",
             )
-        entry = self.account.commit(reservation, payload, gate.charged)
         return Released(label, identity, payload, entry, replayed=False)
+
+    def _find(self, ask: Ask) -> Stored | None:
+        stored = self.account.find(ask.request_id)
+        return stored if stored and stored.payload != NOTHING else None
 
 
 def _run(body: Callable[[Gate], None], gate: Gate) -> JsonObject | None:
@@ -98,7 +110,7 @@ class Gate:
         self.door = door
         self.neighbours = door.account.neighbours
         self.cost = cost
-        self.is_open = True
+        self.is_open = cost.amount > 0  # for nothing no row is read and no value leaves
         self._used = cost * 0
         self._loops: list[QueryLoop] = []
         self._parts: dict[str, JsonObject] = {}
@@ -208,7 +220,7 @@ class Gate:
     def close(self) -> JsonObject:
         """No more releases; everything that left."""
         self.is_open = False
-        if not self._parts:
+        if not self._parts and self.cost.amount:  # a price of zero buys a receipt, and no value
             raise InternalError("nothing was released through the gate")
         return {"parts": self._parts}
 

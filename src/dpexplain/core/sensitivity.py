@@ -36,7 +36,7 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True)
 class Unit:
-    """All rows with the same value in `column` are one unit; at most `max_rows` of them (the first ones) are used."""
+    """All rows with the same value in `column` are one unit, of which at most `max_rows` are used (`data/units.py`)."""
 
     column: str
     max_rows: int

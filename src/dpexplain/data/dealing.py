@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.assignment import Floats, Integers, Secrets
 from dpexplain.data.public_random import PublicRandom
-from dpexplain.data.reading import Reading
+from dpexplain.data.reading import Mapped, Reading
 from dpexplain.data.rows import Rows
 
 MEMORY = 2**28  # bytes of dealt rows, before they are written to files
@@ -48,19 +48,19 @@ class Deal:
     at_once: int
 
     @contextmanager
-    def pieces(self, reading: Reading, secrets: Secrets) -> Iterator[Iterator[Dealt]]:
+    def pieces(self, reading: Reading, secrets: Secrets, ahead: Mapped = map) -> Iterator[Iterator[Dealt]]:
         """All rows of a reading in pieces of whole groups. Files that hold them are gone at the end."""
         with ExitStack() as stack:
             tags = secrets.tags(self.rule, reading.size)
             held, runs, folder = _Held(reading), list[_Run](), ""
-            for rows, ids in reading.identified():
+            for rows, ids in reading.identified(ahead):
                 held.add(rows, tags(rows.size, ids))
                 if held.bytes >= MEMORY:
                     folder = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="dpexplain-"))
                     runs.append(stack.enter_context(_Run(Path(folder) / str(len(runs)), held.emptied(), self.groups)))
             del tags  # it may hold the places of all rows
             if not runs:
-                yield _pieces(reading, held.emptied(), self, secrets, range(self.groups))
+                yield pieces_of(reading, held.emptied(), self, secrets, range(self.groups))
                 return
             runs.append(stack.enter_context(_Run(Path(folder) / str(len(runs)), held.emptied(), self.groups)))
             yield _stored(reading, runs, self, secrets)
@@ -117,12 +117,12 @@ class Dealt:
 
 def _stored(reading: Reading, runs: list[_Run], deal: Deal, secrets: Secrets) -> Iterator[Dealt]:
     """Rows that were written to files, one range of groups after the other."""
-    for number, groups in enumerate(_ranges(deal.groups)):
+    for number, groups in enumerate(ranges_of(deal.groups)):
         columns = [np.concatenate(chunks) for chunks in zip(*(run.read(number) for run in runs), strict=True)]
-        yield from _pieces(reading, columns, deal, secrets, groups)
+        yield from pieces_of(reading, columns, deal, secrets, groups)
 
 
-def _pieces(reading: Reading, columns: Columns, deal: Deal, secrets: Secrets, groups: range) -> Iterator[Dealt]:
+def pieces_of(reading: Reading, columns: Columns, deal: Deal, secrets: Secrets, groups: range) -> Iterator[Dealt]:
     """The rows of some groups, all of them in memory, in pieces."""
     *values, tags = columns
     rows = Rows(reading.domain, dict(zip(reading.columns, values, strict=True)), len(tags))
@@ -170,7 +170,7 @@ class _Run:
     """A file of dealt rows: one record batch for each range of groups."""
 
     def __init__(self, path: Path, columns: Columns, groups: int) -> None:
-        ranges = len(_ranges(groups))
+        ranges = len(ranges_of(groups))
         number = columns[-1] % groups * ranges // groups
         order = np.argsort(number, kind="stable")
         ends = np.searchsorted(number, np.arange(ranges + 1), sorter=order)
@@ -196,7 +196,7 @@ class _Run:
         self._file.close()
 
 
-def _ranges(groups: int) -> list[range]:
+def ranges_of(groups: int) -> list[range]:
     """Whole groups in as many ranges of about the same size."""
     many = min(RANGES, groups)
     return [range(first, last) for first, last in itertools.pairwise(-(-i * groups // many) for i in range(many + 1))]

@@ -7,6 +7,11 @@
       age: {type: numeric, low: 0, high: 120, integer: true, missing: 40}
       sex: {type: categorical, values: [Female, Male], missing: null}
 
+Names for people stand in the same lines: title, unit and description of a column, titles of its values; and `units` at
+the top, what the protected units are called. They are words alone, in pictures and pages.
+
+      age: {type: numeric, low: 0, high: 120, integer: true, missing: 40, title: Age at admission, unit: years}
+
 A draft holds column names and types; what has to be declared is written `???`, and a file with a `???` in it does not
 load. Only what looks like a number is a number, and only `true` and `false` are truth values: `no`, `012` and
 `2026-11-01` are texts, as a reader expects of a list of categories.
@@ -26,8 +31,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
+from dpexplain.columns import FOR_PEOPLE, Names, column_from_json, names_of
 from dpexplain.core import domain as declared
-from dpexplain.core.domain import Categorical, Column, column_from_json
+from dpexplain.core.domain import Categorical, Column
 from dpexplain.data.encode import RawColumn
 from dpexplain.data.sources import open_source
 from dpexplain.data.spelling import says_missing
@@ -38,14 +44,16 @@ MOST_CATEGORIES = 50  # a text column with more different values than this is pr
 _PEEKED = "suggested by looking at the data: this reveals it; replace by what is publicly known"
 _IDENTIFIER = f"more than {MOST_CATEGORIES} different texts: probably an identifier, so it is left out ({_PEEKED})"
 _MEANING = {
-    "type": "numeric or categorical",
+    "type": "numeric, categorical or date",
     "low": "the smallest value that is possible, from public knowledge",
     "high": "the largest value that is possible, from public knowledge",
     "integer": "true for whole numbers, else false",
+    "step": "day, month or year",
     "values": "the list of possible values, e.g. [Female, Male]",
     "missing": "the value that stands for a missing one, null for a default, or nan to hand it to the model as it is",
 }
-_ENTRIES = "numeric: low, high, integer, missing; categorical: values, missing"
+_ENTRIES = "numeric: low, high, integer, missing; categorical: values, missing; date: low, high, step, missing"
+_NEEDED = {"numeric": ("low", "high"), "categorical": ("values",), "date": ("low", "high")}
 _HEAD = """\
 # What is publicly known about the columns of the table. Nothing runs before a person has reviewed this file.
 #
@@ -54,6 +62,8 @@ _HEAD = """\
 # that are not listed count as missing. `missing` is the value that a missing one becomes; null is the middle of the
 # bounds, or the first category. For a numeric column whose missing values the model itself takes, write nan: they stay
 # missing. Delete the columns that no explanation needs, replace every ???, and then write your name below.
+# For pictures and pages you may add what people call a column: title: Age at admission, unit: years, description: ...,
+# and titles: [no, yes] for its values in their order. Nothing else depends on these.
 """
 _REVIEW = "write your name here after checking every line; nothing runs before"
 
@@ -61,7 +71,23 @@ _REVIEW = "write your name here after checking every line; nothing runs before"
 class Domain(declared.Domain):
     """The declared columns, in order, and the file that keeps them. Written in code they count as reviewed; in a file,
     a person must say so.
+
+    names  what people call columns: {"age": {"title": "Age", "unit": "years", "description": "...", "titles": [...]}},
+           with one of the `titles` for each category; used in pictures and pages alone
+    units  what the protected units are called, in the plural: "patients"
     """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Column],
+        *,
+        reviewed_by: str | None = "the code that declares it",
+        peeked: bool = False,
+        names: Mapping[str, Mapping[str, Any]] | None = None,
+        units: str | None = None,
+    ) -> None:
+        super().__init__(columns, reviewed_by=reviewed_by, peeked=peeked)
+        self.names = Names.checked(names or {}, units, self)
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -82,7 +108,24 @@ class Domain(declared.Domain):
 
 def parse_domain(text: str, name: str = "the domain file") -> Domain:
     """The domain in YAML text; `name` is what errors call it."""
-    document = _document(text, name)
+    return domain_of(_document(text, name), name)
+
+
+def entries_of(text: str, name: str = "the domain file") -> dict[str, Any]:
+    """What stands in a domain file, also in a draft, for somebody who completes it; what is open is spelled ???."""
+    return _spelled(_document(text, name))  # type: ignore[no-any-return]  # a mapping stays one
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _spelled(one) for key, one in value.items()}
+    return [_spelled(one) for one in value] if isinstance(value, list) else "???" if value is UNKNOWN else value
+
+
+def domain_of(document: Mapping[Any, Any], name: str = "the domain file") -> Domain:
+    """The domain in what was read from such a file, or typed in its place."""
+    document = dict(document)
+    units = document.pop("units", None)
     _keys(document, {"dpexplain_domain", "reviewed_by", "peeked", "columns"}, name)
     if document["dpexplain_domain"] != FORMAT or isinstance(document["dpexplain_domain"], bool):
         raise DomainError(
@@ -96,14 +139,21 @@ def parse_domain(text: str, name: str = "the domain file") -> Domain:
         raise DomainError(f"{name}: peeked must be true or false.")
     if not isinstance(columns, dict) or not columns:
         raise DomainError(f"{name} declares no columns.", hint="columns: {age: {type: numeric, low: 0, high: 120}}")
-    declared = {_name(column, name): _column(column, entry, name) for column, entry in columns.items()}
-    return Domain(declared, reviewed_by=(reviewer or "").strip() or None, peeked=peeked)
+    split = {column: _split(entry) for column, entry in columns.items()}
+    declared = {_name(column, name): _column(column, entry, name) for column, (entry, _) in split.items()}
+    names = {column: words for column, (_, words) in split.items() if words}
+    try:
+        return Domain(declared, reviewed_by=(reviewer or "").strip() or None, peeked=peeked, names=names, units=units)
+    except DomainError as error:
+        raise DomainError(f"{name}: {error.message}", hint=error.hint) from None
 
 
 def domain_text(domain: declared.Domain) -> str:
     """The domain as YAML text."""
-    lines = [f"  {_spell(name)}: {_flow(_plain(column))}" for name, column in domain.items()]
-    return _file(lines, reviewed_by=domain.reviewed_by, peeked=domain.peeked, head="")
+    names = names_of(domain)
+    words = {name: {key: _listed(value) for key, value in own.items()} for name, own in names.columns.items()}
+    lines = [f"  {_spell(name)}: {_flow(_plain(column) | words.get(name, {}))}" for name, column in domain.items()]
+    return _file(lines, reviewed_by=domain.reviewed_by, peeked=domain.peeked, head="", units=names.units)
 
 
 def draft_domain(source: Any, *, peek: bool = False) -> str:
@@ -223,6 +273,14 @@ def _name(column: Any, where: str) -> str:
     return column
 
 
+def _split(entry: Any) -> tuple[Any, dict[str, Any]]:
+    """What is declared about a column, and what people call it."""
+    if not isinstance(entry, dict):
+        return entry, {}
+    words = {key: entry[key] for key in FOR_PEOPLE if key in entry and entry[key] is not None}
+    return {key: value for key, value in entry.items() if key not in FOR_PEOPLE}, words
+
+
 def _column(column: str, entry: Any, where: str) -> Column:
     place = f"{where}: column {column!r}"
     if entry is UNKNOWN or not isinstance(entry, dict):
@@ -237,7 +295,7 @@ def _column(column: str, entry: Any, where: str) -> Column:
                 f"{place} still has ??? for {', '.join(others) or key}.",
                 hint=f"fill in {key}: {_MEANING.get(key, 'a value')}",
             )
-    needed = {"numeric": ("low", "high"), "categorical": ("values",)}.get(str(entry.get("type")), ("type",))
+    needed = _NEEDED.get(str(entry.get("type")), ("type",))
     for key in needed:
         if entry.get(key) is None:
             raise DomainError(f"{place} has no {key}.", hint=f"fill in {key}: {_MEANING[key]}")
@@ -256,9 +314,10 @@ def _column(column: str, entry: Any, where: str) -> Column:
 # Writing ------------------------------------------------------------------------------------------------------------
 
 
-def _file(lines: Sequence[str], *, reviewed_by: str | None, peeked: bool, head: str) -> str:
+def _file(lines: Sequence[str], *, reviewed_by: str | None, peeked: bool, head: str, units: str = "") -> str:
     remark = f"        # {_REVIEW}" if reviewed_by is None else ""
     top = [f"dpexplain_domain: {FORMAT}", f"reviewed_by: {_spell(reviewed_by)}{remark}", f"peeked: {_spell(peeked)}"]
+    top += [f"units: {_spell(units)}"] if units else []
     return head + "\n".join([*top, "columns:", *lines]) + "\n"
 
 
@@ -267,6 +326,10 @@ def _plain(column: Column) -> dict[str, Any]:
     if isinstance(column, Categorical):
         return entry
     return {key: _short(value) if isinstance(value, float) else value for key, value in entry.items()}
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _short(value: float) -> float | int:
@@ -306,6 +369,8 @@ def _guess(kind: pa.DataType | None) -> Draft:
         return {"type": "categorical", "values": [False, True], "missing": UNKNOWN}, ""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return {"type": "categorical", "values": UNKNOWN, "missing": UNKNOWN}, ""
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return {"type": "date", "low": UNKNOWN, "high": UNKNOWN, "step": "day", "missing": UNKNOWN}, ""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _numeric(UNKNOWN, UNKNOWN, pa.types.is_integer(kind), UNKNOWN), ""
     return None, f"stored as {kind}; turn it into a number or a text to use it"

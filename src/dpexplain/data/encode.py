@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
+from functools import lru_cache, partial
 from typing import Any
 from uuid import UUID
 
@@ -27,11 +28,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dpexplain.columns import Date
 from dpexplain.core.domain import Categorical, Column, Numeric
-from dpexplain.data.spelling import hexadecimal, number_of, says_missing
+from dpexplain.data.spelling import day_of, hexadecimal, number_of, says_missing
 from dpexplain.errors import DomainError, TableError
 
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64, pd.Period, pd.Interval)
+_USUAL = r"^-?[0-9]{1,18}(\.[0-9]{0,18})?$"  # numbers as they are usually written
 LONGEST = 400  # digits of a Decimal that is an id
 RawColumn = Any  # a pyarrow Array or ChunkedArray, or a pandas Series of dtype object
 
@@ -43,6 +46,9 @@ def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
     of one number, such as "1" and "01", and words for a missing value that are no default. A number beside another
     category that stands for it is safe nowhere.
     """
+    if isinstance(column, Date):
+        _check_date_type(name, kind)
+        return
     stored = _stored_as(name, column, kind)
     if not isinstance(column, Categorical):
         return
@@ -64,6 +70,18 @@ def check_type(name: str, column: Column, kind: pa.DataType | None) -> None:
         )
 
 
+def _check_date_type(name: str, kind: pa.DataType | None) -> None:
+    """Dates, moments, texts and Python objects may hold dates; numbers may not."""
+    inner = None if kind is None else _inner(kind)
+    if inner is not None and (pa.types.is_date(inner) or pa.types.is_timestamp(inner)):
+        return
+    if _stored_as(name, None, kind) == "number":
+        raise TableError(
+            f"column {name!r} is declared date, but the table stores it as {kind}.",
+            hint="write dates as texts such as 2026-03-31; years alone are numbers: dpx.Numeric(1990, 2026)",
+        )
+
+
 def check_id_type(name: str, kind: pa.DataType | None) -> None:
     """Refuse types of ids that cannot tell people apart: a float is the nearest of many long whole numbers, and a truth
     value is one of several texts.
@@ -76,11 +94,14 @@ def check_id_type(name: str, kind: pa.DataType | None) -> None:
         raise _no_ids(name, "truth values")
 
 
-def check_objects(name: str, values: Iterable[Any]) -> None:
+def check_objects(name: str, values: Iterable[Any], column: Column | None = None) -> None:
     """Refuse a column of Python objects by the types in it, as Arrow's and pandas' own columns are refused by theirs:
-    dates and times, whose spelling is that of the reader which recognised them, and not of the entry.
+    dates and times, whose spelling is that of the reader which recognised them, and not of the entry. In a column of
+    dates, they are what is looked for.
     """
     kinds = set(map(type, values)) - {type(pd.NaT)}
+    if isinstance(column, Date):
+        kinds = {kind for kind in kinds if not issubclass(kind, date | np.datetime64)}
     times = sorted(kind.__name__ for kind in kinds if issubclass(kind, _TIMES))
     if times:
         raise TableError(
@@ -153,7 +174,12 @@ def encode(column: Column, raw: RawColumn) -> NDArray[Any]:
     """The clean values of one column of a batch. Where values are spelled, each spelling is cleaned once."""
     value: Callable[[Any], Any]
     kind: type[np.generic]
-    if isinstance(column, Numeric):
+    if isinstance(column, Date):
+        days = _days(column, raw)
+        if days is not None:
+            return column.clean(days)
+        value, kind, nothing = partial(_day, unit=column.unit), np.float64, np.nan
+    elif isinstance(column, Numeric):
         numbers = _numbers(raw)
         if numbers is not None:
             return column.clean(numbers)
@@ -162,9 +188,41 @@ def encode(column: Column, raw: RawColumn) -> NDArray[Any]:
         value, kind, nothing = lookup(column), np.int32, -1
     if isinstance(raw, pd.Series):
         return column.clean(np.array([value(one) for one in raw], dtype=kind))
+    if isinstance(column, Numeric) and not isinstance(column, Date) and _is_text(raw.type):
+        return column.clean(_spelled_numbers(raw))
     distinct, index = _distinct(raw)
     few = column.clean(np.array([*(value(one) for one in distinct), nothing], dtype=kind))
     return few.take(index, mode="wrap")  # -1, a null, takes the last one
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _spelled_numbers(raw: Any) -> NDArray[np.float64]:
+    """The numbers that texts stand for, NaN for all that is none. `number_of` says which; Arrow says the same of every
+    text that it takes for a number, and takes all of them at once.
+    """
+    raw = pa.concat_arrays(raw.chunks) if isinstance(raw, pa.ChunkedArray) else raw
+    if (numbers := _by_arrow(raw)) is not None:
+        return numbers
+    usual = pc.fill_null(pc.match_substring_regex(raw, _USUAL), True)
+    numbers = _by_arrow(pc.if_else(usual, raw, pa.scalar(None, raw.type)))
+    others = np.flatnonzero(~usual.to_numpy(zero_copy_only=False))
+    distinct, index = _distinct(raw.take(pa.array(others)))
+    assert numbers is not None
+    numbers = numbers.copy()
+    numbers[others] = np.array([*map(_float, distinct), np.nan])[index]
+    return numbers
+
+
+def _by_arrow(raw: Any) -> NDArray[np.float64] | None:
+    try:
+        numbers: NDArray[np.float64] = raw.cast(pa.large_string()).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
+    return numbers
 
 
 def lookup(column: Categorical) -> Callable[[Any], int]:
@@ -173,6 +231,11 @@ def lookup(column: Categorical) -> Callable[[Any], int]:
     A text is looked up as it is written. Anything that stands for a number, texts included, is looked up by that
     number, or by it in single precision, unless two categories stand for it: these match as texts only.
     """
+    return _lookup(column, tuple(map(repr, column.categories)))  # 1 and True are equal, and have other texts
+
+
+@lru_cache(maxsize=512)
+def _lookup(column: Categorical, _spelled: tuple[str, ...]) -> Callable[[Any], int]:
     texts = {str(value): code for code, value in enumerate(column.categories)}
     numbers: dict[float, int] = {}
     for code, value in enumerate(column.categories):
@@ -209,6 +272,15 @@ def _float(value: Any) -> float:
     except KeyboardInterrupt:
         raise
     except BaseException:  # an object whose float() fails: missing
+        return np.nan
+
+
+def _day(value: Any, unit: str) -> float:
+    try:
+        return day_of(value, unit)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a moment next to the end of the calendar, or an object that cannot be compared
         return np.nan
 
 
@@ -281,6 +353,26 @@ def _numbers(raw: RawColumn) -> NDArray[np.float64] | None:
         return None
     values: NDArray[np.float64] = raw.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return values
+
+
+def _days(column: Date, raw: RawColumn) -> NDArray[np.float64] | None:
+    """The values of a column that is stored as dates or moments, in steps since 1970, NaN for nulls; None for others.
+    What has a time zone is stored in UTC.
+    """
+    if isinstance(raw, pd.Series):
+        return None
+    if pa.types.is_dictionary(raw.type):
+        raw = raw.cast(raw.type.value_type)
+    kind = raw.type
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return None
+    unit = "D" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit
+    whole = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    if isinstance(raw, pa.ChunkedArray):
+        raw = pa.concat_arrays(raw.chunks) if raw.num_chunks != 1 else raw.chunk(0)
+    numbers = pc.fill_null(raw.view(whole), 0).to_numpy(zero_copy_only=False)
+    steps = numbers.astype(f"datetime64[{unit}]").astype("datetime64[D]").astype(f"datetime64[{column.unit}]")
+    return np.where(pc.is_null(raw).to_numpy(zero_copy_only=False), np.nan, steps.astype(np.int64).astype(np.float64))
 
 
 def _distinct(raw: Any) -> tuple[Sequence[Any], NDArray[np.signedinteger[Any]]]:

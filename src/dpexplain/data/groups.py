@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import Date, date_text, ends, number
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Column, Domain, Numeric
 from dpexplain.data.rows import Rows
@@ -30,6 +31,7 @@ class Condition:
     values: tuple[Any, ...] | None
     low: float = -math.inf
     high: float = math.inf
+    unit: str = ""  # of a column of dates, numpy's name of its step
 
     def holds(self, rows: Rows) -> NDArray[np.bool_]:
         column, found = rows.domain[self.column], rows[self.column]
@@ -41,28 +43,37 @@ class Condition:
 
     def describe(self) -> str:
         if self.values is not None:
-            shown = " or ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in self.values)
+            shown = " or ".join(self._words(v) if isinstance(v, float) else str(v) for v in self.values)
             return f"{self.column} is {shown}"
         if math.isinf(self.low):
-            return f"{self.column} is at most {self.high:g}"
+            return f"{self.column} is at most {self._words(self.high)}"
         if math.isinf(self.high):
-            return f"{self.column} is at least {self.low:g}"
-        return f"{self.column} is {self.low:g} to {self.high:g}"
+            return f"{self.column} is at least {self._words(self.low)}"
+        return f"{self.column} is {self._words(self.low)} to {self._words(self.high)}"
+
+    def named(self, receipt: Any) -> Condition:
+        """The same condition in the words of a receipt's names."""
+        values = self.values
+        shown = None if values is None else tuple(receipt.called_value(self.column, value) for value in values)
+        return replace(self, column=receipt.called(self.column), values=shown)
+
+    def _words(self, value: float) -> str:
+        return date_text(value, self.unit) if self.unit else f"{value:g}"
 
     def to_json(self) -> JsonObject:
+        dates = {"unit": self.unit} if self.unit else {}
         if self.values is not None:
-            return {"column": self.column, "values": list(self.values)}
+            return {"column": self.column, "values": list(self.values), **dates}
         low, high = (None if math.isinf(end) else end for end in (self.low, self.high))
-        return {"column": self.column, "low": low, "high": high}
+        return {"column": self.column, "low": low, "high": high, **dates}
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Condition:
         if "values" in value:
-            return cls(value["column"], tuple(value["values"]))
-        low, high = value["low"], value["high"]
-        return cls(
-            value["column"], None, -math.inf if low is None else float(low), math.inf if high is None else float(high)
-        )
+            return cls(value["column"], tuple(value["values"]), unit=value.get("unit", ""))
+        low = -math.inf if value["low"] is None else float(value["low"])
+        high = math.inf if value["high"] is None else float(value["high"])
+        return cls(value["column"], None, low, high, value.get("unit", ""))
 
 
 @dataclass(frozen=True)
@@ -104,8 +115,10 @@ class Group:
     def columns(self) -> list[str]:
         return [condition.column for condition in self.conditions]
 
-    def describe(self) -> str:
-        return " and ".join(condition.describe() for condition in self.conditions)
+    def describe(self, called: Any = None) -> str:
+        """In words; with a receipt, in those that people use."""
+        conditions = self.conditions if called is None else [condition.named(called) for condition in self.conditions]
+        return " and ".join(condition.describe() for condition in conditions)
 
     def to_json(self) -> JsonObject:
         return {"conditions": [condition.to_json() for condition in self.conditions], "words": self.describe()}
@@ -130,7 +143,7 @@ def _condition(name: str, column: Column, wanted: Any) -> Condition:
         raise InputError(f"the group names no value of {name!r}: nobody belongs to it.", hint=EXAMPLE)
     if len(set(values)) < len(values):
         raise InputError(f"the group names a value of {name!r} twice.")
-    return Condition(name, values)
+    return Condition(name, values, unit=_unit(column))
 
 
 def _declared(name: str, column: Column, value: Any) -> Any:
@@ -141,13 +154,18 @@ def _declared(name: str, column: Column, value: Any) -> Any:
             return column.categories[column.categories.index(value)]
         hint = "its values: " + ", ".join(map(str, column.categories[:20]))
     else:
-        number = isinstance(value, int | float) and not isinstance(value, bool) and column.low <= value <= column.high
-        if number and (not column.integer or float(value).is_integer()):
+        value = number(column, value)
+        within = isinstance(value, int | float) and not isinstance(value, bool) and column.low <= value <= column.high
+        if within and (not column.integer or float(value).is_integer()):
             return float(value)
-        hint = f"it goes from {column.low:g} to {column.high:g}"
+        hint = f"it goes from {ends(column)}"
     raise InputError(
         f"{name!r} cannot be {value!r} in the declared domain: nobody is in such a group."[:300], hint=hint
     )
+
+
+def _unit(column: Column) -> str:
+    return column.unit if isinstance(column, Date) else ""
 
 
 def _plain(value: Any) -> Any:
@@ -155,20 +173,21 @@ def _plain(value: Any) -> Any:
 
 
 def _between(name: str, column: Numeric, wanted: tuple[Any, ...]) -> Condition:
-    ends = [_plain(end) for end in wanted]
-    if len(ends) != 2 or any(isinstance(e, bool) or not isinstance(e, int | float | None) for e in ends):
+    given = [number(column, _plain(end)) for end in wanted]
+    if len(given) != 2 or any(isinstance(e, bool) or not isinstance(e, int | float | None) for e in given):
         raise InputError(f"an interval of {name!r} has two ends (low, high), None for an open one.", hint=EXAMPLE)
-    low, high = ends
+    low, high = given
     first = column.low if low is None else max(low, column.low)
     last = column.high if high is None else min(high, column.high)
     found = (math.ceil(first), math.floor(last)) if column.integer and first <= last else (first, last)
     if not found[0] <= found[1] or (low is not None and high is not None and not low <= high):
         raise InputError(
             f"nobody has {name!r} from {low!s:.40} to {high!s:.40} in the declared domain.",
-            hint=f"it goes from {column.low:g} to {column.high:g}",
+            hint=f"it goes from {ends(column)}",
         )
     # ends beyond the domain say the same as its own, which a float can hold
-    return Condition(name, None, -math.inf if low is None else float(first), math.inf if high is None else float(last))
+    lowest, highest = -math.inf if low is None else float(first), math.inf if high is None else float(last)
+    return Condition(name, None, lowest, highest, _unit(column))
 
 
 def _everybody(condition: Condition, column: Column) -> bool:

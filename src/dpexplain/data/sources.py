@@ -1,27 +1,31 @@
-"""Where rows come from: pandas, polars, Arrow, factories of record batch readers, Parquet and CSV files.
+"""Where rows come from: pandas, polars, Arrow, factories of record batch readers, Parquet and CSV files; and, in
+`queries.py`, lazy frames, relations and queries.
 
 A source tells its column names and types (public) and yields raw batches of the columns asked for. It can be read any
-number of times, always in the same order, and never holds more than a batch in memory beyond what it was given.
+number of times, the same rows each time in whatever order, and never holds more than a batch in memory beyond what it
+was given.
 """
 
 from __future__ import annotations
 
-import csv
-import itertools
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpexplain.data.csv_lines import CsvSource, unique
 from dpexplain.data.encode import RawColumn
+from dpexplain.data.queries import EngineSource, LazySource, Query, RelationSource, SparkSource
+from dpexplain.engines.spark import session_frame
 from dpexplain.errors import TableError
 
 Batch = tuple[int, Mapping[str, RawColumn]]
+S = TypeVar("S", bound="Source")
 
 
 class Source(Protocol):
@@ -40,10 +44,20 @@ def open_source(source: Any) -> Source:
     """The source behind what a user hands over."""
     if isinstance(source, pd.DataFrame):
         return PandasSource(source)
+    if isinstance(source, str) and not Path(source).exists() and (frame := session_frame(source)) is not None:
+        return _named_once(SparkSource(frame))
     if isinstance(source, str | Path):
         return _file_source([Path(source)])
     if isinstance(source, list | tuple) and source and all(isinstance(p, str | Path) for p in source):
         return _file_source([Path(p) for p in source])
+    if isinstance(source, Query):
+        return _named_once(source.source())
+    if (maker := type(source).__module__.split(".")[0]) == "polars" and type(source).__name__ == "LazyFrame":
+        return _named_once(LazySource(source))
+    if maker == "pyspark" and type(source).__name__ == "DataFrame":
+        return _named_once(SparkSource(source))
+    if maker in ("duckdb", "_duckdb") and type(source).__name__ == "DuckDBPyRelation":
+        return _named_once(RelationSource(source))
     if isinstance(source, pa.RecordBatchReader):
         raise TableError(
             "a RecordBatchReader can be read only once, and an account answers many requests.",
@@ -65,9 +79,15 @@ def open_source(source: Any) -> Source:
         return ReaderSource(source)
     raise TableError(
         f"rows cannot be read from a {type(source).__name__}.",
-        hint="pass a pandas or polars DataFrame, an Arrow table, a function that opens a RecordBatchReader, "
-        "or the path of Parquet or CSV files; collect a LazyFrame first",
+        hint="pass a pandas or polars DataFrame, a LazyFrame, an Arrow table, a function that opens a "
+        "RecordBatchReader, a DuckDB relation, dpx.Query(sql, connection), a Spark DataFrame, or the path of Parquet "
+        "or CSV files",
     )
+
+
+def _named_once(source: S) -> S:
+    unique(list(source.types))
+    return source
 
 
 def schemas_of(source: Source) -> Sequence[Mapping[str, pa.DataType | None]]:
@@ -76,14 +96,25 @@ def schemas_of(source: Source) -> Sequence[Mapping[str, pa.DataType | None]]:
 
 
 def origin_of(source: Source) -> list[str]:
-    """The absolute paths of all files of a source; none for others, which nothing public tells apart."""
-    return [str(path.resolve()) for path in source.files] if isinstance(source, ParquetSource | CsvSource) else []
+    """The absolute paths of all files of a source, or where a query goes; none for others, which nothing public tells
+    apart.
+    """
+    if isinstance(source, EngineSource):
+        return source.origin
+    files = source.files if isinstance(source, ParquetSource | CsvSource) else []
+    return list(dict.fromkeys(str(_above_partitions(path.resolve())) for path in files))
+
+
+def _above_partitions(path: Path) -> Path:
+    """A file, or the folder whose parts are named by values of rows: which parts there are must not show."""
+    place = next((i for i, name in enumerate(path.parts[:-1]) if "=" in name), len(path.parts))
+    return Path(*path.parts[:place])
 
 
 class PandasSource:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        _unique(list(self._frame.columns))
+        unique(list(self._frame.columns))
 
     @property
     def types(self) -> Mapping[str, pa.DataType | None]:
@@ -129,7 +160,7 @@ def _python_objects(dtype: Any) -> bool:
 
 class ArrowSource:
     def __init__(self, table: pa.Table) -> None:
-        _unique(table.schema.names)
+        unique(table.schema.names)
         self._table = table
 
     @property
@@ -145,12 +176,12 @@ class ArrowSource:
 
 
 class ReaderSource:
-    """A function that opens a new RecordBatchReader, with the same rows in the same order, each time."""
+    """A function that opens a new RecordBatchReader, with the same rows, each time."""
 
     def __init__(self, factory: Callable[[], Any]) -> None:
         self._factory = factory
         with self._open() as reader:
-            _unique(reader.schema.names)
+            unique(reader.schema.names)
             self._types = _schema_types(reader.schema)
 
     def _open(self) -> Any:
@@ -174,17 +205,24 @@ class ReaderSource:
 
 
 class ParquetSource:
-    def __init__(self, paths: Sequence[Path]) -> None:
+    """Parquet files with the same columns, whose types may differ from file to file.
+
+    parts  of each file what the folders that it lies in say, as Hive writes them (`year=2026/sex=f/`): columns of texts
+    """
+
+    def __init__(self, paths: Sequence[Path], parts: Sequence[Mapping[str, str | None]] = ()) -> None:
         self.files = list(paths)
+        self._parts = list(parts) or [{}] * len(self.files)
         schemas = [self._schema(path) for path in self.files]
-        _unique(schemas[0].names)
-        for path, schema in zip(self.files, schemas, strict=True):
-            if set(schema.names) != set(schemas[0].names) or len(schema.names) != len(schemas[0].names):
+        own = [{**_schema_types(s), **dict.fromkeys(p, pa.string())} for s, p in zip(schemas, self._parts, strict=True)]
+        unique([*schemas[0].names, *self._parts[0]])
+        for path, schema, types in zip(self.files, schemas, own, strict=True):
+            if set(types) != set(own[0]) or len(types) != len(schema.names) + len(self._parts[0]):
                 raise TableError(
                     f"{path.name} has other columns than {self.files[0].name}.",
                     hint="write the same columns into all files; their types may differ",
                 )
-        self.schemas = [_schema_types(schema) for schema in schemas]
+        self.schemas: list[dict[str, pa.DataType | None]] = own
 
     @staticmethod
     def _schema(path: Path) -> Any:
@@ -201,135 +239,66 @@ class ParquetSource:
         return sum(int(pq.read_metadata(path).num_rows) for path in self.files)
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
-        for path in self.files:
+        for path, parts in zip(self.files, self._parts, strict=True):
+            own = [name for name in columns if name not in parts]
             # buffered reading: a row group of any size passes through page by page
             with pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
-                for batch in file.iter_batches(batch_size=rows, columns=list(columns)):
-                    yield _arrow_batch(batch)
+                for batch in file.iter_batches(batch_size=rows, columns=own):
+                    size, raw = _arrow_batch(batch)
+                    yield size, {**raw, **{name: _repeated(parts[name], size) for name in columns if name in parts}}
 
 
-class CsvSource:
-    """One physical line is one row, whatever it holds: no line can change how another one is read.
+def _repeated(text: str | None, size: int) -> Any:
+    return pa.DictionaryArray.from_arrays(np.zeros(size, dtype=np.int8), pa.array([text], pa.string()))
 
-    So a quoted field cannot contain a line break. A line that is too long, or has too many or too few fields, is a row
-    of missing values. Every value is text until it is parsed against the domain; an empty field is missing.
+
+def _hive_parts(path: Path) -> dict[str, str | None]:
+    """What the folders of a file say, as Hive writes them: `year=2026/sex=f/part-0.parquet`."""
+    named = [folder.split("=", 1) for folder in path.parts[:-1] if "=" in folder]
+    return {unquote(name): None if text == "__HIVE_DEFAULT_PARTITION__" else unquote(text) for name, text in named}
+
+
+def _passed_over(path: Path) -> str:
+    """Why Spark, Hive and Arrow leave out a file of a folder: for `_temporary` in `_temporary/0/part.parquet`, or for
+    its own name in `.part.parquet`; empty for files that they read.
     """
-
-    LONGEST = 2**20
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.files = list(paths)
-        headers = [self._header(path) for path in self.files]
-        _unique(headers[0])
-        if any(header != headers[0] for header in headers):
-            raise TableError("the CSV files have different header lines.")
-        self._names = headers[0]
-
-    @staticmethod
-    def _header(path: Path) -> list[str]:
-        """The column names. The first line is public; one that looks like a row is not taken for it."""
-        try:
-            with path.open("rb") as file:
-                line = file.readline(CsvSource.LONGEST).decode("utf-8-sig", "replace").rstrip("\r\n")
-            names = next(csv.reader([line]), [])
-        except OSError:
-            raise TableError(f"{path.name} cannot be read.") from None
-        except csv.Error:
-            names = []
-        if not names or "\r" in line or "\0" in line:
-            raise TableError(
-                f"{path.name} has no readable header line.",
-                hint="write column names, commas between them, UTF-8, lines ending in \\n",
-            )
-        if any(_looks_like_a_value(name) for name in names) or (len(names) == 1 and ";" in line):
-            raise TableError(
-                f"the first line of {path.name} does not look like column names separated by commas.",
-                hint="the first line of a CSV file is public: give it a header line",
-            )
-        return [name if name.strip() else f"unnamed_{i}" for i, name in enumerate(names, 1)]
-
-    @property
-    def types(self) -> Mapping[str, pa.DataType | None]:
-        return dict.fromkeys(self._names, pa.binary())
-
-    def count(self) -> int:
-        return sum(1 for path in self.files for _ in self._lines(path))
-
-    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:
-        places = [self._names.index(name) for name in columns]
-        for path in self.files:
-            lines = self._lines(path)
-            while part := [self._fields(line) for line in itertools.islice(lines, rows)]:
-                arrays = [pa.array([fields[i] for fields in part], pa.large_binary()) for i in places]
-                yield len(part), dict(zip(columns, arrays, strict=True))
-
-    def _lines(self, path: Path) -> Iterator[bytes]:
-        """The lines after the header; of one that is too long, nothing."""
-        with path.open("rb") as file:
-            file.readline()
-            while line := file.readline(self.LONGEST):
-                whole = line.endswith(b"\n") or len(line) < self.LONGEST
-                while not whole:  # throw the rest of the line away
-                    rest = file.readline(self.LONGEST)
-                    whole = rest.endswith(b"\n") or len(rest) < self.LONGEST
-                    line = b""
-                yield line
-
-    def _fields(self, line: bytes) -> list[bytes | None]:
-        text = line.decode("utf-8", "surrogateescape").rstrip("\r\n")
-        try:
-            fields = next(csv.reader([text]), [])
-        except csv.Error:
-            fields = []
-        if len(fields) != len(self._names):
-            return [None] * len(self._names)
-        return [field.encode("utf-8", "surrogateescape") or None for field in fields]
-
-
-def _looks_like_a_value(name: str) -> bool:
-    """A number or a date, which a row has and a header has not."""
-    try:
-        float(name)
-    except ValueError:
-        return re.fullmatch(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", name.strip()) is not None
-    return True
+    return next((name for name in path.parts if name.startswith((".", "_")) and "=" not in name), "")
 
 
 def _file_source(paths: Sequence[Path]) -> Source:
-    files: list[Path] = []
+    files, parts = list[Path](), list[dict[str, str | None]]()
     for path in paths:
         if not path.exists():
             raise TableError(f"there is no file {path}.")
         found = sorted(p for p in path.rglob("*.parquet")) if path.is_dir() else [path]
         if not found:
             raise TableError(f"the folder {path} holds no Parquet files.", hint="CSV files are named one by one")
+        left = [name for file in found if (name := _passed_over(file.relative_to(path)))] if path.is_dir() else []
+        if left:
+            raise TableError(
+                f"the folder {path} holds files that tools do not count to a table, such as {left[0]}: an unfinished "
+                "write leaves them, and its rows would count twice.",
+                hint="delete them if they are left over, or name the files of the table one by one",
+            )
         files += found
+        parts += [_hive_parts(file.relative_to(path)) if path.is_dir() else {} for file in found]
     places = set[tuple[int, int]]()
     for path in files:
         facts = path.stat()
         if (place := (facts.st_dev, facts.st_ino)) in places:
             raise TableError(
-                f"the file {path} is named twice, so each of its rows would count twice.",
+                f"the file {path.name} is named twice, so each of its rows would count twice.",
                 hint="name each file once: a folder stands for all files in it, and a link for the file it leads to",
             )
         places.add(place)
     kinds = {path.suffix.lower() for path in files}
     if kinds <= {".parquet", ".pq"}:
-        return ParquetSource(files)
+        return ParquetSource(files, parts)
     if kinds == {".csv"}:
         return CsvSource(files)
     raise TableError(
         "only Parquet and CSV files can be read, and not both together.", hint="name them *.parquet or *.csv"
     )
-
-
-def _unique(names: Sequence[str]) -> None:
-    """Refuse names that stand for several columns. Names are public."""
-    if twice := [name for name, times in Counter(names).items() if times > 1]:
-        raise TableError(
-            f"the table has two columns of the same name: {', '.join(map(repr, twice))}.",
-            hint="rename one of them, or leave one out; which of the two is meant cannot be guessed",
-        )
 
 
 def _schema_types(schema: Any) -> dict[str, pa.DataType | None]:

@@ -6,7 +6,7 @@ only through an open gate of this table's own door, that is, after a reservation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,10 +22,14 @@ from dpexplain.core.sensitivity import Assignment, Neighbours, Relation, Unit
 from dpexplain.data.assignment import Secrets, assignment_for
 from dpexplain.data.dealing import Deal, Dealt
 from dpexplain.data.encode import NO_ID, check_id_objects, check_id_type, check_objects, check_type, identifiers
+from dpexplain.data.processes import ProcessEngine
+from dpexplain.data.queries import SparkSource
 from dpexplain.data.reading import BATCH_ROWS, Reading
 from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size
 from dpexplain.data.sources import Source, open_source, origin_of, schemas_of
+from dpexplain.data.split import Part, Parts, check_name, split
 from dpexplain.engines import Engine, LocalEngine
+from dpexplain.engines.spark import SparkEngine
 from dpexplain.errors import InputError, InternalError, ModelError, TableError
 from dpexplain.ledger import Ledger, open_ledger
 from dpexplain.receipts import Receipt, receipt_for
@@ -37,7 +41,9 @@ if TYPE_CHECKING:
 class PrivateTable:
     """A sensitive table, its declared domain and its privacy account.
 
-    source    pandas or polars DataFrame, Arrow table, a function that opens a RecordBatchReader, Parquet or CSV path(s)
+    source    pandas or polars DataFrame, LazyFrame, Arrow table, a function that opens a RecordBatchReader, Parquet or
+              CSV path(s), a hive-partitioned folder, a DuckDB relation, `dpx.Query(sql, connection)`, a Spark DataFrame
+              or the name of a table of the running Spark session
     domain    what is declared about its columns; must have been reviewed by a person
     budget    `Budget(epsilon=2)` for a pure account, `Budget(epsilon=2, delta=1e-6)` for zCDP
     relation  "replace-one" (the number of rows is public) or "add-remove" (it is not)
@@ -50,10 +56,12 @@ class PrivateTable:
     separate_from  names of accounts in the same ledger that hold other people's data, although these rows come from the
               same files or have the same columns
     rows_hint a public guess of the number of rows where that is private; forecasts choose grids and forms by it
+    processes for models that hold Python's interpreter lock: they are asked in so many processes instead of threads
     """
 
     engine: Engine = LocalEngine()
     secrets: Callable[[], Secrets] = Secrets  # new ones for each pass; audits put public numbers in their place
+    part: Part | None = None  # of another table, which it was split from
 
     def __init__(
         self,
@@ -70,6 +78,7 @@ class PrivateTable:
         analyst: str | None = None,
         rows_hint: int | None = None,
         separate_from: Sequence[str] = (),
+        processes: int | None = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise InputError("domain must be a dpx.Domain.", hint='dpx.Domain({"age": dpx.Numeric(0, 120), ...})')
@@ -77,10 +86,15 @@ class PrivateTable:
             raise InputError("budget must be a dpx.Budget.", hint="dpx.Budget(epsilon=2.0, delta=1e-6)")
         domain.require_review()
         self.domain, self.budget = domain, budget
+        check_name(_text(name, "name"))
         self.name, self.version, self.analyst = _text(name, "name"), _text(version, "version"), analyst
         self.neighbours = Neighbours(Relation.parse(relation), unit)
         self.row_id = row_id
         self._source: Source = open_source(source)
+        if isinstance(self._source, SparkSource):
+            self.engine = SparkEngine()
+        elif processes is not None:
+            self.engine = ProcessEngine(processes)
         self._check_columns()
         self.size = self._public_size()
         if rows_hint is not None and (isinstance(rows_hint, bool) or not isinstance(rows_hint, int) or rows_hint < 1):
@@ -123,6 +137,21 @@ class PrivateTable:
         """The price of one release in this account's definition."""
         return self.budget.cost(epsilon=epsilon, rho=rho)
 
+    def split(
+        self, parts: str | Mapping[str, Mapping[str, Any]], *, epsilon: float | None = None, rho: float | None = None
+    ) -> Parts:
+        """Disjoint parts of this table by name: private tables with accounts of their own, for the price of one.
+
+        parts    a column, whose declared values are the parts; or {name: conditions}, such as {"north": {"site":
+                 ["A", "B"]}, "young": {"age": (18, 40)}}: a row lies in the first part whose conditions hold, a unit in
+                 the first of the parts of its rows
+        epsilon  (or rho) what this account pays once for all parts. Each may spend it (all but 5 %) on its own rows;
+                 under replace-one a half of it, or a quarter in rho
+
+        The same split of the same version again opens the same accounts, free. docs/splitting.md has the proof.
+        """
+        return split(self, parts, self.cost(epsilon=epsilon, rho=rho))
+
     def predictor(self, model: Model) -> Predictor:
         """The model, tried on synthetic rows of this domain: the one way from a model to predictions about rows.
 
@@ -130,10 +159,47 @@ class PrivateTable:
         another model under the same name and version is refused before anything is reserved or answered again.
         """
         predictor = model.checked(self.domain, rows=self.rows_hint, exact=self.size is not None)
+        self.know(model, model.identity, predictor, predictor.answers, predictor.precision * model.output.width)
+        return predictor
+
+    def know(
+        self, model: Model, identity: JsonObject, predictor: Predictor, answers: NDArray[Any], tolerance: float
+    ) -> None:
+        """Refuse a model that cannot be sent to where rows are read, or another one than its version promises."""
+        self.require_shipping(f'the model "{model.name}"', predictor)
         if model.versioned:
             title = f'the model "{model.name}", version "{model.version}",'
-            self.declare(title, model.identity, predictor.answers, predictor.precision * model.output.width)
-        return predictor
+            self._same_file(title, model)
+            self.declare(title, identity, answers, tolerance)
+
+    def _same_file(self, title: str, model: Model) -> None:
+        """Keep the digest of the file that a model was read from, or refuse another file of that name and version."""
+        if model.file_digest is None:
+            return
+        mine = [float(byte) for byte in bytes.fromhex(model.file_digest)]
+        if self.door.account.declare(digest({"file of": [model.name, model.version]}), mine) != mine:
+            raise ModelError(
+                f'{title} was read from another file than the one that account "{self.name}" knows by that name and '
+                "version.",
+                hint="give what has changed a new version",
+            )
+
+    def require_shipping(self, what: str, thing: Any) -> None:
+        """Refuse a model or a function that the engine cannot send to the machines that read rows: nothing is spent."""
+        if not self.engine.ships(thing):
+            raise ModelError(
+                f"{what} cannot be sent to {self.engine.elsewhere}: it cannot be pickled.",
+                hint="leave out what holds a lock, a file, a connection or a session, or open it when first used. "
+                "With processes=, unlike on Spark, functions of a module are needed instead of lambdas",
+            )
+
+    def require_gathering(self, what: str) -> None:
+        """Refuse a method that permutes all rows at once where they cannot be brought together: nothing is spent."""
+        if not self.engine.gathers:
+            raise InputError(
+                f"{what} permutes all rows at once, which does not run on Spark.",
+                hint='leave out method="paper"; the default form runs on executors',
+            )
 
     def declare(self, title: str, identity: JsonObject, answers: NDArray[Any], tolerance: float) -> None:
         """Keep what something with a version says about the synthetic rows of this domain, or refuse other answers."""
@@ -155,7 +221,7 @@ class PrivateTable:
         *,
         public: Sequence[str],
         outside: Sequence[str] | None = None,
-        **about: JsonObject | list[JsonObject] | None,
+        **about: JsonObject | list[JsonObject] | bool | None,
     ) -> tuple[Receipt, JsonObject]:
         """What `body` sends through the gate, with its receipt; or the same request's earlier release, free.
 
@@ -163,16 +229,27 @@ class PrivateTable:
         public (the domain and what the relation makes public come by themselves) or as outside of it, and whatever else
         it is `about`: model=..., clustering=..., builds_on=[...].
         """
-        identity = {
+        asked = self.asked(method, spec, public, outside, about)
+        released = self.door.release(label, asked, cost, body)
+        return receipt_for(self.budget, self.neighbours, released, self.domain), released.payload
+
+    def asked(
+        self, method: str, spec: JsonObject, public: Sequence[str], outside: Sequence[str] | None, about: JsonObject
+    ) -> JsonObject:
+        """The request that the ledger knows, less its price."""
+        return {
             "explainer": method,
             "table": self.identity,
             "spec": spec,
-            "public": [*public, self.domain.describe(), *self.neighbours.public],
+            "public": [
+                *public,
+                self.domain.describe(),
+                *self.neighbours.public,
+                *([] if self.part is None else [self.part.words]),
+            ],
             **({} if outside is None else {"outside": list(outside)}),
             **about,
         }
-        released = self.door.release(label, identity, cost, body)
-        return receipt_for(self.budget, self.neighbours, released, self.domain), released.payload
 
     def sum_rows(
         self,
@@ -250,7 +327,8 @@ class PrivateTable:
             raise InternalError("rows were asked for without an open reservation in this table's account")
         batch_rows = self._batch_size(batch_rows, len(columns))
         names, unit = tuple(columns), self.neighbours.unit
-        return Reading(self._source, self.domain, names, unit, id_column, batch_rows, self.size, one_in)
+        about = (unit, id_column, batch_rows, self.size, one_in, self.part)
+        return Reading(self._source, self.domain, names, *about)
 
     def _batch_size(self, most: int, columns: int) -> int:
         """Rows in a batch, by public things: wide tables in shorter ones, and such that blocks of predictions fit."""
@@ -274,9 +352,25 @@ class PrivateTable:
                 check_type(name, column, schema[name])
             for name in extra:
                 check_id_type(name, schema[name])
-        for name in (name for name in dict.fromkeys(chain(self.domain, extra)) if types[name] is None):
-            for _, raw in self._source.batches([name], BATCH_ROWS):
-                (check_id_objects if name in extra else check_objects)(name, raw[name])
+        if objects := [name for name in dict.fromkeys(chain(self.domain, extra)) if types[name] is None]:
+            self._check_objects(objects, extra)
+
+    def _check_objects(self, names: Sequence[str], ids: Sequence[str]) -> None:
+        """Columns of Python objects are looked through: the types in them are their schema."""
+        try:
+            for _, raw in self._source.batches(names, BATCH_ROWS):
+                for name in names:
+                    if name in ids:
+                        check_id_objects(name, raw[name])
+                    if name in self.domain:
+                        check_objects(name, raw[name], self.domain[name])
+            return
+        except (KeyboardInterrupt, TableError):
+            raise
+        except BaseException:  # some readers raise what is no Exception
+            pass
+        # raised outside the handler: what the reader said may quote a value
+        raise TableError("the columns could not be looked through: the source cannot be read to its end.")
 
     def _public_size(self) -> int | None:
         """The number of rows where it is public. Under replace-one there must be two units: their number is public,
@@ -306,6 +400,8 @@ class PrivateTable:
     def _count_units(self, at_most: int) -> int:
         assert self.neighbours.unit is not None
         column, ids = self.neighbours.unit.column, set[str]()
+        if isinstance(self._source, SparkSource):
+            return self._source.units(column, at_most)
         for _, raw in self._source.batches([column], BATCH_ROWS):
             codes, distinct = identifiers(raw[column])
             ids.update(distinct[code] for code in np.unique(codes))

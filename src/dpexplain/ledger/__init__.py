@@ -9,10 +9,11 @@ store.py      a ledger: accounts, statements, limits, verification
 """
 
 from dpexplain.ledger.account import LedgerAccount
-from dpexplain.ledger.state import LOST, RELEASED, AnalystLine, Row, Statement
+from dpexplain.ledger.state import FAILED, LOST, RELEASED, AnalystLine, Row, Statement
 from dpexplain.ledger.store import Ledger, Verification, open_ledger
 
 __all__ = [
+    "FAILED",
     "LOST",
     "RELEASED",
     "AnalystLine",

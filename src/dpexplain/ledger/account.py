@@ -3,7 +3,8 @@
     reserve   in one transaction: add up exactly, refuse what does not fit, write the price down
     commit    in one transaction: the released values, and their digest in the chain
 
-What is reserved counts in full until it is committed. A process that dies in between leaves it spent.
+What is reserved counts in full until it is committed. A process that dies in between leaves it spent; an identical
+request that is `resumable` goes on with it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpexplain.errors import BudgetError, InternalError, LedgerError, LedgerUnav
 from dpexplain.ledger.chain import Chain, Record, records
 from dpexplain.ledger.database import Database, events, releases
 from dpexplain.ledger.events import Committed, ModelDeclared, Reserved, damaged
-from dpexplain.ledger.state import AccountState, current, spent_of
+from dpexplain.ledger.state import NO_VALUES, AccountState, current, spent_of
 
 BACKOFF = (0.1, 0.3, 1.0, 3.0)  # seconds between the tries to record a release that is already paid for
 
@@ -79,6 +80,10 @@ class LedgerAccount:
             state = current(connection, self.name)
             state.check_open()
             state.check_analyst(self.analyst)
+            if ask.resumable:
+                reserved, committed = self._about(connection, request_id=ask.request_id)
+                if kept := reserved.keys() - {e.reservation for _, e in committed if e.payload_hash == NO_VALUES}:
+                    return min(kept)  # unused, or another process was quicker: its values are the answer
             if not ask.cost <= state.left(self.analyst):
                 raise too_dear(ask, state, self.analyst)
             # the head never repeats, so neither does this id
@@ -114,7 +119,8 @@ class LedgerAccount:
             chain = Chain(connection)
             reserved, committed = self._about(connection, reservation=reservation)
             for record, event in committed:
-                if (event.payload_hash, event.charged) != (payload_hash, charged):
+                same = (event.payload_hash, event.charged) == (payload_hash, charged)
+                if not same and not reserved[reservation][1].request.get("resumable"):
                     raise InternalError("a reservation was used for a second release")
                 return entry_of(record, event)
             if reservation not in reserved:

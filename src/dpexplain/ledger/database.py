@@ -40,18 +40,11 @@ def _column(name: str, kind: type[sa.String | sa.Integer] = sa.String, key: bool
 metadata = sa.MetaData()
 meta = sa.Table("meta", metadata, _column("key", key=True), _column("value"))
 events = sa.Table(
-    "events",
-    metadata,
-    _column("seq", sa.Integer, key=True),
-    _column("account"),
-    _column("kind"),
-    _column("version", sa.Integer),
-    _column("body", sa.Text),
-    _column("at"),
-    _column("prev_hash"),
-    _column("hash"),
+    "events", metadata,
+    _column("seq", sa.Integer, key=True), _column("account"), _column("kind"), _column("version", sa.Integer),
+    _column("body", sa.Text), _column("at"), _column("prev_hash"), _column("hash"),
     sa.Index("events_by_account", "account", "seq"),
-)
+)  # fmt: skip
 # Released values may be large, so they are kept apart: adding up costs does not read them.
 releases = sa.Table("releases", metadata, _column("reservation", key=True), _column("payload", sa.Text))
 head = sa.Table("head", metadata, _column("seq", sa.Integer), _column("hash"))  # one row
@@ -252,11 +245,9 @@ def _open_postgresql(where: sa.URL, timeout: float, create: bool) -> Database:
     }
     try:
         engine = sa.create_engine(
-            where.set(drivername="postgresql+psycopg"),
-            poolclass=NullPool,
-            hide_parameters=True,
+            where.set(drivername="postgresql+psycopg"), poolclass=NullPool, hide_parameters=True,
             connect_args={key: value for key, value in options.items() if key not in where.query},
-        )
+        )  # fmt: skip
     except ImportError:
         raise InputError(
             "a PostgreSQL ledger needs the package psycopg.", hint="pip install dpexplain[postgresql]"

@@ -15,8 +15,9 @@ from fractions import Fraction
 import sqlalchemy as sa
 
 from dpexplain.accidents import check_form
+from dpexplain.core.account import NOTHING
 from dpexplain.core.budget import Budget, Cost
-from dpexplain.core.canonical import fraction_text, parse_fraction
+from dpexplain.core.canonical import digest, fraction_text, parse_fraction
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import BudgetError, InputError, InternalError, LedgerTooNew
 from dpexplain.ledger.chain import Record, records
@@ -38,7 +39,8 @@ from dpexplain.ledger.events import (
 )
 
 LONGEST = 2_000  # characters of an amount in an event; longer sums are found by replay
-RELEASED, LOST = "released", "spent, nothing released"
+RELEASED, LOST, FAILED = "released", "spent, nothing released", "failed, nothing released"
+NO_VALUES = digest(NOTHING)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Row:
 
     sequence: int  # of the commit; of the reservation while nothing is released
     at: str
-    status: str  # RELEASED or LOST
+    status: str  # RELEASED, LOST or FAILED
     cost: Cost  # the price: what was reserved
     charged: Cost  # what counts: less than the price where a query loop gave some of it back
     label: str
@@ -153,8 +155,9 @@ class AccountState:
                 if row is None or (row.status, row.request_id) != (LOST, event.request_id):
                     return "releases what was not reserved"
                 self.rows[event.reservation] = replace(
-                    row, sequence=record.seq, at=record.at, status=RELEASED, charged=event.charged
-                )
+                    row, sequence=record.seq, at=record.at, charged=event.charged,
+                    status=FAILED if event.payload_hash == NO_VALUES else RELEASED,
+                )  # fmt: skip
                 self.amounts = self.spend(row.analyst, event.charged.amount - row.cost.amount)
                 return self._totals(event) if event.charged <= row.cost else "charges more than was reserved"
             case _:
@@ -211,21 +214,14 @@ class AccountState:
         spent = Cost(definition, sum(self.amounts.values(), Fraction(0)))
         stopped = bool(self.unknown or self.non_private)
         people = {who: self.amounts.get(who, Fraction(0)) for who in (*self.amounts, *self.limits) if who is not None}
+        lines = (AnalystLine(who, Cost(definition, people[who]), self.limits.get(who)) for who in sorted(people))
         return Statement(
-            name=self.name,
-            budget=opening.budget,
-            neighbours=opening.neighbours,
-            total=opening.total,
-            spent=None if stopped else spent,
-            left=Cost(definition, Fraction(0)) if stopped else self.left(),
+            name=self.name, budget=opening.budget, neighbours=opening.neighbours, total=opening.total,
+            spent=None if stopped else spent, left=Cost(definition, Fraction(0)) if stopped else self.left(),
             spent_epsilon=None if self.unknown else math.inf if stopped else opening.budget.epsilon_of(spent),
-            analysts=tuple(AnalystLine(w, Cost(definition, people[w]), self.limits.get(w)) for w in sorted(people)),
-            rows=tuple(self.rows.values()),
-            notes=self.notes(),
-            opening=opening,
-            closing=self.closed,
-            dates=tuple(self.dates),
-        )
+            analysts=tuple(lines), rows=tuple(self.rows.values()), notes=self.notes(),
+            opening=opening, closing=self.closed, dates=tuple(self.dates),
+        )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
         return (*self.unknown, *self.non_private)

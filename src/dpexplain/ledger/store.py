@@ -71,18 +71,10 @@ class Ledger:
         self.database.close()
 
     def account(
-        self,
-        name: str,
-        *,
-        budget: Budget,
-        neighbours: Neighbours,
-        table_version: str,
-        domain_digest: str,
-        analyst: str | None = None,
-        columns: Iterable[str] | None = None,
-        origin: Sequence[str] = (),
+        self, name: str, *, budget: Budget, neighbours: Neighbours, table_version: str, domain_digest: str,
+        analyst: str | None = None, columns: Iterable[str] | None = None, origin: Sequence[str] = (),
         separate_from: Sequence[str] = (),
-    ) -> LedgerAccount:
+    ) -> LedgerAccount:  # fmt: skip
         """The account `name`, opened by the first call. Later calls must agree with it.
 
         `columns` of the table and `origin`, the paths of its files, are kept as digests: a new account over data that

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpexplain.core.account import Ask
-from dpexplain.core.budget import pure, zcdp
+from dpexplain.core.account import NOTHING, Ask, Entry
+from dpexplain.core.budget import Cost, pure, zcdp
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law
 from dpexplain.core.release import Door, Gate, split
 from dpexplain.core.samplers import ExactSampler
@@ -152,6 +153,24 @@ def test_a_lost_release_is_not_replayed() -> None:
 
 def test_releasing_nothing_is_an_error() -> None:
     lost(lambda _: None)
+
+
+def test_nothing_leaves_for_a_price_of_nothing() -> None:
+    """A gate without a price is shut, to rows too (`PrivateTable._reading`); what is left is a receipt, which is
+    answered again.
+    """
+    door, nothing = exact_door(), pure(1) * 0
+    for body in (
+        lambda gate: gate.noisy_counts("count", [5], nothing),
+        lambda gate: gate.select("best", [5, 0], ScoreRange(REPLACE_ONE, -1, 1), nothing),
+        lambda gate: gate.query_loop("loop", nothing).ask([5], BOUND, nothing),
+    ):
+        with pytest.raises(ReleaseLost):
+            release(door, nothing, body)
+    opened = list[bool]()
+    receipt = release(door, nothing, lambda gate: opened.append(gate.is_open), {"free": 1})
+    assert (receipt.payload, receipt.entry.charged, opened) == ({"parts": {}}, nothing, [False])
+    assert release(door, nothing, lambda _: pytest.fail("computed again"), {"free": 1}).replayed
 
 
 def test_a_ledger_that_is_gone_at_the_end_is_reported_as_such() -> None:
@@ -335,3 +354,54 @@ def test_a_price_splits_exactly() -> None:
         assert a + b == ONE
     with pytest.raises(InternalError):
         split(ONE, Fraction(4, 3))
+
+
+class Refusing(FreeAccount):
+    """An account where another process commits something else while we compute."""
+
+    def __init__(self, payload: JsonObject) -> None:
+        super().__init__()
+        self.payload = payload
+
+    def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
+        return super().commit(reservation, self.payload, charged)
+
+
+RESUMABLE = {"resumable": True, "number": 1}
+
+
+def fails(gate: Gate) -> None:
+    one_sum(gate)
+    raise ValueError("a secret row")
+
+
+def test_a_resumable_body_that_failed_is_an_outcome_of_its_own() -> None:
+    account = FreeAccount()
+    door = Door(account, sampler=ZeroNoise())
+    with pytest.raises(ReleaseLost, match="failed while") as heard:
+        release(door, ONE, fails, RESUMABLE)
+    assert "secret" not in "".join(traceback.format_exception(heard.value))
+    assert account.calls == ["find", "reserve", "commit", "find"]
+    (stored,) = account.stored.values()
+    assert stored.payload == NOTHING
+    assert stored.entry.charged == ONE
+    assert not release(door, ONE, one_sum, RESUMABLE).replayed  # and nothing that could be answered again
+    assert release(door, ONE, one_sum, RESUMABLE).replayed
+
+
+def test_whoever_commits_first_decides_what_a_resumable_request_answers() -> None:
+    theirs: JsonObject = {"parts": {"sum": {"values": [9, 9]}}}
+    for body in (one_sum, fails):  # also where ours failed: one outcome
+        found = release(Door(Refusing(theirs), sampler=ZeroNoise()), ONE, body, RESUMABLE)
+        assert found.payload == theirs
+    with pytest.raises(ReleaseLost):
+        release(Door(Refusing(NOTHING), sampler=ZeroNoise()), ONE, one_sum, RESUMABLE)
+
+
+def test_only_a_request_that_says_so_is_resumable() -> None:
+    for request in ({}, {"resumable": False}, {"resumable": "true"}, {"resumable": 1}):
+        assert not Ask("", request, "", ONE).resumable
+    account = FreeAccount()
+    with pytest.raises(ReleaseLost):
+        release(Door(account, sampler=ZeroNoise()), ONE, fails, {"number": 1})
+    assert account.calls == ["find", "reserve"]

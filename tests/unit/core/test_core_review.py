@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpexplain.columns import column_from_json
 from dpexplain.core.accounting import epsilon_of_rho
 from dpexplain.core.budget import Budget, exact, pure, zcdp
-from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange, column_from_json
+from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.release import Gate

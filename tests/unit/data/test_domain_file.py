@@ -130,7 +130,7 @@ class TestDraft:
         assert "income: {type: numeric, low: ???, high: ???, integer: false, missing: ???}" in text
         assert "sex: {type: categorical, values: ???, missing: ???}" in text
         assert "smoker: {type: categorical, values: [false, true], missing: ???}" in text
-        assert "# seen: " in text
+        assert "seen: {type: date, low: ???, high: ???, step: day, missing: ???}" in text
         assert "reviewed_by: null" in text
         assert "peeked: false" in text
         for value in ("17", "2.2", "F,", "2020"):

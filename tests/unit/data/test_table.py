@@ -13,6 +13,7 @@ from dpexplain.core.budget import pure
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data import PublicRandom
+from dpexplain.methods.batches.gates import PartGate, Rehearsal
 from stubs import rows_of
 
 
@@ -37,6 +38,9 @@ def test_rows_need_an_open_gate_of_the_same_door(make_table, frame):
     refused(other)
     gate.is_open = False
     refused(mine)
+    shut = gate
+    for gate in (Gate(mine.door, pure(1) * 0), PartGate(shut, 0, pure(1), print), Rehearsal(mine, pure(1), 0)):  # noqa: B007 - `refused` asks by it
+        refused(mine)
 
 
 def test_the_number_of_rows_is_told_only_where_it_is_public(make_table, frame):
@@ -137,3 +141,16 @@ def test_rows_without_an_id_are_dealt_one_by_one():
     assert len(set(parts[300:].tolist())) == 1  # rows of one id stay together
     assert parts.min() >= 0
     assert parts.max() < 64
+
+
+def test_an_order_is_a_permutation_and_places_are_its_inverse(monkeypatch):
+    from dpexplain.data.assignment import places_of, secret_order
+
+    monkeypatch.setattr("dpexplain.data.assignment.PIECE", 7)  # looked at in many parts
+    order = secret_order(100)
+    assert sorted(order) == list(range(100))
+    assert places_of(order)[order].tolist() == list(range(100))
+    drawn = iter([bytes(8) + bytes(8 * 7) + bytes(range(8 * 12)), bytes(range(160))])  # equal numbers are drawn again
+    monkeypatch.setattr("dpexplain.data.assignment.secret_bytes", lambda size: next(drawn)[:size])
+    assert secret_order(20).tolist() == np.argsort(np.frombuffer(bytes(range(160)), dtype=np.uint64)).tolist()
+    assert next(drawn, None) is None

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import dpexplain as dpx
 from dpexplain.core.quiet import quiet
 from dpexplain.engines import progress, summed
+from dpexplain.engines.local import ahead
+from dpexplain.ledger import LOST, RELEASED
 
 
 @dataclass
@@ -33,7 +36,7 @@ def test_sums_are_exact_and_empty_is_zero(parallel):
 
 
 def test_only_a_few_batches_are_alive_at_a_time(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("dpexplain.engines.local.cores", lambda: 2)
     alive, most, lock = 0, 0, threading.Lock()
 
     def batches():
@@ -144,3 +147,49 @@ def test_overlapping_passes_share_one_silence_and_leave_the_filters_as_they_were
     finish.set()
     thread.join()
     assert warnings.filters == before
+
+
+def test_a_map_works_ahead_and_gives_answers_in_order(monkeypatch):
+    monkeypatch.setattr("dpexplain.engines.local.cores", lambda: 3)
+    read = []
+
+    def items():
+        for number in range(40):
+            read.append(number)
+            yield number
+
+    with ahead() as mapped:
+        for place, square in enumerate(mapped(lambda x: x * x, items())):
+            assert square == place**2
+            assert place < len(read) <= place + 4  # never far ahead: batches are large
+    assert read == list(range(40))
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_goes_wrong_ahead_comes_out(error):
+    def failing(number):
+        if number == 5:
+            raise error
+        return number
+
+    with pytest.raises(error), ahead() as mapped:
+        list(mapped(failing, range(10**9)))  # what follows is not read
+
+
+def test_an_interrupt_of_a_release_leaves_a_ledger_that_tells_the_truth(make_table, frame, monkeypatch):
+    """Ctrl-C comes to the thread that reads, while others clean and count."""
+    table = make_table(frame)
+    honest = table._source.batches
+
+    def interrupted(columns, rows):
+        yield from honest(columns, rows)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(table._source, "batches", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dpx.marginals(table, ["age"], epsilon=0.25)
+    monkeypatch.setattr(table._source, "batches", honest)
+    dpx.marginals(table, ["sex"], epsilon=0.5)
+    first, second = table.ledger.statement(table.name).rows
+    assert (first.status, float(first.cost.amount)) == (LOST, 0.25)
+    assert (second.status, float(second.cost.amount)) == (RELEASED, 0.5)

@@ -174,6 +174,7 @@ class TestSources:
         with pytest.raises(InputError, match="of account"):
             table(ledger, "patients 3", file, separate_from=["patients"])
 
+    @pytest.mark.posix
     def test_a_link_is_the_same_file(self, ledger: Ledger, file: Path) -> None:
         table(ledger, "patients", file)
         (file.parent / "link.parquet").symlink_to(file)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dpexplain.core.account import Account
+from dpexplain.core.account import NOTHING, Account, Ask
 from dpexplain.core.budget import Budget, Cost, Definition, pure, zcdp
 from dpexplain.core.canonical import digest
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
@@ -27,7 +27,17 @@ from dpexplain.errors import (
     ReleaseLost,
     VerificationError,
 )
-from dpexplain.ledger import LOST, RELEASED, AnalystLine, Ledger, LedgerAccount, Verification, chain, open_ledger
+from dpexplain.ledger import (
+    FAILED,
+    LOST,
+    RELEASED,
+    AnalystLine,
+    Ledger,
+    LedgerAccount,
+    Verification,
+    chain,
+    open_ledger,
+)
 from dpexplain.ledger.database import events
 from dpexplain.ledger.events import AccountOpened, AnalystLimited, Committed, Reserved, TableDeclared
 from ledger_servers import append, append_later_kind, drop_triggers, execute, make_ask, new_url, open_adult
@@ -159,6 +169,37 @@ class TestSpending:
             with pytest.raises(InternalError, match="second release"):
                 adult.commit(reservation, payload, pure(charged))
         assert ledger.verify().releases == 1
+
+    def test_an_unused_reservation_of_a_resumable_request_is_used_again(
+        self, ledger: Ledger, adult: LedgerAccount
+    ) -> None:
+        """At no new price, and never twice; that nothing came of it is a commit like any other."""
+        request = {"resumable": True}
+        ask, other = (Ask("batch", {**request, "n": n}, f"batch-{n}", pure(0.4)) for n in (1, 2))
+        first = adult.reserve(ask)
+        assert adult.reserve(other) != adult.reserve(ask) == first
+        assert ledger.statement("adult").spent == pure(0.8)
+        entry = adult.commit(first, PAYLOAD, pure(0.3))
+        assert adult.commit(first, NOTHING, pure(0.4)) == entry  # the first one counts
+        assert adult.commit(first, {"sums": [0]}, pure(0.4)) == entry
+        assert adult.reserve(ask) == first  # also where somebody looked before and reserves after: nobody pays twice
+        assert ledger.statement("adult").spent == pure(0.7)
+        stored = adult.find("batch-1")
+        assert stored is not None
+        assert stored.payload == PAYLOAD
+        failed = adult.reserve(other)
+        assert adult.commit(failed, NOTHING, pure(0.4)).sequence > entry.sequence
+        assert [row.status for row in ledger.statement("adult").rows] == [RELEASED, FAILED]
+        assert adult.reserve(other) != failed  # used, so another one is paid for
+        assert ledger.statement("adult").spent == pure(1.1)
+        ledger.verify()
+
+    def test_a_closed_account_is_not_gone_on_with(self, ledger: Ledger, adult: LedgerAccount) -> None:
+        ask = Ask("batch", {"resumable": True}, "batch", pure(0.4))
+        adult.reserve(ask)
+        ledger.record_non_private("adult", "a mistake")
+        with pytest.raises(BudgetError, match="closed"):
+            adult.reserve(ask)
 
     def test_a_commit_needs_its_reservation(self, ledger: Ledger, adult: LedgerAccount) -> None:
         reservation = adult.reserve(make_ask(0.5))

@@ -101,6 +101,7 @@ class TestDurability:
         with pytest.raises(LedgerCorrupt, match="ends at event 6, before event 7 of the anchor"):
             ledger.verify(anchor)
 
+    @pytest.mark.posix
     def test_a_forked_child_spends_from_the_same_account(self, path: Path) -> None:
         ledger = open_ledger(path)
         adult = open_adult(ledger)
