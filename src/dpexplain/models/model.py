@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,8 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.errors import ModelError
 from dpexplain.models.check import Check, warn_slow
+from dpexplain.models.kinds import recognised
+from dpexplain.models.kinds.base import Adapter
 from dpexplain.models.predictor import Call, Predictor, array_column, block_for
 from dpexplain.models.threads import safe_by_default
 
@@ -35,9 +37,12 @@ LARGEST_CHOSEN_BLOCK = 2**20
 class Model:
     """A model to be explained.
 
-    model      a fitted scikit-learn estimator or pipeline, or a function of a pandas DataFrame of the declared columns
+    model      a fitted scikit-learn estimator or pipeline, or a function of a pandas DataFrame of the declared columns;
+               a file, folder, object or address of a kind in docs/models.md: ONNX, XGBoost, LightGBM, CatBoost,
+               PyTorch, skops, MLflow, or a server that speaks the Open Inference Protocol v2, to which rows are sent
     output     the public range (low, high) that predictions are clipped to
-    label      for a classifier: the class whose probability is explained
+    label      for a classifier: the class whose probability is explained; with three classes or more None explains all
+               of them together, where an explainer can (partial dependence, importance, average influence)
     features   the model's input columns in order (default: what it was fitted with, or all declared columns)
     name, version   identify the model in the ledger: the same request to the same version is answered again for
                free. Without a version every Model object counts as a new one.
@@ -46,6 +51,10 @@ class Model:
                with nothing of one's own in them); tried on synthetic rows, which cannot prove it
     block      rows in every call of the model (default: by the public number of rows); 1 is exact for any model, and
                slow
+    classes    names of the columns of an output that has none of its own: one for each class, in order
+    transform  a function of a DataFrame of the declared columns that gives the table the model takes, row by row:
+               derived columns, dates, other names of categories. It is checked together with the model
+    options    what a kind of models can be told besides; docs/models.md has the list
     """
 
     def __init__(
@@ -60,7 +69,12 @@ class Model:
         as_array: bool | None = None,
         thread_safe: bool | None = None,
         block: int | None = None,
+        classes: Sequence[Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
+        known = recognised(model, classes, options)
+        model, self.file_digest = known.model, known.digest
         estimator = hasattr(model, "predict")
         if not estimator and not callable(model):
             raise ModelError("a model is a fitted estimator with predict(), or a function.")
@@ -82,22 +96,40 @@ class Model:
         self.name, self.versioned, self.block = name, version is not None, block
         self.version = str(version)
         self.original, self.label = model, label
-        self.thread_safe = estimator and safe_by_default(model) if thread_safe is None else thread_safe
-        fitted = getattr(model, "feature_names_in_", None)
+        if transform is not None and (not callable(transform) or as_array):
+            raise ModelError("transform is a function of a DataFrame of the declared columns.")
+        self._transform = transform
+        fitted = None if transform is not None else getattr(model, "feature_names_in_", None)
         self._features = list(map(str, fitted)) if features is None and fitted is not None else features
-        self.as_array = (estimator and fitted is None) if as_array is None else as_array
+        if isinstance(model, Adapter):
+            by_default, as_floats = model.thread_safe, model.as_array
+        else:
+            by_default, as_floats = estimator and safe_by_default(model), estimator and fitted is None
+        self.thread_safe = (by_default and transform is None) if thread_safe is None else thread_safe
+        self.as_array = (as_floats and transform is None) if as_array is None else as_array
         self._warned = False
         self._begin()
+        if self.every_class and (self.output.low, self.output.high) != (0.0, 1.0):
+            raise ModelError(
+                "all classes of this model are explained together, and each is a probability.",
+                hint="output=(0.0, 1.0); or say which class's probability is explained: label=...",
+            )
 
     def _begin(self) -> None:
         """Begin without any memory. A copy, or another process, may fit its estimator by itself: without a version of
         the caller's it is another model from now on.
         """
         estimator = hasattr(self.original, "predict")
-        self._call = (_predict_function if estimator else _plain_function)(self.original, self.label)
+        self.every_class = every_class(self.original) if self.label is None else ()
+        call = (_predict_function if estimator else _plain_function)(self.original, self.label)
+        self._call = self.asked_with(call)
         self._passed: dict[tuple[str, int], Predictor] = {}  # by domain and size of blocks
         self._process = os.getpid()
         self.version = self.version if self.versioned else _unversioned()
+
+    def asked_with(self, call: Call) -> Call:
+        """A way to ask the model, with the caller's transform before it."""
+        return call if self._transform is None else partial(_transformed, self._transform, call)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_call", "_passed")}
@@ -116,6 +148,7 @@ class Model:
             "label": label,
             "features": None if self._features is None else list(self._features),
             "as_array": self.as_array,
+            **({"classes": list(self.every_class)} if self.every_class else {}),
         }
 
     def features(self, domain: Domain) -> list[str]:
@@ -141,6 +174,12 @@ class Model:
         """
         if self._process != os.getpid():
             self._begin()
+        if self.every_class:
+            raise ModelError(
+                f"this model predicts {len(self.every_class)} classes, and what is asked for is about one of them.",
+                hint=f"Model(..., label={self.every_class[-1]!r}); its classes are: "
+                + ", ".join(map(repr, self.every_class)),
+            )
         features = self.features(domain)
         block = self.block
         if block is None:
@@ -174,9 +213,14 @@ def _predict_function(model: Any, label: Any) -> Call:
     classes = getattr(model, "classes_", None)
     if classes is None or not hasattr(model, "predict_proba"):
         if label is not None:
-            raise ModelError("label was given, but the model does not predict probabilities of classes.")
+            raise ModelError(
+                "label was given, but the model does not predict probabilities of classes.",
+                hint="leave label out; if its output has a column for each class, name them: classes=[...]",
+            )
         return partial(_predicted, model)
     names = [c.item() if isinstance(c, np.generic) else c for c in classes]
+    if label is None and every_class(model):
+        return _refused
     if label is None or label not in names:
         raise ModelError(
             "this model is a classifier: say which class's probability is explained."
@@ -188,12 +232,31 @@ def _predict_function(model: Any, label: Any) -> Call:
     return partial(_probability, model, position)
 
 
+def every_class(model: Any) -> tuple[Any, ...]:
+    """The classes of a classifier that predicts probabilities of three or more; of two, one says all."""
+    classes = getattr(model, "classes_", None)
+    if classes is None or not hasattr(model, "predict_proba") or len(classes) < 3:
+        return ()
+    return tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+
+
+def _refused(_inputs: Any) -> Any:
+    raise ModelError("no single class of this model is explained.")  # `models.classes` asks about all
+
+
 def _predicted(model: Any, inputs: Any) -> Any:
     return model.predict(inputs)
 
 
 def _probability(model: Any, position: int, inputs: Any) -> Any:
     return model.predict_proba(inputs)[:, position]
+
+
+def _transformed(transform: Callable[[Any], Any], call: Call, inputs: Any) -> Any:
+    made = transform(inputs)
+    if len(made) != len(inputs):
+        raise ValueError("transform gives another number of rows")
+    return call(made)
 
 
 def _plain_function(model: Call, label: Any) -> Call:

@@ -13,22 +13,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.games import Plan
 from dpexplain.models import Inputs, Predictor
+from dpexplain.models.classes import levels_of
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Outcome(Coded):
-    """The clipped score; or, with a threshold, one for a score of at least the threshold and zero for a lower one."""
+    """The clipped score; or, with a threshold, one for a score of at least the threshold and zero for a lower one.
+
+    With several classes: a line of whole numbers for each row, one for each class, that add up to at most `levels`: the
+    probabilities, or all for the likeliest class. How far two lines are apart (`apart`) is one number again.
+    """
 
     range: PublicRange  # of the outcome: zero to one for a class
     threshold: float | None
+    classes: int = 0  # of a model whose classes are explained together
 
     @classmethod
     def of(
@@ -46,6 +53,17 @@ class Outcome(Coded):
                 f"the threshold must lie inside the output range {output.low:g} to {output.high:g}; got {threshold!r}."
             )
         return cls(PublicRange(0.0, 1.0), output.middle if threshold is None else float(threshold))
+
+    def to_json(self) -> JsonObject:
+        """Without classes where there are none, as earlier versions wrote it."""
+        return {name: value for name, value in super().to_json().items() if name != "classes" or value}
+
+    @classmethod
+    def of_classes(cls, output: PublicRange, kind: str | None, threshold: float | None, classes: int) -> Outcome:
+        """All classes together: their probabilities ("score", the default), or which is the likeliest ("class")."""
+        if threshold is not None:
+            raise InputError("a threshold is about one class.", hint="Model(..., label=...), or leave it out")
+        return cls(output, 0.5 if kind == "class" else None, classes)
 
     @property
     def is_class(self) -> bool:
@@ -65,10 +83,24 @@ class Outcome(Coded):
 
     def quantized(self, predictions: NDArray[np.float64]) -> Integers:
         """Whole numbers in {0..levels}; the middle where the model failed."""
+        if self.classes:
+            levels = levels_of(predictions, self.range.levels)
+            if not self.is_class:
+                return levels
+            likeliest = levels.argmax(axis=1)[:, None] == np.arange(self.classes)
+            return np.asarray(likeliest * np.int64(self.range.levels))
         if self.threshold is None:
             return self.range.quantize(predictions)
         decided = np.where(np.isnan(predictions), np.nan, (predictions >= self.threshold).astype(np.float64))
         return self.range.quantize(decided)
+
+
+def apart(one: Integers, other: Integers) -> Integers:
+    """How far outcomes are apart, in {0..K}: for several classes half of the sum over these, the total variation
+    distance. Two lines u, v >= 0 with sums of at most K have |u - v|_1 <= 2 K, so half of it is no more than K.
+    """
+    between = np.abs(other - one)
+    return between if between.ndim == 1 else np.asarray(between.sum(axis=1) // 2)
 
 
 @dataclass(frozen=True)
@@ -103,7 +135,7 @@ class Asker:
         for mask, draw, weights in zip(plan.masks.tolist(), plan.draws.tolist(), plan.weights.T, strict=True):
             used = [name for j, name in enumerate(names) if mask >> j & 1 and name in self.predictor.features]
             found = self.ask(inputs, {name: values[name][draw] for name in used}) if used else before
-            sums += (-np.abs(found - before) if absolute else found)[:, None] * weights[None, :]
+            sums += (-apart(before, found) if absolute else found)[:, None] * weights[None, :]
         return plan.divided(sums)
 
     def own_orders(
@@ -133,7 +165,7 @@ class Asker:
             ) -> Integers:  # o(S), or less |o() - o(S)|
                 fixed = {n: np.where(inside[:, j], other[n], rows[n]) for j, n in enumerate(names) if n in other}
                 found = self.ask(inputs, fixed)
-                return -np.abs(found - before) if absolute else found
+                return -apart(before, found) if absolute else found
 
             if aggregate == "banzhaf":
                 inside, many = numbers < 0.5, many + 1
@@ -141,7 +173,7 @@ class Asker:
                 continue
             last, many = game(np.ones_like(place, dtype=bool)), many + 2
             for turned in (place, len(names) - 1 - place):
-                earlier = np.zeros_like(before) if absolute else before
+                earlier = np.zeros(rows.size, dtype=np.int64) if absolute else before
                 for step in range(len(names)):
                     later = last if step + 1 == len(names) else game(turned <= step)
                     sums += (turned == step) * (earlier - later)[:, None]
@@ -177,6 +209,6 @@ class Asker:
                 total += weight
                 if weight:
                     after = self.ask(inputs, {name: value})
-                    line += weight * (np.abs(after - before) if absolute else after)
+                    line += weight * (apart(before, after) if absolute else after)
             line //= total
         return before, found

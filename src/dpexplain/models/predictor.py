@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpexplain.columns import Date
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size
@@ -37,6 +38,7 @@ Call = Callable[[Any], Any]  # of a pandas DataFrame or a two-dimensional array
 SYNTHETIC = 128  # different public rows: filler, and what a model is checked on first
 SMALLEST_BLOCK, USUAL_BLOCK = 2**8, 2**12
 MOST_NUMBERS = 2**21  # in one block, unless it is of the smallest size
+REMEMBERED = 2**22  # predictions that are remembered while one batch of rows is looked at: 32 MiB
 
 
 def block_for(rows: int | None, columns: int, *, exact: bool = False) -> int:
@@ -61,6 +63,48 @@ class Inputs:
 
     values: Any  # columns by name, or a matrix
     size: int  # rows of the table; what follows is filler
+
+
+class Memory:
+    """What predictors said about the same rows at the same values: for kernels that look at one batch of rows together.
+
+    It holds predictions about rows, so it lasts for one batch, in one thread, and is bounded: beyond REMEMBERED numbers
+    a model is asked again. Everything that is known by its identity is kept alive, so that no other object gets it.
+    """
+
+    def __init__(self) -> None:
+        self._inputs = dict[tuple[int, int], tuple[Predictor, Rows, Inputs]]()
+        self._answers = dict[tuple[int, int, tuple[tuple[str, str], ...]], tuple[Predictor, Inputs, Floats]]()
+        self._numbers = 0
+
+    def inputs(self, predictor: Predictor, rows: Rows) -> Inputs:
+        key = id(predictor), id(rows)
+        if key not in self._inputs:
+            self._inputs[key] = predictor, rows, predictor._inputs(rows)
+        return self._inputs[key][2]
+
+    def answers(self, predictor: Predictor, inputs: Inputs, used: Mapping[str, Any]) -> Floats:
+        key = id(predictor), id(inputs), tuple(sorted((name, repr(float(value))) for name, value in used.items()))
+        if key in self._answers:
+            return self._answers[key][2].copy()  # a kernel may write into what it gets
+        found = predictor._predict(inputs, used)
+        if self._numbers + found.size <= REMEMBERED:
+            self._numbers += found.size
+            self._answers[key] = predictor, inputs, found.copy()
+        return found
+
+
+_here = threading.local()
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Within it, predictors in this thread are asked once about the same rows at the same values."""
+    _here.memory = Memory()
+    try:
+        yield
+    finally:
+        _here.memory = None
 
 
 class Predictor:
@@ -99,6 +143,10 @@ class Predictor:
 
     def inputs(self, rows: Rows) -> Inputs:
         """The rows in the form that the model takes: made once, asked about at many public values."""
+        memory: Memory | None = getattr(_here, "memory", None)
+        return self._inputs(rows) if memory is None else memory.inputs(self, rows)
+
+    def _inputs(self, rows: Rows) -> Inputs:
         columns = {name: self._column(name, self._filled(name, rows[name], rows.size)) for name in self.features}
         return Inputs(self._joined(columns, rows.size + -rows.size % self.block), rows.size)
 
@@ -107,6 +155,12 @@ class Predictor:
         all rows, or an array with one for each row.
         """
         used = {name: self._whole(name, value) for name, value in fixed.items() if name in self.features}
+        memory: Memory | None = getattr(_here, "memory", None)
+        if memory is not None and not any(np.ndim(value) for value in used.values()):
+            return memory.answers(self, inputs, used)
+        return self._predict(inputs, used)
+
+    def _predict(self, inputs: Inputs, used: Mapping[str, Any]) -> Floats:
         other = {name: self._column(name, self._filled(name, value, inputs.size)) for name, value in used.items()}
         answers = np.full((inputs.size, *self.shape), np.nan)
         if inputs.size and self._answers_filler(other):
@@ -211,6 +265,8 @@ def frame_column(column: Numeric | Categorical, values: NDArray[Any]) -> Any:
         if any(isinstance(c, str) for c in column.categories):
             return pd.Categorical.from_codes(values.astype(np.int32), dtype=_text_kind(column.categories))
         return np.array(column.categories)[values.astype(np.int64)]  # numbers stay numbers
+    if isinstance(column, Date):
+        return column.timestamps(values.astype(np.float64, copy=False))
     if _stored_whole(column) and np.all(values == np.rint(values)):
         return values.astype(np.int64)
     return values.astype(np.float64, copy=False)
@@ -224,6 +280,11 @@ def _text_kind(categories: tuple[Any, ...]) -> pd.CategoricalDtype:
 def array_column(name: str, domain: Domain, values: NDArray[Any] | None = None) -> Floats:
     """A column as floats; categories must then be numbers, because a code would mean something else to the model."""
     column = domain[name]
+    if isinstance(column, Date):
+        raise ModelError(
+            f"column {name!r} is a date, which an array of numbers cannot hold.",
+            hint="fit the model on a DataFrame, or wrap it in a function that makes numbers of a DataFrame's dates",
+        )
     if not isinstance(column, Categorical):
         return np.empty(0) if values is None else values.astype(np.float64, copy=False)
     if any(isinstance(c, str) for c in column.categories):
@@ -239,7 +300,7 @@ def _stored_whole(column: Numeric | Categorical) -> bool:
     """Whether models get whole numbers as such. Not beside missing values, which make floats of all: whether one of the
     rows of a block has none must not change how a model sees the others.
     """
-    return isinstance(column, Numeric) and column.integer and not column.keeps_missing
+    return isinstance(column, Numeric) and column.integer and not column.keeps_missing and not isinstance(column, Date)
 
 
 def _placed(filler: Any, values: Any, places: Integers) -> Any:

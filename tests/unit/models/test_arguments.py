@@ -15,7 +15,7 @@ FRAME = pd.DataFrame({"age": [20, 21, 777], "sex": ["Female", "Male", "Male"], "
 FUNCTIONS = {
     name: function
     for name in dpx.__all__
-    if name not in ("audit", "posterior", "verify")  # these two take no table
+    if name not in ("audit", "posterior", "verify", "compare")  # these take no single table and model
     and not name.endswith("Warning")
     and callable(function := getattr(dpx, name))
     and {"table", "model"} & set(inspect.signature(function).parameters)
@@ -54,7 +54,7 @@ def table(make_table):
 
 def test_every_explainer_is_tried_here():
     assert set(FUNCTIONS) - {"Model", "plan"} == set(OF_BOTH) | OF_A_TABLE
-    assert len(OF_BOTH) == 10
+    assert len(OF_BOTH) == 12
 
 
 @pytest.mark.parametrize("name", [*OF_BOTH, *sorted(OF_A_TABLE)])

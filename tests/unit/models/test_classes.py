@@ -93,3 +93,21 @@ def test_what_has_no_classes():
 def test_a_wrong_number_of_columns_is_a_failure():
     found = ClassPredictor(Three().predict_proba, ["age", "income"], DOMAIN, False, 16, columns=2)
     assert np.isnan(found.predict_at(found.inputs(PublicRandom(0).rows(DOMAIN, 5)), {})).all()
+
+
+def test_a_function_that_names_its_classes():
+    def three(rows):
+        return Three().predict_proba(rows)
+
+    named = dpx.Model(
+        three, output=(0.0, 1.0), classes=["low", "middle", "high"], label="low", features=["age", "income"]
+    )
+    assert classes_of(named) == ("low", "middle", "high")
+    found = checked_classes(named, DOMAIN, rows=500)
+    assert (found.answers == checked_classes(model(), DOMAIN, rows=500).answers).all()
+
+
+def test_a_transform_stands_before_all_classes():
+    doubled = model(transform=lambda rows: rows.assign(income=rows["income"] / 2), features=["age", "income"])
+    found = checked_classes(doubled, DOMAIN, rows=500)
+    assert found.answers[:, 0].min() >= 0.5

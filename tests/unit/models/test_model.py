@@ -159,6 +159,7 @@ def test_a_copy_of_a_model_without_a_version_is_another_one(make_table, frame):
     assert first.raw[-1] > first.raw[0]
 
 
+@pytest.mark.posix
 def test_another_process_has_another_model_unless_it_has_a_version():
     model, named = dpx.Model(score, output=(0, 1)), dpx.Model(score, output=(0, 1), version="1")
     reader, writer = os.pipe()
