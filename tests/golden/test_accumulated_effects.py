@@ -94,6 +94,31 @@ def test_categories_use_the_rows_of_both_neighbours(make_table, rows):
     assert curve.to_frame()["kind"].tolist() == names
 
 
+def test_in_the_paper_a_row_of_a_category_is_in_one_interval(make_table, rows):
+    """Each step by the rows of the category that it leads to; the first one by those that it comes from, too."""
+    table = make_table(rows, exact=True, domain=DOMAIN)
+    curve = accumulated_effects(table, model(), "kind", epsilon=1, method="paper")
+    names, expected = list("pqrs"), [0.0]
+    for a, b in itertools.pairwise(names):
+        own = rows[rows["kind"].isin([a, b] if a == "p" else [b])]
+        expected.append(expected[-1] + (tangled(own.assign(kind=b)) - tangled(own.assign(kind=a))).mean())
+    shares = rows["kind"].value_counts(normalize=True)[names].to_numpy()
+    np.testing.assert_allclose(curve.values, np.array(expected) - shares @ expected, atol=4 * STEP)
+    again = dpx.from_json(curve.to_json())
+    np.testing.assert_allclose(again.values, curve.values)
+    low, high = curve.interval()
+    assert ((low <= curve.values) & (curve.values <= high)).all()
+
+
+def test_a_generic_plot_of_effects_has_the_same_definition(make_table, rows):
+    """Of one part that holds all rows."""
+    table = make_table(rows, exact=True, domain=DOMAIN)
+    special = accumulated_effects(table, model(), "kind", epsilon=1, clip=2, smooth=False)
+    options = {"model": model(), "output": (-2, 2), "parts": 1, "epsilon": 1, "smooth": False}
+    generic = dpx.generic_plot(table, "ale", "kind", **options)
+    np.testing.assert_allclose(generic.values, special.values, atol=8 * STEP)
+
+
 @pytest.mark.parametrize("method", ["default", "paper"])
 def test_a_linear_model_has_its_coefficient_as_slope(make_table, rows, method):
     def linear(frame):

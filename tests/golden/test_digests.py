@@ -55,6 +55,7 @@ class Scorer:
         return np.stack([1 - score(rows), score(rows)], axis=1)
 
 
+OLDER = dpx.Model(lambda rows: 0.9 * score(rows), output=(0.0, 1.0), features=FEATURES, name="score", version="0")
 MODEL = dpx.Model(score, output=(0.0, 1.0), features=FEATURES, name="score", version="1")
 CLASSIFIER = dpx.Model(Scorer(), output=(0.0, 1.0), features=FEATURES, name="class", version="1", label="yes")
 
@@ -106,7 +107,7 @@ REQUESTS = {
     "local, gradient at a number": lambda t, p: dpx.local_explanation(
         t, MODEL, PERSON, method="gradient", anchor=0, **p
     ),
-    "sketch": lambda t, p: dpx.local_sketch(t, MODEL, **p),
+    "sketch": lambda t, p: dpx.local_sketch(t, MODEL, method="moments", **p),
     "sketch, domain": lambda t, p: dpx.local_sketch(t, MODEL, features=["age"], centres="domain", cells=3, seed=2, **p),
     "adaptive": lambda t, p: dpx.AdaptiveExplainer(
         t, MODEL, rho=4, per_query=1, iterations=6, reuse_distance=0.1
@@ -122,9 +123,20 @@ REQUESTS = {
     "one person": lambda t, p: infl(t, MODEL, "individual", row=PERSON, **p),
     "one person, actual": lambda t, p: infl(t, MODEL, "actual", row=PERSON, aggregate="shapley", seed=4, **p),
     "report": lambda t, p: dpx.transparency_report(t, MODEL, PERSON, **p),
-    "clusters": lambda t, p: dpx.explain_clusters(t, CLUSTERS, **p),
+    "clusters": lambda t, p: dpx.explain_clusters(t, CLUSTERS, method="one-stage", **p),
+    "clusters, posterior": lambda t, p: dpx.explain_clusters(t, CLUSTERS, method="posterior", **p),
     "clusters, two": lambda t, p: dpx.explain_clusters(
         t, CLUSTERS, attributes=["age", "sex", "income"], method="two-stage", candidates=2, selection_share=0.5, **p
+    ),
+    "compare": lambda t, p: dpx.compare(t, [OLDER, MODEL], dpx.requests.PartialDependence(feature="age"), **p),
+    "compare, limit": lambda t, p: dpx.compare(
+        t, [OLDER, MODEL], dpx.requests.PartialDependence(feature=["age", "sex"], rug=False), limit=0.2, **p
+    ),
+    "compare, importance": lambda t, p: dpx.compare(
+        t, [OLDER, MODEL], dpx.requests.PermutationImportance(target="y", positive="yes"), **p
+    ),
+    "compare, rates": lambda t, p: dpx.compare(
+        t, [OLDER, MODEL], dpx.requests.Performance(target="y", positive="yes", groups=["sex"]), **p
     ),
     "k-means": lambda t, p: dpx.dp_kmeans(t, 3, features=["age", "income"], **p),
     "k-means, domain": lambda t, p: dpx.dp_kmeans(t, 2, features=["age", "sex"], start="domain", rounds=2, **p),

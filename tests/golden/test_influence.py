@@ -139,8 +139,8 @@ def test_single_features_and_sets(exact, model, quantity, kind, relation, unit):
     found = ask(exact(relation, unit), model, quantity, kind, features=features, samples=len(COMBINATIONS))
     value, frame = game(people(), kind, quantity), people()
     expected = [pooled(frame, value(S), quantity) for S in ({"a"}, {"b"}, {"a", "c"}, set())]
-    np.testing.assert_allclose(found.values, expected, atol=STEP)
-    assert found.values[3] == 0.0
+    np.testing.assert_allclose(found.raw, expected, atol=STEP)
+    assert found.raw[3] == 0.0
     assert found.conclusive
     np.testing.assert_allclose(found.counts, {"average": [24], "group": [16], "disparity": [16, 8]}[quantity])
 
@@ -156,7 +156,7 @@ def test_features_by_themselves_without_draws(make_table, model, quantity, kind,
     found = ask(table, model, quantity, kind)
     assert found.spec.listed == ("a", "b", "c", "sex")
     decide = outcomes(kind)
-    for name, value in zip(found.items, found.values, strict=True):
+    for name, value in zip(found.items, found.raw, strict=True):
         changes = [decide(frame) - decide(frame.assign(**{name: other})) for other in frame[name]]
         each = np.mean(np.abs(changes) if quantity == "average" else changes, axis=0)
         assert value == pytest.approx(pooled(frame, each, quantity), abs=STEP)
@@ -167,7 +167,7 @@ def test_beside_a_given_feature(exact, model, quantity):
     found = ask(exact(), model, quantity, "score", features=["a", "c"], given=["b"], samples=len(COMBINATIONS))
     value, frame = game(people(), "score", quantity), people()
     expected = [pooled(frame, value({"b", name}) - value({"b"}), quantity) for name in ("a", "c")]
-    np.testing.assert_allclose(found.values, expected, atol=STEP)
+    np.testing.assert_allclose(found.raw, expected, atol=STEP)
 
 
 @pytest.mark.parametrize("quantity", PEOPLE)
@@ -184,10 +184,10 @@ def test_shared_values(exact, model, aggregate, quantity, kind, relation):
 
     share = {"shapley": shapley, "banzhaf": banzhaf}[aggregate]
     expected = [pooled(frame, share(known, names, name), quantity) for name in names]
-    np.testing.assert_allclose(found.values, expected, atol=STEP)
-    assert found.values[3] == 0.0
+    np.testing.assert_allclose(found.raw, expected, atol=STEP)
+    assert found.raw[3] == 0.0
     if aggregate == "shapley":  # all of them together move the outcome as far as all inputs at once
-        assert math.isclose(found.values.sum(), pooled(frame, value({"a", "b", "c"}), quantity), abs_tol=5 * STEP)
+        assert math.isclose(found.raw.sum(), pooled(frame, value({"a", "b", "c"}), quantity), abs_tol=5 * STEP)
 
 
 @pytest.mark.parametrize("quantity", PEOPLE)
@@ -214,7 +214,7 @@ def test_secret_draws_come_near(make_table, model, quantity, options):
         for name in CELLS
     ]
     error = 7 * math.sqrt(2 / (2_000 * found.spec.draws)) + 4 * max([*found.sampling, 0.0])
-    np.testing.assert_allclose(found.values, expected, atol=error)
+    np.testing.assert_allclose(found.raw, expected, atol=error)
     assert error < 0.15
 
 
@@ -226,11 +226,11 @@ def test_what_the_model_does_not_use_and_a_constant_model(make_table, quantity, 
     blind = dpx.Model(score, output=(0, 1), features=["a", "b", "c"], name="blind", version="1")
     constant = dpx.Model(lambda rows: np.full(len(rows), 0.7), output=(0, 1), name="constant", version="1")
     found = ask(table, blind, quantity, "class", features=["sex", "a"], aggregate=aggregate, samples=2)
-    assert found.values[0] == 0.0
+    assert found.raw[0] == 0.0
     nothing = ask(
         table, constant, quantity, "score", aggregate=aggregate, samples=1, exact=aggregate != "unary" or None
     )
-    assert not nothing.values.any()
+    assert not nothing.raw.any()
 
 
 @pytest.mark.parametrize("quantity", PEOPLE)
@@ -241,7 +241,7 @@ def test_what_the_model_takes_but_ignores(make_table, model, quantity, options):
     assert "sex" in model.features(DOMAIN)
     exact = {"exact": True} if options.get("aggregate") == "banzhaf" else {}
     found = ask(table, model, quantity, "class", features=["sex", "a"], samples=2, **options, **exact)
-    assert found.values[0] == 0.0
+    assert found.raw[0] == 0.0
 
 
 def test_values_of_other_rows_by_a_public_pairing(make_table, model):
@@ -256,7 +256,7 @@ def test_values_of_other_rows_by_a_public_pairing(make_table, model):
         for item, names in enumerate((["a"], ["a", "b"])):
             changed = frame.assign(**{name: donor[name] for name in names})
             expected[item] += np.abs(score(frame) - score(changed)).mean() / 3
-    np.testing.assert_allclose(found.values, expected, atol=STEP)
+    np.testing.assert_allclose(found.raw, expected, atol=STEP)
 
 
 def test_histograms_can_be_used_again(make_table, model):

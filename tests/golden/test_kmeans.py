@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from chosen import rows_used
 from clustered import setting
 from dpexplain.core.budget import pure
 from dpexplain.data import PublicRandom, Rows
@@ -66,7 +67,7 @@ def lloyd(points, centres, rounds):
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_equals_lloyd_from_the_same_centres(make_table, blobs, protection, rounds):
     table = make_table(blobs, exact=True, domain=DOMAIN, **{"budget": dpx.Budget(10_000), **protection})
-    used = blobs if "unit" not in protection else blobs[blobs.groupby("person").cumcount() < 400]
+    used = blobs if "unit" not in protection else rows_used(blobs, DOMAIN, "person", 400)
     clustering = dp_kmeans(table, 3, ["x", "y", "g"], epsilon=1_000, rounds=rounds, start=START)
     expected = lloyd(coordinates(used), coordinates(pd.DataFrame(START)), rounds)
     np.testing.assert_allclose(clustering.result.centres / GRID, expected, atol=5e-5)

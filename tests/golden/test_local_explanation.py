@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 import dpexplain as dpx
+from chosen import rows_used
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.surrogate import Local, Space, StepWeight
@@ -176,8 +177,8 @@ def test_an_ignored_feature_stays_near_zero_under_noise(make_table, rows):
     assert abs(found.values[1]) < 0.03
 
 
-def test_only_the_first_rows_of_a_unit_are_used(make_table, rows):
-    kept = rows[rows.groupby("person").cumcount() < 2]
+def test_only_some_rows_of_a_unit_are_used(make_table, rows):
+    kept = rows_used(rows, DOMAIN, "person", 2)
     assert len(kept) < len(rows)
     unit = dpx.Unit("person", 2)
     table = make_table(rows, exact=True, domain=DOMAIN, budget=BUDGET, relation="add-remove", unit=unit)

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from chosen import chosen
 from dpexplain.maths.surrogate.sketch import GRID, Layout
 from dpexplain.methods.local_sketch.release import local_sketch
 from dpexplain.methods.marginals.release import marginals
-from examples import score
+from examples import DOMAIN, score
 
 ZCDP, MUCH = dpx.Budget(10**7, 1e-6), 10**6  # noise, if there were any, would drown no cell
 PROTECTIONS = [
@@ -34,7 +35,10 @@ def scaled(frame: pd.DataFrame) -> np.ndarray:
 
 def used(frame: pd.DataFrame, protection: dict) -> pd.DataFrame:
     unit = protection.get("unit")
-    return frame if unit is None else frame[frame.groupby("person").cumcount() < unit.max_rows]
+    if unit is None:
+        return frame
+    clean = [(float(age), ["Female", "Male"].index(sex), income) for age, sex, income in frame[list(DOMAIN)].to_numpy()]
+    return frame.iloc[chosen(clean, frame["person"].tolist(), unit.max_rows)]
 
 
 @pytest.mark.parametrize("protection", PROTECTIONS, ids=str)

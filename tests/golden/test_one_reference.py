@@ -93,7 +93,7 @@ def wave():
 def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made, relation):
     frame, domain, model, score, records, idle = made()
     table = make_table(frame, exact=True, domain=domain, budget=dpx.Budget(60, 1e-6), relation=relation, rows_hint=N)
-    sketch = dpx.local_sketch(table, model, epsilon=3)
+    sketch = dpx.local_sketch(table, model, epsilon=3, method="moments")
     stream = dpx.AdaptiveExplainer(table, model, epsilon=6, per_query=3, iterations=20, reuse_distance=0)
     mean, agreed = float(score(frame).mean()), 0
     for record in records:

@@ -260,10 +260,10 @@ def test_accumulated_effects_of_a_category(frame):
     axis = dpx.maths.grids.axis_of(colours, "c", None, 5)
     got = accumulated_effects(dealt(rows, 1, colours), levels(model, colours), axis)
     first = 0.2 * np.mean([0.5, 1.0, 0.25])  # rows of r and of g tell about the step from r to g
-    heights = np.array([0, first, first + 0.5 * 0.75])
+    heights = np.array([0, first, first + 0.5 * np.mean([0.25, 0.75])])  # rows of g and of b about the one after it
     np.testing.assert_allclose(got, [heights - heights[[0, 0, 1, 2]].mean()], atol=4 * STEP)
     two = accumulated_effects(dealt(rows.iloc[[0, 2, 1, 0]], 2, colours), levels(model, colours), axis)
-    first, second = 0.2 * np.mean([0.5, 1.0]), 0.5 * np.mean([0.5, 1.0])  # no row of b: both tell about that step
+    first, second = 0.2 * np.mean([0.5, 1.0]), 0.5 * np.mean([0.5, 1.0])  # no row of g or b: both tell about that step
     np.testing.assert_allclose(two[0], np.array([0, first, first + second]), atol=4 * STEP)
     one = dpx.maths.grids.axis_of(colours, "only", None, 5)
     assert accumulated_effects(dealt(rows, 2, colours), levels(model, colours), one).tolist() == [[0.0], [0.0]]

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.drawn(1e-6)
 
 RELEASES = releases()
 METHODS = dict(zip(RELEASES, methods().values(), strict=True))
-SURE = 1 - 1.3e-7
+SURE = 1 - 1.25e-7
 SOUND = 1_000
 PLANTED = {Law.GAUSSIAN: 2_000, Law.LAPLACE: 12_000, Law.CUBE: 6_000, Choice: 6_000, Combination: 9_000}
 DRAWN = ["partial_dependence", "marginals", "rank_aggregation", "clusters"]  # in the short ring: a part of each law
@@ -69,7 +69,7 @@ def test_no_release_is_forgotten():
     """Every folder that releases is a registered method, and every method has worst cases."""
     folders = {path.parent.name for path in Path(registry.__file__).parent.glob("*/release.py")}
     assert len(folders) > 12
-    assert folders == set(RELEASES)
+    assert folders - {"batches", "reports"} == set(RELEASES)  # releases of others: test_batches.py
     assert len(RELEASES) == len(methods())
     assert all(make() for make in RELEASES.values())
 

@@ -46,6 +46,7 @@ class Steps(Coded):
     points: tuple[Any, ...]
     ordered: bool
     missing: bool = False  # whether there are rows without a value: they have no neighbours, so they are left out
+    one_sided: bool = False  # categories: a row adds to the step below it alone (the first one to that above it)
 
     def __post_init__(self) -> None:
         fits = not self.missing
@@ -71,15 +72,16 @@ class Steps(Coded):
 
     @property
     def touched(self) -> int:
-        """To how many steps one row can add: its own; for categories, those to both neighbours."""
-        return 1 if self.ordered else min(2, self.size)
+        """To how many steps one row can add: its own; for categories, those to both neighbours, unless one-sided."""
+        return 1 if self.ordered or self.one_sided else min(2, self.size)
 
     def present(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of some clean values are there."""
         return ~np.isnan(values) if self.missing else np.ones(len(values), dtype=bool)
 
     def to_json(self) -> JsonObject:
-        return {name: value for name, value in super().to_json().items() if name != "missing" or value}
+        later = ("missing", "one_sided")  # files of earlier versions do not have them
+        return {name: value for name, value in super().to_json().items() if name not in later or value}
 
 
 def steps_of(feature: str, column: Column, known: Partition | None = None) -> Steps:
@@ -166,6 +168,10 @@ class Bins:
         """The bins of released counts: at most `number` of near-equal mass, or those that `merge` finds."""
         even = noisy - (noisy.sum() - total) / len(noisy)  # adds up to the total; unbiased, where a projection is not
         shares = even / total
+        if steps.one_sided:
+            own = np.maximum(np.arange(len(even)) - 1, 0)
+            rows = np.maximum(_summed(own, even, steps.size), 1.0)
+            return cls(steps.points, False, rows, shares, total, steps.cells, own.astype(np.int64))
         if not steps.ordered:
             pairs = even[:-1] + even[1:] if len(even) > 1 else even
             return cls(steps.points, False, np.maximum(pairs, 1.0), shares, total, steps.cells)
@@ -206,7 +212,9 @@ class Bins:
 
     @cached_property
     def members(self) -> Floats:
-        """[bin, cell]: 1 where the rows of a cell count in a bin. Each category counts in the steps to both sides."""
+        """[bin, cell]: 1 where the rows of a cell count in a bin. A category counts in the steps to both sides, unless
+        steps are one-sided.
+        """
         if self.cells is None:
             return np.zeros((self.size, 0))
         if self.bin_of_cell is not None:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import ends, number
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Column, Domain, Numeric
 from dpexplain.errors import InputError
 from dpexplain.maths.coded import Coded
+from dpexplain.maths.lookup import places
 
 WHOLE_NUMBERS = 101  # an integer column with at most this many values can have a point (or a cell) for each of them
 CELLS = 24  # of a column with many values, where nothing else is said
@@ -42,7 +44,7 @@ class Axis(Coded):
         return [math.nan if point is None else point for point in self.points]
 
 
-def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, resolution: int) -> Axis:
+def axis_of(domain: Domain, feature: str, grid: int | Sequence[float | str] | None, resolution: int) -> Axis:
     """The grid of one feature: every category; every whole number of a small integer column; else `resolution`
     equally spaced points (whole ones for an integer column). `grid` overrides it with a number of points or with the
     points themselves. No point for missing values: see `with_missing`.
@@ -55,15 +57,15 @@ def axis_of(domain: Domain, feature: str, grid: int | Sequence[float] | None, re
     if grid is None or isinstance(grid, int):
         return Axis(feature, _points(column, grid, resolution), ordered=True)
     try:
-        points = tuple(float(x) for x in grid)
-    except (TypeError, ValueError):
+        points = tuple(float(number(column, x)) for x in grid)
+    except (TypeError, ValueError, InputError):
         raise InputError(
             f"the grid of {feature!r} must be a number of points, or the points themselves; got {grid!r}."[:200]
         ) from None
     if len(points) < 2 or any(b <= a for a, b in itertools.pairwise(points)):
         raise InputError(f"the grid of {feature!r} must have at least two points in increasing order.")
     if not column.low <= points[0] <= points[-1] <= column.high:
-        raise InputError(f"the grid of {feature!r} leaves its declared bounds {column.low:g} to {column.high:g}.")
+        raise InputError(f"the grid of {feature!r} leaves its declared bounds {ends(column)}.")
     return Axis(feature, points, ordered=True)
 
 
@@ -113,13 +115,14 @@ class Partition(Coded):
         """The cell of each clean value."""
         if self.edges is None:
             return values.astype(np.int64)
-        cells = np.searchsorted(np.asarray(self.edges[1:-1]), values, side="right").astype(np.int64)
+        cells = places(self.edges[1:-1], values)
         return np.where(np.isnan(values), self.size - 1, cells) if self.missing else cells
 
     def counts(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """How many clean values lie in each cell; missing ones lie in none where there is no cell for them."""
         if self.edges is not None and not self.missing:
-            values = values[~np.isnan(values)]
+            absent = np.isnan(values)
+            values = values[~absent] if absent.any() else values
         return np.bincount(self.place(values), minlength=self.size).astype(np.int64)
 
     @classmethod

@@ -18,8 +18,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import column_from_json
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Numeric, column_from_json
+from dpexplain.core.domain import Numeric
 from dpexplain.core.mechanisms import Selection
 from dpexplain.maths.coded import Coded, decoded
 from dpexplain.maths.grids import Partition, partition_of

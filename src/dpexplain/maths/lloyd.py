@@ -31,6 +31,7 @@ HALF, OWN = GRID // 2, round(ONE * GRID)  # the most that a numeric feature and 
 SURE = 2.0  # standard deviations that a count must have, or the centre stays where it is
 SHARE = 2**20  # the weights of cells are whole numbers of 1 / SHARE
 STARTS, GROUPING = 8, 20  # tries to group the cells, and rounds of each
+START_CELLS = 16  # for each cluster, into which public points are grouped first
 MOST_CLUSTERS, MOST_ROUNDS = 100, 50
 
 
@@ -169,6 +170,16 @@ class Lloyd(Coded):
         found = [settled(points, weights, points[some]) for some in tries]
         best: Integers = min(found, key=lambda centres: spread(points, weights, centres))
         return best
+
+
+def start_of(points: Integers, k: int) -> Integers:
+    """k centres of public points: of groups of them, each as heavy as it has points, the best of several tries."""
+    cells = grouped(points, min(START_CELLS * k, len(points)))
+    weights = np.bincount(nearest(cells, points.astype(np.float64)), minlength=len(cells)).astype(np.int64)
+    far, heavy = distances(cells, cells), np.argsort(-weights, kind="stable")[:STARTS]
+    found = [settled(cells, weights, cells[chosen(far, weights, k, int(first))]) for first in heavy]
+    best: Integers = min(found, key=lambda centres: spread(cells, weights, centres))
+    return best
 
 
 def distances(points: Integers, centres: Integers) -> Integers:

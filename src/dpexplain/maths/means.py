@@ -47,6 +47,7 @@ class Means:
     rows: int | None
     place: slice
     unevenness: float = 0.0  # variance of the mean by chance (rows do not weigh the same), for a row's variance of 1
+    counted_from: float | None = None  # the value that counts as nothing in a sum; None: the middle, with a weight
 
     @cached_property
     def sums(self) -> Floats:
@@ -57,12 +58,23 @@ class Means:
         """The number of rows: public, or the released one."""
         return float(self.released[-1]) / self.weight if self.weight else float(self.rows or 0)
 
+    @property
+    def origin(self) -> float:
+        """The value that sums count from: for it, a noisy number of rows adds no error."""
+        if not self.weight:
+            return self.output.low
+        return self.output.middle if self.counted_from is None else self.counted_from
+
+    @property
+    def edge(self) -> float:
+        """How far a mean can lie from there."""
+        return max(self.output.high - self.origin, self.origin - self.output.low)
+
     @cached_property
     def unclipped(self) -> Floats:
         """The released means in output units; noise may have carried them out of the output range."""
         output = self.output
-        origin = output.middle if self.weight else output.low
-        return origin + output.width * self.sums / (output.levels * max(self.count, 1.0))
+        return self.origin + output.width * self.sums / (output.levels * max(self.count, 1.0))
 
     @property
     def std(self) -> float:
@@ -75,13 +87,15 @@ class Means:
         return not self.weight or self.count > SURE_ROWS * self.noise.std / self.weight
 
     def half_width(self, place: float, level: float) -> float:
-        """Of the interval of a mean that lies at this place between the middle of the range (0) and its edge (1).
+        """Of the interval of a mean that lies at this place between the origin of sums (0; the middle of the range, as
+        a rule) and the far edge of the range (1).
 
         Values within a range of width w whose mean lies there have a variance of at most w^2 / 4 (1 - place^2).
         """
         output = self.output
         unit, chance = output.width / (output.levels * max(self.count, 1.0)), self.unevenness * (1 - place**2)
-        factors = [1.0, place * output.levels / (2 * self.weight)] if self.weight else [1.0]  # in units of `unit`
+        away = place * (self.edge if self.weight else 0.0) * output.levels / output.width  # in levels
+        factors = [1.0, away / self.weight] if self.weight else [1.0]  # in units of `unit`
         return unit * combined_halfwidth([(self.noise, factors)], output.width / (2 * unit) * math.sqrt(chance), level)
 
     def interval(self, level: float, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
@@ -95,7 +109,7 @@ class Means:
             return np.clip(ends[0], output.low, output.high), np.clip(ends[1], output.low, output.high)
         if simultaneous:
             level = 1 - (1 - level) / (len(self.released) - bool(weight))
-        edge = output.width / 2
+        edge, origin = self.edge if weight else output.width / 2, self.origin if weight else output.middle
         places = ROUND_PLACES if self.unevenness else PLACES
         halves, steps = np.array([self.half_width(float(place), level) for place in places]), np.diff(places) * edge
         for i, step in enumerate(steps):
@@ -106,9 +120,9 @@ class Means:
         # From there on m - h(|m|) and m + h(|m|) rise with m, so each end is one crossing.
         means = edge * np.concatenate([-places[::-1], places[1:]])
         around = np.concatenate([halves[::-1], halves[1:]])
-        middle = self.unclipped - output.middle
-        low, high = (np.interp(middle, means + sign * around, means) for sign in (1, -1))
-        return output.middle + low, output.middle + high
+        middle = self.unclipped - origin
+        low, high = (origin + np.interp(middle, means + sign * around, means) for sign in (1, -1))
+        return np.clip(low, output.low, output.high), np.clip(high, output.low, output.high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +147,7 @@ class SharpMeans:
     def _shared(self, exact: Floats) -> Floats:
         """What one standard deviation of the noisy number of rows does to each mean."""
         means = self.means
-        return np.asarray((exact - means.output.middle) * means.noise.std / (means.weight * max(means.count, 1.0)))
+        return np.asarray((exact - means.origin) * means.noise.std / (means.weight * max(means.count, 1.0)))
 
     @property
     def values(self) -> Floats:

@@ -25,11 +25,13 @@ Everything here is computed from released numbers, public functions and public d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.special import logsumexp, softmax
 
 Floats = NDArray[np.float64]
@@ -46,7 +48,9 @@ WRONG = np.array([0.003, 0.03, 0.2, 0.6])  # shares of the axes that are off at 
 MANY_WRONG, FEW_WRONG, FEW = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), 8  # for many axes, for few
 WILD = 100.0  # an axis that is off by so many variances of the noise contradicts the prior
 USUAL_OFF = 0.1  # of the range of the numbers: where noise is larger, shares are of the square of this instead
-MOST_FACTORS, KEPT, DIGITS = 32, 0.998, 6  # of a prior that is written down: columns, share of the variance, digits
+# of a prior that is written down: columns, share of the variance, digits. What is not kept counts as noise of each
+# number by itself, which is not smoothed away; so next to nothing may be left out (docs/methods/posterior.md)
+MOST_FACTORS, KEPT, DIGITS = 32, 1 - 1e-9, 6
 CONTRADICTION = 0.5  # of the weight at a stand-in that is worth next to nothing
 
 
@@ -70,17 +74,31 @@ class Prior:
     rows: int  # synthetic rows that it was made of
 
     @classmethod
-    def of_answers(cls, answers: Floats, most: float, rows: int | None = None) -> Prior:
+    def of_answers(cls, answers: Floats, most: float, rows: int | None = None, factors: int = MOST_FACTORS) -> Prior:
         """From the answers to each question (a line) for each synthetic row (a column)."""
         rows, means = rows or answers.shape[1], answers.mean(axis=1)
         away = (answers - means[:, None]) / np.sqrt(max(answers.shape[1] - 1, 1))
         factor, sizes, _ = np.linalg.svd(away, full_matrices=False)
         share = np.cumsum(sizes**2) / max(float((sizes**2).sum()), 1e-300)
-        kept = min(int(np.searchsorted(share, KEPT)) + 1, MOST_FACTORS, len(sizes))
+        kept = min(int(np.searchsorted(share, KEPT)) + 1, factors, len(sizes))
         columns = factor[:, :kept] * sizes[:kept]
         rest = np.maximum((away**2).sum(axis=1) - (columns**2).sum(axis=1), 0.0)
         worth = min(max(float(most), 3 * LEAST_WORTH), float(rows))
         return cls(_rounded(means), _rounded(columns), _rounded(rest), float(_rounded(np.array(worth))), rows)
+
+    @classmethod
+    def of_groups(cls, answers: Sequence[Floats], shares: Sequence[float], most: float, rows: int) -> Prior:
+        """Of the means over each of some groups of rows, one group after the other.
+
+        answers  of the synthetic rows of each group: a line for each question
+        shares   of all synthetic rows that are in the group. If the stand-in is worth l rows of the table, its part in
+                 the group is worth share l rows of the group; groups know nothing of each other
+        """
+        parts = [cls.of_answers(mine, most, rows, MOST_FACTORS // len(answers)) for mine in answers]
+        factor = block_diag(*(part.factor / np.sqrt(share) for part, share in zip(parts, shares, strict=True)))
+        rest = np.concatenate([part.rest / share for part, share in zip(parts, shares, strict=True)])
+        means = np.concatenate([part.means for part in parts])
+        return cls(means, _rounded(np.asarray(factor)), _rounded(rest), parts[0].most, rows)
 
     def with_means(self, means: Floats) -> Prior:
         """The prior around other means."""
@@ -157,18 +175,22 @@ def wrong_weights(size: int) -> Floats:
 
 
 def sharpen(
-    prior: Prior, released: Floats, variances: Floats, shared: Floats | None = None, *, width: float
+    prior: Prior, released: Floats, variances: Floats, shared: Floats | None = None, *, width: float, lean: float = 0.0
 ) -> Sharpened:
     """The posterior of some means.
 
     released   the noisy means, `variances` those of their noise, each by itself
-    shared     what one standard deviation of noise that all of them share does to each (a noisy number of rows)
+    shared     what one standard deviation of noise that all of them share does to each (a noisy number of rows); a
+               column for each such noise, where there are several
     width      of the public range that the means lie in
+    lean       a worth of l is likelier beforehand by l to this power: for values that keep to the stand-in where what
+               was released says little
     """
     if shared is None:
         half, inverse = np.diag(np.sqrt(variances)), np.diag(1 / np.sqrt(variances))
     else:
-        sizes, basis = np.linalg.eigh(np.diag(variances) + np.outer(shared, shared))
+        columns = np.reshape(shared, (len(released), -1))
+        sizes, basis = np.linalg.eigh(np.diag(variances) + columns @ columns.T)
         roots = np.sqrt(np.maximum(sizes, float(variances.min()) * 1e-6))
         half, inverse = (basis * roots) @ basis.T, (basis / roots) @ basis.T
     scaled = inverse @ prior.covariance() @ inverse
@@ -187,7 +209,7 @@ def sharpen(
         each, axis = softmax(mixed, axis=1), logsumexp(mixed, axis=1)
         mine = (each * gains).sum(axis=1)
         own = (each * (gains + (gains - mine[:, None]) ** 2 * away**2)).sum(axis=1)
-        beforehand = np.log(chance) + LOW_WORTH * np.log(np.minimum(worths, 1.0))
+        beforehand = np.log(chance) + LOW_WORTH * np.log(np.minimum(worths, 1.0)) + lean * np.log(worths)
         parts.append((beforehand + axis.sum(axis=1), mine, own, each[:, OFF >= WILD].sum(axis=1)))
     weight = softmax(np.concatenate([part[0] for part in parts]))
     each_gain, own, wild = (np.concatenate([part[i] for part in parts]) for i in (1, 2, 3))

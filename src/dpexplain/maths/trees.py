@@ -278,16 +278,14 @@ class Joint:
             raise ValueError("the shares do not fit the cells")
 
     @classmethod
-    def even(cls, domain: Domain, features: Sequence[str]) -> Joint:
+    def even(cls, domain: Domain, features: Sequence[str], partitions: Sequence[Partition] = ()) -> Joint:
         """Every column by itself, drawn evenly from its declared domain. Where missing values are kept, one in eight is
         missing. Free: nothing of a table is in it.
+
+        partitions  the cells, where numbers are to have more than one
         """
-        partitions = tuple(partition_of(name, domain.column(name), 1) for name in features)
-        shares = [
-            np.array([1 - MISSING_SHARE, MISSING_SHARE]) if cells.missing else np.full(cells.size, 1 / cells.size)
-            for cells in partitions
-        ]
-        return cls(domain, partitions, tuple(shares))
+        cells = tuple(partitions) or tuple(partition_of(name, domain.column(name), 1) for name in features)
+        return cls(domain, cells, tuple(_even_shares(mine) for mine in cells))
 
     @classmethod
     def product(cls, domain: Domain, partitions: Sequence[Partition], shares: Sequence[Floats]) -> Joint:
@@ -346,6 +344,15 @@ class Joint:
         else:
             values = low + part * width
         return column.clean(values)
+
+
+def _even_shares(cells: Partition) -> Floats:
+    """The share of each cell where every declared value is as likely as any other."""
+    if cells.edges is None:
+        return np.full(cells.size, 1 / cells.size)
+    widths = np.diff(cells.edges)  # of whole numbers: how many there are in a cell
+    shares = widths / widths.sum()
+    return np.append((1 - MISSING_SHARE) * shares, MISSING_SHARE) if cells.missing else np.asarray(shares)
 
 
 def _codes(columns: Sequence[Floats], pairs: Mapping[Edge, Floats], rows: int, draw: Generator) -> Integers:

@@ -41,6 +41,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, ndtri
 
+from dpexplain.data.public_random import PublicRandom
 from dpexplain.maths.posterior import CONTRADICTION, LEAST_WORTH, LOW_WORTH, OFF, OFF_WEIGHTS, WORTHS
 
 Floats = NDArray[np.float64]
@@ -169,6 +170,18 @@ class Numbers:
         return np.asarray((basis / roots) @ basis.T)
 
 
+class Known:
+    """Functions whose means a stand-in was made to know, [row, function], such as the cells of columns."""
+
+    def __init__(self, functions: Floats) -> None:
+        self.functions = functions
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Worked out once, however many posteriors stand on it: with hundreds of columns it takes seconds."""
+        return _basis(self.functions)
+
+
 class RowPosterior:
     """What released numbers say about the means of all functions of a row.
 
@@ -177,13 +190,13 @@ class RowPosterior:
     doubt   weight of a stand-in that is worth next to nothing, or off by as much as the noise
     """
 
-    def __init__(self, rows: int, most: float, numbers: Sequence[Numbers] = (), known: Floats | None = None) -> None:
+    def __init__(self, rows: int, most: float, numbers: Sequence[Numbers] = (), known: Known | None = None) -> None:
         """From so many synthetic rows, of a stand-in that can be worth `most` rows, and evidence.
 
-        known  [row, function]: functions whose means the stand-in was made to know, such as the cells of columns
+        known  functions whose means the stand-in was made to know
         """
         self.rows, self.size = rows, sum(one.size for one in numbers)
-        self._known = None if known is None or not self.size else _basis(known)
+        self._known = None if known is None or not self.size else known.basis
         shares = TIES if self._known is not None else TIES[:1]
         most = min(max(float(most), 3 * LEAST_WORTH), float(rows))
         grid = np.geomspace(LEAST_WORTH, most, WORTHS)
@@ -229,6 +242,31 @@ class RowPosterior:
             lefts.append(np.sqrt(np.maximum(before - learned @ known**2, 0.0)))
         every = np.concatenate(weights)
         return Mixture(every / every.sum(), np.vstack(middles), np.vstack(lefts))
+
+    def joint_draws(self, functions: Floats, number: int, seed: int) -> Floats:
+        """[draw, function]: draws of the means of some functions together, from the distribution of `mixture`."""
+        means = functions.mean(axis=0)
+        away, random = functions - means, PublicRandom(seed).generator
+        weights, middles, roots = [], [], []
+        for view, mine, worths, offs in self._parts:
+            stretched, gain = _stretched(away, view.share, self._known), view.gain(worths, offs)
+            known = view.scores.T @ stretched / max(self.rows - 1, 1)
+            spread = stretched.T @ stretched / max(self.rows - 1, 1)
+            learned = gain**2 * (view.spread / worths[:, None] + offs[:, None] + 1)
+            for weight, worth, off, took, pull in zip(mine, worths, offs, learned, gain * view.away, strict=True):
+                left = spread / worth + known.T @ ((off * view.own - took)[:, None] * known)
+                sizes, basis = np.linalg.eigh(left)
+                weights.append(weight)
+                middles.append(means + pull @ known)
+                roots.append(basis * np.sqrt(np.maximum(sizes, 0.0)))
+        shares = np.array(weights) / np.sum(weights)
+        which = random.choice(len(shares), size=number, p=shares)
+        found = np.empty((number, functions.shape[1]))
+        for place in np.unique(which):
+            mine = which == place
+            noise = random.standard_normal((int(mine.sum()), functions.shape[1]))
+            found[mine] = middles[place] + noise @ roots[place].T
+        return found
 
     @cached_property
     def linear(self) -> Floats:
@@ -325,9 +363,10 @@ class _View:
 def _basis(known: Floats) -> Floats:
     """An orthonormal basis of some functions of a row, without their means."""
     away = known - known.mean(axis=0)
-    sizes, basis = np.linalg.eigh(away.T @ away)
+    by_function = away.shape[1] <= len(away)
+    sizes, basis = np.linalg.eigh(away.T @ away if by_function else away @ away.T)
     kept = sizes > 1e-9 * max(float(sizes.max(initial=0.0)), 1e-300)
-    return np.asarray(away @ (basis[:, kept] / np.sqrt(sizes[kept])))
+    return np.asarray(away @ (basis[:, kept] / np.sqrt(sizes[kept])) if by_function else basis[:, kept])
 
 
 def _stretched(away: Floats, share: float, known: Floats | None) -> Floats:

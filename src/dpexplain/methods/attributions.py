@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import shown_date
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Numeric, PublicRange
 from dpexplain.errors import InputError
@@ -101,6 +102,7 @@ class Attribution(Result):
 
     kind: ClassVar[str] = "attribution"
     quantity: ClassVar[str] = "contribution"
+    interval_name: ClassVar[str] = "noise interval"
     picture: ClassVar[str] = "dpexplain.render.attributions:plot_waterfall"
     text_view: ClassVar[str] = "dpexplain.render.text:attribution_view"
 
@@ -344,7 +346,8 @@ class Attribution(Result):
     def _shown(self) -> list[Any]:
         """The record's values as people write them: whole numbers for whole-number columns."""
         whole = [self._numeric(name) and getattr(self.space.domain[name], "integer", False) for name in self.record]
-        return [int(v) if w else v for v, w in zip(self.record.values(), whole, strict=True)]  # type: ignore[call-overload]
+        values = [int(v) if w and v is not None else v for v, w in zip(self.record.values(), whole, strict=True)]  # type: ignore[call-overload]
+        return [shown_date(self.space.domain[name], value) for name, value in zip(self.record, values, strict=True)]
 
     def _numeric(self, name: str) -> bool:
         return isinstance(self.space.domain[name], Numeric)
@@ -355,13 +358,17 @@ class Attribution(Result):
         """The largest contributions, the largest first, and the rest of them together, with their 95 % intervals."""
         chosen = self._order if len(self._order) <= most + 1 else self._order[:most]
         rest, shown, moves = self._order[len(chosen) :], self._shown, np.eye(len(self._order), dtype=bool)[chosen]
-        names = [f"{self.space.features[i]} = {_text(shown[i])}" for i in chosen]
+        names = [self._named(self.space.features[i], shown[i]) for i in chosen]
         if rest:
             names, moves = [*names, f"other {len(rest)} features"], np.vstack([moves, ~moves.any(axis=0)])
         lines = moves @ self._steps
         low, high = self._around(lines, moves)
         numbers = zip((lines @ self.fit.coefficients).tolist(), low.tolist(), high.tolist(), strict=True)
         return [Push(name, *three, self.fit.settled) for name, three in zip(names, numbers, strict=True)]
+
+    def _named(self, feature: str, value: Any) -> str:
+        """A feature and its value, as people call them."""
+        return f"{self.receipt.called(feature)} = {_text(self.receipt.called_value(feature, value))}"
 
     @property
     def picture_size(self) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from dpexplain.errors import InputError
 from dpexplain.methods.request import Must
 
 BUILT_IN = "built-in"  # the version of our own plain explainers
+CHANGED = {"ale": "built-in, 2"}  # those whose definition is another one than in an earlier version
 MOST_PARTS = 2**15
 
 NumberOfParts = Annotated[
@@ -36,7 +37,7 @@ def identity_of(function: Any, name: str | None, version: str | int | None) -> t
     if isinstance(function, str):
         if name not in (None, function) or version not in (None, BUILT_IN):
             raise InputError(f"{function!r} has its own name and version.", hint="give these to functions of your own")
-        return function, BUILT_IN
+        return function, CHANGED.get(function, BUILT_IN)
     known_as = str(getattr(function, "__name__", "function")).strip("<>") if name is None else name
     return known_as, unversioned() if version is None else str(version)
 

@@ -13,14 +13,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import labels
 from dpexplain.core.canonical import JsonObject
-from dpexplain.core.domain import Domain, PublicRange
+from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Axis
 from dpexplain.maths.means import Means, SharpMeans
@@ -28,15 +28,13 @@ from dpexplain.maths.smoothing import smooth
 from dpexplain.methods.histogram import Histogram, read
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, Results, from_json
-from dpexplain.methods.sharpening import HISTOGRAMS, Ask, Sharpening, Source, entries_of, source_of
-from dpexplain.models import Predictor
+from dpexplain.methods.sharpened import SharpenedResult
+from dpexplain.methods.sharpening import HISTOGRAMS, Sharpening, entries_of
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-    from dpexplain.methods.stand_in.result import StandIn
 
 
 MOST_POINTS = 2_000  # of one curve or surface: smoothing takes the third power of it
@@ -44,7 +42,7 @@ MOST_TOGETHER = 1_000  # points of several curves that are sharpened together; b
 
 
 @dataclass(frozen=True)
-class Curve(Result):
+class Curve(SharpenedResult):
     """The effect of one feature, or of a pair of them.
 
     `raw` are the released values, `proven_interval` is theirs: their noise law is exactly known, and nothing else is
@@ -71,12 +69,11 @@ class Curve(Result):
             also = known.paid_before
             if self.marginals is not None and known.origin["from"] == HISTOGRAMS:
                 also = entries_of(self.marginals.receipt)
-        if self.receipt.also != tuple(also):
-            object.__setattr__(self, "receipt", replace(self.receipt, also=tuple(also)))
+        self.promise_with(also)
 
     @property
     def title(self) -> str:
-        return f"{self.name} of {self.feature}"
+        return f"{self.name} of {self.receipt.called(self.feature)}"
 
     @property
     @abstractmethod
@@ -89,53 +86,14 @@ class Curve(Result):
         if self.marginals is not None:
             paid = self.marginals.receipt
             said.append(f"Rug: an earlier release with {paid.budget.describe(paid.cost)}.")
-        if rows := self._synthetic_rows:
+        if rows := self.synthetic_rows:
             basis = f"Likely values: from the release and {rows}. The proven interval assumes nothing about the rows."
-            said.insert(0, basis + self._disagreement)
+            said.insert(0, basis + self.disagreement)
         return " ".join(filter(None, said))
 
     @property
-    def basis(self) -> str:
-        if not (rows := self._synthetic_rows):
-            return ""
-        return (
-            f"Values and interval are what is likely, given the release and what the model says about {rows}; they "
-            "assume that the table resembles these rows in some measure, which is estimated; where it does not, the "
-            "interval may hold less often than it says. The proven interval (proven low, proven high) rests on the "
-            f"release alone.{self._disagreement}"
-        )
-
-    @property
-    def _synthetic_rows(self) -> str:
-        """The synthetic rows by which values are sharpened, in words; empty where they are not."""
-        if self.sharpening is None or not self.sharpened:
-            return ""
-        return f"{self.sharpening.prior.rows:,} {self.sharpening.sentence(self.receipt)}"
-
-    @property
-    def _disagreement(self) -> str:
-        return " What was released and these rows do not agree: trust the proven one." if self.contradicts else ""
-
-    @property
-    def doubt(self) -> str:
-        said = super().doubt
-        if not said or not self.sharpened:
-            return said
-        return f"By the release alone: {said[:1].lower()}{said[1:]} Likely values come from synthetic rows there."
-
-    @property
-    def sharpened(self) -> bool:
-        """Whether `values` and `interval` are those of the posterior."""
-        return False
-
-    @property
-    def contradicts(self) -> bool:
-        """Whether what was released and the synthetic rows do not agree."""
-        return False
-
-    @property
     def file_name(self) -> str:
-        name = self.feature.replace(" x ", "-x-")
+        name = self.key.replace(" x ", "-x-").replace(": ", "-")
         return name if self.kind == "curve" else f"{self.kind}-{name}"  # partial dependence has the plain names
 
     @property
@@ -172,15 +130,6 @@ class Curve(Result):
         """(low, high) around the exact curve, by all that `values` rest on (`basis`); else the proven interval."""
         return self.proven_interval(level, simultaneous=simultaneous)
 
-    def _wide_enough(self, likely: tuple[Floats, Floats], level: float, simultaneous: bool) -> tuple[Floats, Floats]:
-        """The likely interval; with the proven one where the release says nothing, or where the two disagree: there no
-        prior can be trusted.
-        """
-        low, high = self.proven_interval(level, simultaneous=simultaneous)
-        doubtful = np.full(len(low), self.contradicts) | ~self.leaves_out(low, high)
-        ends = np.minimum(likely[0], low), np.maximum(likely[1], high)
-        return np.where(doubtful, ends[0], likely[0]), np.where(doubtful, ends[1], likely[1])
-
     def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
         """For each value, whether the release itself says anything about it: by the proven interval."""
         return self.leaves_out(*self.proven_interval(level))
@@ -188,6 +137,11 @@ class Curve(Result):
     @property
     def feature(self) -> str:
         return " x ".join(axis.feature for axis in self.axes)
+
+    @property
+    def key(self) -> str:
+        """What tells it from the other curves of its release."""
+        return self.feature
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -201,36 +155,6 @@ class Curve(Result):
         histograms = self._histograms
         return tuple(histograms[axis.feature] for axis in self.axes if histograms)
 
-    def source(self, names: Sequence[str], stand_in: StandIn | None) -> Source:
-        """Where synthetic rows with these columns come from: the best that is free for this release."""
-        if self.receipt.domain is None:
-            raise ValueError("a release without its domain")
-        domain, paid = Domain.from_json(self.receipt.domain), (self.marginals or self).receipt
-        mine = self._histograms if self.marginals is None else self.marginals.histograms
-        return source_of(domain, names, mine, self.rows_counted, paid.entry.payload_hash, stand_in)
-
-    def learned_again(self, predictor: Predictor, stand_in: StandIn | None) -> Sharpening:
-        """The prior as it follows from the model and from what this result holds: for `verify`.
-
-        stand_in  where the prior came from one
-        """
-        if self.sharpening is None:
-            raise ValueError("a curve without a prior")
-        rows, part = self.sharpening.prior.rows, self.sharpening.part
-        names = dict.fromkeys([*predictor.features, *self._needed])
-        source = self.source(list(names), stand_in)
-        return Sharpening(self._ask(predictor.resized(rows), source, rows), source.origin, part)
-
-    @property
-    def _needed(self) -> list[str]:
-        """The columns that synthetic rows need besides those of the model."""
-        return []
-
-    @property
-    def _ask(self) -> Ask:
-        """What the model is asked about synthetic rows, where there are priors."""
-        raise ValueError("a curve without a prior")
-
     @property
     def _histograms(self) -> dict[str, Histogram]:
         """The histograms that were released with the curves, by feature."""
@@ -238,11 +162,6 @@ class Curve(Result):
             return {}
         counts, noise = self.part("rug")
         return read(counts, noise.std, self.spec.rug)
-
-    @property
-    def rows_counted(self) -> float:
-        """The number of rows: public, or as it was released."""
-        return float(self.receipt.rows or 0)
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd
@@ -253,26 +172,19 @@ class Curve(Result):
         where = {}
         for axis, index in zip(self.axes, mesh, strict=True):
             name = f"{axis.feature} (feature)" if axis.feature in taken else axis.feature
-            where[name] = [axis.points[i] for i in index.ravel()]
+            points = labels(self.receipt.domain, axis.feature, axis.points)
+            where[name] = [points[i] for i in index.ravel()]
         columns = {"value": self.values, "low": low, "high": high, "released": self.raw}
         if self.sharpened:
             columns |= dict(zip(("proven low", "proven high"), self.proven_interval(), strict=True))
         return pd.DataFrame({**where, **columns, "determined": self.determined()})
 
-    def to_json(self, path: str | Path | None = None, *, prior: bool = True) -> str:
-        """The result as JSON text, also written to `path` if one is given.
-
-        prior  whether the file holds what the model says on average about synthetic rows. Without it `values` cannot
-               be what they are: the file then shows the released values, as `smooth=False` does.
-        """
-        if prior or self.sharpening is None:
-            return super().to_json(path)
-        return replace(self, smoothed=False, sharpening=None).to_json(path)
+    def as_released(self) -> Self:
+        return replace(self, smoothed=False, sharpening=None)
 
     def view(self) -> JsonObject:
         rug = None if self.marginals is None else json.loads(self.marginals.to_json())
-        prior = {} if self.sharpening is None else {"sharpening": self.sharpening.to_json()}
-        return {"index": self.index, "smoothed": self.smoothed, "marginals": rug, **prior}
+        return {"index": self.index, "smoothed": self.smoothed, "marginals": rug, **self.prior_view}
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
@@ -324,7 +236,14 @@ class MeanCurve(Curve):
         sizes = self.spec.sizes
         start = sum(sizes[: self.index])
         place = slice(start, start + sizes[self.index])
-        return Means(sums, noise, self.output, self.spec.count_weight, self._number, place)
+        return Means(
+            sums, noise, self.output, self.spec.count_weight, self._number, place, counted_from=self._counted_from
+        )
+
+    @property
+    def _counted_from(self) -> float | None:
+        """The value that counts as nothing in a released sum, where it is not the usual one."""
+        return None
 
     @property
     def _number(self) -> int | None:
@@ -360,14 +279,6 @@ class MeanCurve(Curve):
             return None
         return SharpMeans(means, known.prior, slice(place.start - among.start, place.stop - among.start))
 
-    @property
-    def sharpened(self) -> bool:
-        return self._sharp is not None
-
-    @property
-    def contradicts(self) -> bool:
-        return self._sharp is not None and self._sharp.posterior.contradicts
-
     @cached_property
     def values(self) -> Floats:
         if not self.smoothed:
@@ -383,8 +294,9 @@ class MeanCurve(Curve):
     def interval(self, level: float = 0.95, *, simultaneous: bool = False) -> tuple[Floats, Floats]:
         if self._sharp is None:
             return self.proven_interval(level, simultaneous=simultaneous)
+        proven = self.proven_interval(level, simultaneous=simultaneous)
         tail = (1 - checked_level(level)) / (sum(self.spec.sizes) if simultaneous else 1)
-        return self._wide_enough(self._sharp.interval(1 - tail), level, simultaneous)
+        return self.wide_enough(self._sharp.interval(1 - tail), proven)
 
 
 class Curves(Results[Curve]):
@@ -395,8 +307,8 @@ class Curves(Results[Curve]):
     @overload
     def __getitem__(self, key: slice) -> Self: ...
     def __getitem__(self, key: int | str | slice) -> Curve | Self:
-        """By position or by feature name."""
-        return {curve.feature: curve for curve in self}[key] if isinstance(key, str) else super().__getitem__(key)
+        """By position, or by feature name (where there are several classes, "feature: class")."""
+        return {curve.key: curve for curve in self}[key] if isinstance(key, str) else super().__getitem__(key)
 
     @property
     def values(self) -> Floats:
@@ -417,7 +329,7 @@ class Curves(Results[Curve]):
 
         low, high = self.interval()
         points = [p for curve in self for p in itertools.product(*(axis.points for axis in curve.axes))]
-        names = [curve.feature for curve in self for _ in curve.values]
+        names = [curve.key for curve in self for _ in curve.values]
         where = [point[0] if len(point) == 1 else point for point in points]
         released = np.concatenate([curve.raw for curve in self])
         columns = {"feature": names, "point": where, "value": self.values, "low": low, "high": high}
@@ -444,7 +356,7 @@ class Curves(Results[Curve]):
         return figure_of_all(self._all)
 
     def __repr__(self) -> str:
-        return f"Curves({', '.join(curve.feature for curve in self)})"
+        return f"Curves({', '.join(curve.key for curve in self)})"
 
 
 def _joined(ends: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:

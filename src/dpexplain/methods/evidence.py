@@ -2,8 +2,8 @@
 
 A released number is evidence where it is a sum over rows of a public function of a row, with noise of a known
 covariance: partial dependence at a grid point, the change of a prediction within a bin, the rows in a cell, the rows by
-cell and score. Each release counts once, however many results show it, and what the stand-in was made of does not count
-at all: it is in the stand-in already.
+cell and score, the outcomes of a group with an input replaced. Each release counts once, however many results show it,
+and what the stand-in was made of does not count at all: it is in the stand-in already.
 
 Where the number of rows is private, sums are divided by a released number of rows, whose noise all means of a release
 share (`Numbers.counted`). That of counts which another release was divided by is taken as independent of theirs.
@@ -19,18 +19,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.canonical import digest
+from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.noise import Noise
 from dpexplain.data.rows import LARGEST_BLOCK, Rows, even_size
-from dpexplain.errors import InputError, ModelError
+from dpexplain.errors import InputError, InternalError, ModelError
 from dpexplain.maths.binning import Bins, Steps
 from dpexplain.maths.grids import Axis, Partition
 from dpexplain.maths.means import SURE_ROWS
 from dpexplain.maths.weights import Numbers
 from dpexplain.methods.accumulated_effects.result import AccumulatedCurve
+from dpexplain.methods.histogram import references
+from dpexplain.methods.influence.result import TableInfluence
+from dpexplain.methods.influence.sharp import lines_of, suits
+from dpexplain.methods.influence.spec import blocks_of
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.partial_dependence.result import DependenceCurve
+from dpexplain.methods.permutation_importance.result import Importance
 from dpexplain.methods.result import Result, Results
+from dpexplain.methods.sharpening import entries_of
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.models import Model, Predictor
 
@@ -39,8 +45,9 @@ Integers = NDArray[np.int64]
 Change = Callable[[Floats, Floats], Floats]  # of a prediction, from the second to the first
 
 KEPT_NUMBERS = 2**25  # predictions that are remembered
+KNOWN_CELLS = 8  # groups of a column's values, whose shares a stand-in knows
 MOST_NUMBERS = 6_000  # released numbers that are used at once
-TAKES = "results of dpx.partial_dependence, dpx.accumulated_effects and dpx.marginals"
+TAKES = "results of dpx.partial_dependence, dpx.accumulated_effects, dpx.influence and dpx.marginals"
 
 
 class Asked:
@@ -79,6 +86,18 @@ class Asked:
         return np.nan_to_num(np.clip(high, *ends) - np.clip(low, *ends), nan=0.0)
 
 
+class Answered(Asked):
+    """Synthetic rows whose predictions were kept: all that counts by scores ask for, without the model."""
+
+    def __init__(self, rows: Rows, predictions: Floats) -> None:
+        self.rows, self._predictions = rows, predictions
+
+    def raw(self, fixed: Mapping[str, Any]) -> Floats:
+        if fixed:
+            raise InternalError("predictions are kept for the rows as they are")
+        return self._predictions
+
+
 def changes_within(asked: Asked, steps: Steps, bins: Bins, change: Change) -> tuple[Floats, Floats]:
     """[row, bin]: 1 where a row counts, and the change of its prediction there. A row with a category counts in the
     steps to both of its neighbours; one with a missing value in none.
@@ -115,6 +134,14 @@ def in_cells(rows: Rows, cells: Partition, present: NDArray[np.bool_] | None = N
     return inside
 
 
+def known_cells(values: NDArray[Any], cells: Partition) -> Floats:
+    """[row, group]: the cells of a column, in at most KNOWN_CELLS groups of about as many rows each."""
+    place = cells.place(values)
+    rows = np.bincount(place, minlength=cells.size)
+    group = np.minimum((np.cumsum(rows) - rows / 2) / len(values) * KNOWN_CELLS, KNOWN_CELLS - 1).astype(np.int64)
+    return np.asarray(group[place][:, None] == np.arange(KNOWN_CELLS), dtype=np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """One release that was handed over, and what is done with it.
@@ -122,6 +149,8 @@ class Piece:
     ask       the model and its synthetic rows -> the numbers; None for a release that is left out
     left_out  why it is
     axes      the grids of its partial dependence, by feature
+    promised  what a promise says about it, and about what it was computed from
+    own       whether these are counts of the stand-in itself
     """
 
     entry: int
@@ -130,6 +159,8 @@ class Piece:
     ask: Callable[[Asked], Numbers] | None = None
     left_out: str = ""
     axes: Mapping[str, Axis] | None = None
+    promised: Sequence[JsonObject] = ()
+    own: bool = False
 
 
 # Which of them can be used --------------------------------------------------------------------------------------------
@@ -137,8 +168,7 @@ class Piece:
 
 def pieces_of(stand_in: StandIn, model: Model, results: Any) -> list[Piece]:
     """Every release once, in the order in which they were handed over, and the stand-in's own counts by scores."""
-    tables = stand_in.score_tables
-    pieces = [] if tables is None or not _same(tables.model, model.identity) else [_of_scores(stand_in)]
+    pieces = own_scores(stand_in, model.identity)
     own = {_place(stand_in): "the stand-in itself"}
     own |= {_place(result): "the stand-in was made of it" for result in stand_in.relies_on}
     payloads = {_place(one): one.receipt.entry.payload_hash for one in (stand_in, *stand_in.relies_on)}
@@ -157,7 +187,7 @@ def pieces_of(stand_in: StandIn, model: Model, results: Any) -> list[Piece]:
                 own[place] = ""
             continue
         own[place] = ""  # from now on it is known
-        pieces.append(_piece(stand_in, model, result))
+        pieces.append(replace(_piece(stand_in, model, result), promised=entries_of(result.receipt)))
     size = sum(piece.size for piece in pieces)
     if size > MOST_NUMBERS:
         raise InputError(
@@ -165,6 +195,12 @@ def pieces_of(stand_in: StandIn, model: Model, results: Any) -> list[Piece]:
             hint="hand over fewer of them",
         )
     return pieces
+
+
+def own_scores(stand_in: StandIn, model: JsonObject) -> list[Piece]:
+    """The stand-in's own counts by the scores of this model, where it has them."""
+    tables = stand_in.score_tables
+    return [] if tables is None or not _same(tables.model, model) else [replace(_of_scores(stand_in), own=True)]
 
 
 def _flat(results: Any) -> Iterator[Result]:
@@ -187,8 +223,8 @@ def _kind(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
-def _place(result: Result) -> tuple[str, int]:
-    return result.receipt.entry.account, result.receipt.entry.sequence
+def _place(result: Result) -> tuple[str, int, int]:
+    return result.receipt.place
 
 
 def _same(one: Any, two: Any) -> bool:
@@ -213,18 +249,36 @@ HINT = "evidence and stand-in must be about the same rows"
 
 def _piece(stand_in: StandIn, model: Model, result: Result) -> Piece:
     entry, title = result.receipt.entry.sequence, result.receipt.label
+    if isinstance(result, DependenceCurve) and result.spec.classes:
+        return Piece(entry, title, left_out="it is about all classes together")
     if isinstance(result, DependenceCurve | AccumulatedCurve):
         if not _same(result.receipt.request["model"], model.identity):
-            raise InputError(
-                f"the result {title!r} (entry {entry}) is about another model, or another version of it.",
-                hint="a model without a version is a new one each time: dpx.Model(..., version=...)",
-            )
+            raise _another_model(result)
         return _of_dependence(result) if isinstance(result, DependenceCurve) else _of_effects(stand_in, result)
+    if isinstance(result, TableInfluence):
+        if not _same(result.receipt.request["model"], model.identity):
+            raise _another_model(result)
+        return _of_influences(stand_in, result)
+    if isinstance(result, Importance):
+        return Piece(entry, title, left_out="limited changes of losses are no means over rows")
     if isinstance(result, StandIn):
+        if result.marginals is None:
+            return Piece(entry, title, left_out="the declared domain says nothing about the table")
+        if result.earlier is not None:  # these come by themselves, and count once
+            made_of = result.earlier.receipt.entry.sequence
+            return Piece(entry, title, left_out=f"its counts of columns are those of entry {made_of}")
         return _of_marginals(result.marginals)
     if isinstance(result, Marginals):
         return _of_marginals(result)
     return Piece(entry, title, left_out="its numbers are not means over rows, or it is not known how to use them")
+
+
+def _another_model(result: Result) -> InputError:
+    return InputError(
+        f"the result {result.receipt.label!r} (entry {result.receipt.entry.sequence}) is about another model, or "
+        "another version of it.",
+        hint="a model without a version is a new one each time: dpx.Model(..., version=...)",
+    )
 
 
 # Their numbers --------------------------------------------------------------------------------------------------------
@@ -335,8 +389,39 @@ def _of_effects(stand_in: StandIn, curve: AccumulatedCurve) -> Piece:
     return _made(curve, len(totals), count, ask)
 
 
+def _of_influences(stand_in: StandIn, result: TableInfluence) -> Piece:
+    """Sums over groups of outcomes before and after an intervention, and the rows of the groups."""
+    spec, (values, noise), entry = result.spec, result.part("influences"), result.receipt.entry.sequence
+    marginals, title = result.marginals, result.receipt.label
+    if not suits(spec):
+        return Piece(
+            entry, title, left_out="its sums have more in them than functions of the rows and noise of their own"
+        )
+    if marginals is None:
+        return Piece(entry, title, left_out="the marginals that other values came from are not at hand")
+    sums, weight = spec.blocks * spec.lines, spec.count_weight
+    totals, variances = values[:sums] / spec.K, np.full(sums, (noise.std / spec.K) ** 2) + result.chance_of_sums
+    rows, counted = result.receipt.rows, float(noise.std / max(weight, 1))
+    if rows is not None:
+        count = Count.public(float(rows), sums)
+    elif spec.counts == spec.blocks and spec.quantity != "group":
+        count = Count.apart(float(result.counts.sum()), counted * spec.blocks**0.5, sums)
+    else:
+        count = _count_of(stand_in, sums)
+    known = references(spec.names, marginals, stand_in.domain)
+
+    def ask(asked: Asked) -> Numbers:
+        lines, inside = lines_of(asked.predictor, asked.rows, spec, known), blocks_of(asked.rows, spec)
+        answers = np.hstack([lines * held[:, None] for held in inside[: spec.blocks]])
+        return count.means(answers, totals, variances, sums)
+
+    return _made(result, sums, count, ask)
+
+
 def _count_of(stand_in: StandIn, size: int) -> Count:
     """The stand-in's own number of rows, for sums that come with none."""
+    if stand_in.marginals is None:
+        return Count.apart(0.0, 1.0, size)
     std, cells = stand_in.marginals.part("counts")[1].std, sum(p.size for p in stand_in.partitions)
     return Count.apart(stand_in.total, std * cells**0.5 / len(stand_in.partitions), size)
 

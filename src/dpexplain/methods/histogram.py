@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Noise
@@ -29,6 +29,7 @@ from dpexplain.core.sensitivity import Neighbours, Sensitivity
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import WHOLE_NUMBERS, Partition, cells_of, partition_of
 from dpexplain.maths.reference import Reference
+from dpexplain.maths.simplex import nearest_with_total as nearest_with_total
 
 if TYPE_CHECKING:
     from dpexplain.data.rows import Rows
@@ -134,17 +135,6 @@ def total_of(released: Integers, partitions: Sequence[Partition], rows: int | No
     return float(rows) if rows is not None else max(0.0, float(released.sum()) / len(partitions))
 
 
-def nearest_with_total(values: Floats, total: float) -> Floats:
-    """The non-negative vector with this total that is nearest to `values` (Euclidean projection on a simplex)."""
-    if total <= 0:
-        return np.zeros(len(values))
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    last = np.flatnonzero(ordered - excess > 0)[-1]  # the largest value is always among them
-    projected: Floats = np.maximum(values - excess[last], 0.0)
-    return projected
-
-
 # Cells, and their part of a price -------------------------------------------------------------------------------------
 
 
@@ -196,7 +186,7 @@ def fine_cells(names: Sequence[str], domain: Domain, noise: Noise, rows: int) ->
 def released_by(table: PrivateTable, result: Result) -> bool:
     """Whether the account of this table has released exactly these values, for this request, relation and price."""
     receipt = result.receipt
-    stored = table.door.account.find(digest(receipt.request))
+    stored = receipt.part_of(table.door.account.find(receipt.ledger_request_id))
     said = (result.released, receipt.entry, receipt.cost)
     true = stored is not None and (stored.payload, stored.entry, stored.entry.charged) == said
     return true and (receipt.budget, receipt.neighbours) == (table.budget, table.neighbours)

@@ -7,10 +7,10 @@ opened: pure epsilon is better for a few small releases, zCDP for many or for lo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -20,14 +20,19 @@ from dpexplain.core.domain import Domain, PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation, Unit
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
+from dpexplain.methods.batches.release import plan_batch
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.registry import Method, method_of
+from dpexplain.methods.reports.plan import ReportForecast, plan_report
+from dpexplain.methods.reports.request import ReportRequest
+from dpexplain.methods.request import Request
 from dpexplain.methods.setting import OPEN_WITH_DELTA, Outlook, Setting
-from dpexplain.models import Model
+from dpexplain.models import Model, ModelPair
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpexplain.methods.batches.forecast import BatchForecast
     from dpexplain.methods.performance.result import Performance
     from dpexplain.methods.stand_in.result import StandIn
 
@@ -79,6 +84,24 @@ class Forecast:
         return forecast_text(self)
 
 
+@overload
+def plan(
+    request: list[Any] | tuple[Any, ...], *, table: PrivateTable, model: Model | None = None, epsilon: Any = None,
+    max_error: Any = None, weights: Any = None, clustering: Any = None, n: int | None = None,
+) -> BatchForecast: ...  # fmt: skip
+@overload
+def plan(  # type: ignore[overload-overlap]  # a report is a request whose forecast says more
+    request: ReportRequest, *, table: PrivateTable, model: Model, epsilon: Any = None, weights: Any = None,
+    clustering: Any = None, n: int | None = None,
+) -> ReportForecast: ...  # fmt: skip
+@overload
+def plan(
+    request: Request, *, table: PrivateTable | None = None, domain: Domain | None = None, n: int | None = None,
+    relation: str | Relation | None = None, output: tuple[float, float] | PublicRange | None = None,
+    unit: Unit | None = None, rows_hint: int | None = None, epsilon: Any = None, max_error: Any = None,
+    delta: Any = None, label: Any = None, features: Sequence[str] | None = None, marginals: Marginals | None = None,
+    performance: Performance | None = None, stand_in: StandIn | None = None, model: Model | None = None,
+) -> Forecast: ...  # fmt: skip
 def plan(
     request: Any,
     *,
@@ -97,9 +120,16 @@ def plan(
     marginals: Marginals | None = None,
     performance: Performance | None = None,
     stand_in: StandIn | None = None,
-    model: Model | None = None,
-) -> Forecast:
+    model: Model | Sequence[Model] | None = None,
+    weights: Mapping[Any, float] | Sequence[float] | None = None,
+    clustering: Any = None,
+) -> Any:
     """The error at a given epsilon, or the epsilon for a wanted error. Reads no row and spends nothing.
+
+    A report is planned as `dpx.report` would release it: a `ReportForecast` says which sections it has, and what each
+    is worth. A list of requests is planned as `dpx.batch` would release it: a `BatchForecast` says how the total is
+    divided between them, and the error of each. It takes table, model, clustering, epsilon or max_error (an error for
+    each request or its label), weights (how much the error of a request matters) and n.
 
     With a `table` everything else follows from it: its domain, relation, number of rows and kind of account (where the
     number of rows is private, from its `rows_hint`, or from n, your own guess).
@@ -112,11 +142,29 @@ def plan(
     beforehand. `marginals` were released before, for methods that draw from them, a `performance` for the influence on
     a disparity, and a `stand_in` for curves. With the `model`, importance and local
     explanations are tried on public rows, drawn evenly from the domain, which makes their expected errors sharper.
-    Without it say its `output` range (0 to 1 by default), `label` and `features`.
+    Without it say its `output` range (0 to 1 by default), `label` and `features`. A comparison has two, [old, new].
     """
+    if isinstance(request, list | tuple | ReportRequest):
+        others = {
+            "domain": domain, "relation": relation, "output": output, "unit": unit, "rows_hint": rows_hint,
+            "delta": delta, "label": label, "features": features, "marginals": marginals, "performance": performance,
+            "stand_in": stand_in,
+        }  # fmt: skip
+        _require_none(others, "a batch is planned for a table")
+        if table is None:
+            raise InputError("table is missing.", hint="dpx.plan([request, ...], table=table, model=model, epsilon=1)")
+        about: dict[str, Any] = {"max_error": max_error, "weights": weights, "clustering": clustering, "rows": n}
+        if isinstance(request, ReportRequest):
+            _require_none({"max_error": about.pop("max_error")}, "a report is planned for a price")
+            if not isinstance(model, Model):
+                raise InputError("model must be a dpx.Model.", hint="dpx.Model(estimator, output=(0, 1))", spent="")
+            return plan_report(request, table, model, epsilon=epsilon, **about)
+        return plan_batch(request, table, model, epsilon=epsilon, **about)[1]
+    _require_none({"weights": weights, "clustering": clustering}, "it is for a list of requests")
     if (epsilon is None) == (max_error is None):
         raise InputError("give exactly one of epsilon and max_error.", spent="")
     method = _method(request)
+    needy = method.needs_delta or request.needs_delta
     if marginals is not None and not isinstance(marginals, Marginals):
         raise InputError("marginals must be a result of dpx.marginals, or the .marginals of another result.", spent="")
     for name, earlier in (("performance", performance), ("stand-in", stand_in)):
@@ -124,16 +172,17 @@ def plan(
             raise InputError(f"{method.name} takes no {name}.", hint="leave it out", spent="")
     if n is not None and (isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 2):
         raise InputError(f"n must be a whole number of at least 2; got {n!r}.", spent="")
-    if model is not None and not isinstance(model, Model):
+    compared = ModelPair.of(model) if isinstance(model, list | tuple) and method.name == "compare" else model
+    if compared is not None and not isinstance(compared, Model | ModelPair):
         raise InputError("model must be a dpx.Model.", hint="dpx.Model(estimator, output=(0, 1))", spent="")
     rows = None if n is None else int(n)
     if table is not None:
         known = {"domain": domain, "relation": relation, "unit": unit, "rows_hint": rows_hint, "delta": delta}
         known |= {"output": output, "label": label, "features": features} if model is not None else {}
-        setting = _setting_of(table, model, rows, marginals, [name for name, v in known.items() if v is not None])
+        setting = _setting_of(table, compared, rows, marginals, [name for name, v in known.items() if v is not None])
         setting = _with_public(setting, output, label, features)
         budgets = [table.budget]
-        _require_delta(method, table.budget)
+        _require_delta(needy, table.budget)
     else:
         if domain is None or relation is None or rows is None:
             missing = "domain" if domain is None else "relation" if relation is None else "n"
@@ -141,10 +190,10 @@ def plan(
                 f"{missing} is missing.", hint="dpx.plan(request, table=table, model=model, epsilon=0.5)", spent=""
             )
         neighbours = Neighbours(Relation.parse(relation), unit)
-        setting = Setting.declared(domain, neighbours, model, rows=rows, hint=rows_hint)
+        setting = Setting.declared(domain, neighbours, compared, rows=rows, hint=rows_hint)
         setting = replace(setting, marginals=marginals)
         setting = _with_public(setting, output, label, features)
-        pure = [] if method.needs_delta else [Budget(1)]
+        pure = [] if needy else [Budget(1)]
         budgets = [*pure, Budget(1, USUAL_DELTA if delta is None else delta)]
     setting, options = replace(setting, performance=performance, stand_in=stand_in), []
     for budget in budgets:
@@ -153,15 +202,22 @@ def plan(
             return _option(method, request, setting, budget, budget.cost(epsilon=price))
 
         options.append(at(epsilon) if max_error is None else _cheapest(at, float(exact(max_error, "max_error"))))
-    return Forecast(request.label, setting.rows, setting.neighbours, tuple(options), method.needs_delta)
+    return Forecast(request.label, setting.rows, setting.neighbours, tuple(options), needy)
+
+
+def _require_none(options: Mapping[str, Any], why: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name} has no meaning here: {why}.", hint="leave it out", spent="")
 
 
 def forecast(request: Any, setting: Setting, budget: Budget, cost: Cost) -> Forecast:
     """What a price buys in an account of this kind."""
     method = _method(request)
-    _require_delta(method, budget)
+    needy = method.needs_delta or request.needs_delta
+    _require_delta(needy, budget)
     option = _option(method, request, setting, budget, cost)
-    return Forecast(request.label, setting.rows, setting.neighbours, (option,), method.needs_delta)
+    return Forecast(request.label, setting.rows, setting.neighbours, (option,), needy)
 
 
 def _method(request: Any) -> Method:
@@ -173,13 +229,13 @@ def _method(request: Any) -> Method:
         raise
 
 
-def _require_delta(method: Method, budget: Budget) -> None:
-    if method.needs_delta and budget.delta is None:
+def _require_delta(needy: bool, budget: Budget) -> None:
+    if needy and budget.delta is None:
         raise InputError("a pure account cannot pay for this: it needs Gaussian noise.", hint=OPEN_WITH_DELTA)
 
 
 def _setting_of(
-    table: PrivateTable, model: Model | None, rows: int | None, marginals: Marginals | None, twice: Sequence[str]
+    table: PrivateTable, model: Any, rows: int | None, marginals: Marginals | None, twice: Sequence[str]
 ) -> Setting:
     """The setting of a table; what it knows is not asked again."""
     if not isinstance(table, PrivateTable):

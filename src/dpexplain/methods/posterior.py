@@ -8,27 +8,35 @@ docs/methods/posterior.md explains it; `maths/weights.py` has the mathematics.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.data.rows import Rows
+from dpexplain.data.rows import STEP, Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.binning import Bins, Steps, steps_of
-from dpexplain.maths.grids import Axis, Partition, axis_of, with_missing
-from dpexplain.maths.posterior import EVEN, MOST_ROWS, rows_for
-from dpexplain.maths.weights import Numbers, RowPosterior
+from dpexplain.maths.grids import Axis, axis_of, with_missing
+from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, MOST_ROWS, rows_for
+from dpexplain.maths.surrogate import Space, StepWeight, Weight
+from dpexplain.maths.surrogate.rows import WeightedRows
+from dpexplain.maths.weights import Known, Numbers, RowPosterior
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
+from dpexplain.methods.counterfactuals import Counterfactuals, counterfactuals
 from dpexplain.methods.curves import MOST_POINTS
-from dpexplain.methods.evidence import Asked, Piece, changes_within, pieces_of
+from dpexplain.methods.evidence import Asked, Piece, changes_within, known_cells, pieces_of
+from dpexplain.methods.individuals import PROBS, IndividualCurves, Statement, individual_curves, shape
+from dpexplain.methods.local_readings import Kept, LocalRows, RowAttribution, said_by
+from dpexplain.methods.local_sketch.result import Attributions, lines_of
 from dpexplain.methods.partial_dependence.request import Feature, PartialDependence
 from dpexplain.methods.readings import Floats, Reading, Readings
 from dpexplain.methods.sharpening import SEED
 from dpexplain.methods.stand_in.result import StandIn
-from dpexplain.models import Model
+from dpexplain.methods.swarms import ROWS as SWARM
+from dpexplain.methods.swarms import Summary, summary
+from dpexplain.models import Model, Predictor
 from dpexplain.models.predictor import frame_of
 
 if TYPE_CHECKING:
@@ -39,27 +47,32 @@ ROWS_PER_NUMBER = 4  # synthetic rows for each released number, up to MOST_ROWS:
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
 BINS, RESOLUTION, PAIR_RESOLUTION = 20, 25, 12  # of a curve that is read off, where nothing else is said
 FINE_BINS = 100  # where there is no evidence, and many synthetic rows
-KNOWN_CELLS = 8  # groups of a column's values, whose shares a stand-in knows
+BLIND = "In what no release was about, the table may differ from these rows: there, intervals may hold far less often."
 FEW_ROWS = 10  # synthetic rows of a bin, below which all synthetic rows, moved there, make up for the rest
 
 
 class Posterior:
     """What is likely about the table, given a stand-in and released numbers: weights of synthetic rows.
 
-    `partial_dependence`, `accumulated_effects` and `expect` read explanations off it, each with an interval. These
+    `partial_dependence`, `accumulated_effects`, `expect` and `explain` read explanations off it, with intervals. These
     assume that the table resembles the synthetic rows in some measure, which is estimated from the evidence. They are
     quantiles of a mixture of normal distributions; laws of noise that are not normal enter by their covariance. Without
     evidence nothing says how good the stand-in is, and they are wide. Proven intervals stand in the results themselves.
     """
 
-    def __init__(self, stand_in: StandIn, model: Model, asked: Asked, pieces: Sequence[Piece]) -> None:
+    def __init__(
+        self, stand_in: StandIn, model: Model, asked: Asked, pieces: Sequence[Piece], even: float = EVEN
+    ) -> None:
+        """`even` is the share of values of synthetic rows that were drawn evenly from the domain."""
         self.stand_in, self.model, self._asked, self._pieces = stand_in, model, asked, list(pieces)
+        self._even = even
         self._numbers = [(piece, piece.ask(asked)) for piece in pieces if piece.ask is not None]
-        self._cells = np.hstack([known_cells(asked.rows[p.feature], p) for p in stand_in.partitions])
+        self._cells = Known(np.hstack([known_cells(asked.rows[p.feature], p) for p in stand_in.partitions]))
         self._rows = self._given([numbers for _, numbers in self._numbers])
 
     def _given(self, numbers: Sequence[Numbers]) -> RowPosterior:
-        return RowPosterior(self._asked.rows.size, self.stand_in.worth, numbers, self._cells)
+        most = DOMAIN_WORTH if self.stand_in.free else self.stand_in.worth
+        return RowPosterior(self._asked.rows.size, most, numbers, self._cells)
 
     def __len__(self) -> int:
         """How many synthetic rows there are."""
@@ -111,8 +124,9 @@ class Posterior:
         """What everything here rests on, in words."""
         where = f"Read off {len(self):,} synthetic rows of entry {self.stand_in.entry}"
         how = f"weighted by {self._rows.size:,} released numbers" if self._rows.size else "without any other evidence"
+        blind = "" if not self._rows.size else f" {BLIND}"
         against = " Evidence and stand-in contradict each other: see `contradictions`." if self.contradictions else ""
-        return f"{where}, {how}; nothing here is proven.{against}"
+        return f"{where}, {how}; nothing here is proven.{blind}{against}"
 
     def rows(self) -> pd.DataFrame:
         """The synthetic rows as models get rows, and their weights, in the column `rows.attrs["weight"]`: "weight",
@@ -152,7 +166,8 @@ class Posterior:
         answers = np.column_stack([self._asked.at(dict(zip(view, point, strict=True))) for point in points])
         spread, output = self._rows.mixture(answers), self._asked.output
         values = np.clip(spread.mean, output.low, output.high)
-        return Reading("Partial dependence", axes, values, spread, (output.low, output.high), self.basis)
+        about = (output.low, output.high), self.basis
+        return Reading("Partial dependence", axes, values, spread, *about, names=self.stand_in.receipt.names)
 
     def _axis(self, feature: str, grid: Any, resolution: int) -> Axis:
         mine = grid.get(feature) if isinstance(grid, Mapping) else grid
@@ -191,7 +206,8 @@ class Posterior:
         spread = spread.wider(spread.mean).around(curve)  # by what no positive weights could reach
         axes, values = (Axis(feature, bins.points, steps.ordered),), np.clip(curve, -span, span)
         about = "effect on the prediction"
-        return Reading("Accumulated effect", axes, values, spread, (-span, span), self.basis, about)
+        names = self.stand_in.receipt.names
+        return Reading("Accumulated effect", axes, values, spread, (-span, span), self.basis, about, names=names)
 
     def _bins(self, steps: Steps, number: int) -> Bins:
         values = self._drawn[steps.feature]
@@ -238,6 +254,143 @@ class Posterior:
         possible = float(lines.min()), float(lines.max())
         return Reading(f"Mean of {name}", (), spread.mean, spread, possible, self.basis, "mean", cut=False)
 
+    # Records ----------------------------------------------------------------------------------------------------------
+
+    def explain(
+        self,
+        record: Any,
+        prediction: float | None = None,
+        *,
+        anchor: str | float | None = None,
+        weight: Weight | StepWeight = "stable",
+        width: float = 1.0,
+    ) -> RowAttribution:
+        """What moves the model's prediction for one record, by a linear model of the synthetic rows near it.
+
+        record      a mapping or pandas Series by name, or a sequence in the order of the model's columns
+        prediction  the model's own output for it; without it, the model is asked
+        anchor, weight, width  as for `LocalSketch.explain`
+        """
+        known = None if prediction is None else [prediction]
+        (found,) = self._explained([record], known, anchor, weight, width)
+        return found
+
+    def explain_many(
+        self,
+        records: Any,
+        predictions: Sequence[float] | None = None,
+        *,
+        anchor: str | float | None = None,
+        weight: Weight | StepWeight = "stable",
+        width: float = 1.0,
+    ) -> Attributions:
+        """`explain` for each line of a DataFrame, or for each record of a list, with the same options."""
+        return Attributions(self._explained(lines_of(records), predictions, anchor, weight, width))
+
+    def _explained(
+        self, records: list[Any], predictions: Any, anchor: Any, weight: Weight | StepWeight, width: float
+    ) -> Iterator[RowAttribution]:
+        local, few = self.local, self._asked.predictor.resized(STEP)
+        said = said_by(few, local.rows.space, records) if predictions is None else list(predictions)
+        return local.explained(records, said, anchor, weight, width)
+
+    @cached_property
+    def local(self) -> LocalRows:
+        """The weighted rows as local explanations read them."""
+        return self.local_in(self.model.features(self.stand_in.domain))
+
+    def local_in(self, features: Sequence[str]) -> LocalRows:
+        """Likewise, in terms of some columns."""
+        asked, stand_in, known = self._asked, self.stand_in, [piece for piece, _ in self._numbers]
+        own = bool(known) and all(piece.own for piece in known)
+        if self._even and (own or not known):
+            return local_rows(stand_in, self.model, features)
+        if own or not known:
+            weights, answers = self.weights if own else None, asked.raw({})
+            kept = Kept.of(self.model.identity, self.model.output, features, answers, weights)
+            return LocalRows.of_kept(stand_in, kept)
+        space = Space(stand_in.domain, tuple(features))
+        X = space.coordinates(asked.rows.columns, asked.rows.size)
+        rows = WeightedRows(space, asked.output, X, asked.raw({}), self.weights)
+        also = [one for piece in known for one in piece.promised]
+        return LocalRows(stand_in, self.model.identity, rows, lambda: self._rows, self.basis, None, also)
+
+    # Many rows at once ------------------------------------------------------------------------------------------------
+
+    def individual_curves(self, feature: str, probs: Sequence[float] = PROBS) -> IndividualCurves:
+        """How predictions for single synthetic rows go along a column: bands that hold shares of them."""
+        return individual_curves(self, feature, probs)
+
+    def shape(self, feature: str) -> list[Statement]:
+        """Sentences about the mean prediction along a column, each with its probability, the likeliest first."""
+        return shape(self, feature)
+
+    def summary(self, rows: int = SWARM, *, classes: bool = False) -> Summary:
+        """What each column adds to the predictions for some synthetic rows, to be drawn as a swarm of dots.
+
+        classes  for a classifier: every class, instead of the one that the model explains
+        """
+        return summary(self, rows, classes=classes)
+
+    def counterfactuals(
+        self,
+        record: Any,
+        wanted: tuple[float | None, float | None],
+        *,
+        keep: Sequence[str] = (),
+        most_changes: int = 3,
+        most: int = 5,
+    ) -> Counterfactuals:
+        """What would have to be different about a record for the prediction to lie in a range.
+
+        wanted        (low, high) of the prediction; None for an end that does not matter
+        keep          columns that stay as they are
+        most_changes  columns that one way changes at most; `most` ways are told
+        """
+        about: dict[str, Any] = {"keep": keep, "most_changes": most_changes, "most": most}
+        return counterfactuals(self, record, wanted, **about)
+
+    def predictions_along(self, feature: str) -> tuple[Axis, Floats]:
+        """The public points of a column, and [synthetic row, point]: predictions with the column at each of them."""
+        self._known([feature])
+        axis = self._axis(feature, None, RESOLUTION)
+        return axis, np.column_stack([self._asked.at({feature: point}) for point in axis.settings])
+
+    def drawn_means(self, answers: Floats, number: int, seed: int) -> Floats:
+        """[draw, function]: joint draws of the means of some functions, given for each synthetic row."""
+        return self._rows.joint_draws(answers, number, seed)
+
+    @property
+    def synthetic(self) -> Rows:
+        """The synthetic rows, in codes."""
+        return self._asked.rows
+
+    @property
+    def predictions(self) -> Floats:
+        """What the model says about them, within its range."""
+        return self._asked.at({})
+
+    def said(self, records: Any) -> Floats:
+        """The model's own predictions for some records, within its range."""
+        rows = lines_of(records)
+        found = said_by(self._asked.predictor.resized(STEP), self.local.rows.space, rows)
+        return np.array([self.model.output.middle if one is None else one for one in found])
+
+    @property
+    def predictor(self) -> Predictor:
+        """The model as it was asked."""
+        return self._asked.predictor
+
+    def shap_values(self, records: Any, background: int = 100) -> Any:
+        """SHAP values of one record, or of several, as a `shap.Explanation`: by shap's permutations, with rows of the
+        stand-in as background. They have no interval.
+
+        background  how many synthetic rows other values are taken from, drawn by their weights
+        """
+        from dpexplain.methods.shapley_rows import shap_of_rows
+
+        return shap_of_rows(self._asked.predictor, self._asked.rows, self.weights, records, background)
+
     def _known(self, features: Sequence[str]) -> None:
         for name in features:
             self.stand_in.domain.column(name)
@@ -245,14 +398,6 @@ class Posterior:
                 raise InputError(
                     f"the stand-in does not have {name!r}.", hint="it has: " + ", ".join(self.stand_in.features)
                 )
-
-
-def known_cells(values: NDArray[Any], cells: Partition) -> Floats:
-    """[row, group]: the cells of a column, in at most KNOWN_CELLS groups of about as many rows each."""
-    place = cells.place(values)
-    rows = np.bincount(place, minlength=cells.size)
-    group = np.minimum((np.cumsum(rows) - rows / 2) / len(values) * KNOWN_CELLS, KNOWN_CELLS - 1).astype(np.int64)
-    return np.asarray(group[place][:, None] == np.arange(KNOWN_CELLS), dtype=np.float64)
 
 
 # Accumulated effects of weighted rows ---------------------------------------------------------------------------------
@@ -302,6 +447,18 @@ def posterior(stand_in: StandIn, model: Model, results: Sequence[Any] = (), *, r
               the stand-in was made of are not counted again.
     rows      how many synthetic rows to ask the model about
     """
+    return _posterior(stand_in, model, results, rows, None)
+
+
+def local_rows(stand_in: StandIn, model: Model, features: Sequence[str] | None = None) -> LocalRows:
+    """A stand-in's rows as local explanations read them, weighted by its counts by scores where it has them."""
+    known = _posterior(stand_in, model, (), None, 0.0)  # no value is drawn evenly: too little evidence corrects it
+    return known.local if features is None else known.local_in(features)
+
+
+def _posterior(
+    stand_in: StandIn, model: Model, results: Sequence[Any], rows: int | None, even: float | None
+) -> Posterior:
     if not isinstance(stand_in, StandIn):
         raise InputError("stand_in must be a result of dpx.stand_in.", hint="dpx.stand_in(table, epsilon=...)")
     if not isinstance(model, Model):
@@ -318,8 +475,10 @@ def posterior(stand_in: StandIn, model: Model, results: Sequence[Any] = (), *, r
     pieces = pieces_of(stand_in, model, results)
     known = any(piece.ask is not None for piece in pieces)
     numbers = sum(piece.size for piece in pieces if piece.ask is not None)
-    enough = max(rows_for(stand_in.receipt.rows or int(stand_in.total)), min(ROWS_PER_NUMBER * numbers, MOST_ROWS))
+    usual = rows_for(stand_in.receipt.rows or int(stand_in.total) or None)
+    enough = max(usual, min(ROWS_PER_NUMBER * numbers, MOST_ROWS))
     size = rows or (enough if known else READ_ROWS)
-    even = EVEN if known else 0.0  # where nothing corrects them, even values would mislead
+    if even is None:
+        even = EVEN if known else 0.0  # where nothing corrects them, even values would mislead
     drawn = stand_in.draw(size, SEED, even=even)
-    return Posterior(stand_in, model, Asked(model, predictor, Rows(stand_in.domain, drawn, size)), pieces)
+    return Posterior(stand_in, model, Asked(model, predictor, Rows(stand_in.domain, drawn, size)), pieces, even)

@@ -186,13 +186,17 @@ class Ranking(Result):
         if not np.isfinite(ends).all() or not np.isfinite(sure).all() or not self.title or not self.quantity:
             raise ValueError("no ranking of ours")
 
+    def columns_beside(self) -> dict[str, Floats]:
+        """More columns of `to_frame()`: the released values, where others are shown."""
+        return {}
+
     def to_frame(self, top: int | None = None) -> pd.DataFrame:
         """One line for each item, the best first; `top` is for the probability of being one of so many best."""
         import pandas as pd
 
         low, high = self.interval()
         sure = [*self.order_probability, None]
-        columns = {"item": self.items, self.quantity: self.values, "low": low, "high": high}
+        columns = {"item": self.items, self.quantity: self.values, "low": low, "high": high, **self.columns_beside()}
         best = {f"in_top_{self.top if top is None else top}": self.top_probability(top)}
         columns |= {"determined": self.determined(), "above_next": pd.array(sure, dtype="Float64")}
         return pd.DataFrame({**columns, **best})

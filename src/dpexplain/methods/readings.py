@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import Names
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Axis
 from dpexplain.maths.weights import Mixture
@@ -38,6 +39,7 @@ class Reading:
     possible  the range that they lie in
     cut       whether intervals end at that range: not where it was itself read off synthetic rows
     basis     what all of this rests on, in a sentence
+    names     what people call the columns
     """
 
     name: str
@@ -48,6 +50,7 @@ class Reading:
     basis: str
     quantity: str = "mean prediction"
     cut: bool = True
+    names: Names = field(default_factory=Names)
 
     @property
     def feature(self) -> str:
@@ -59,7 +62,8 @@ class Reading:
 
     @property
     def title(self) -> str:
-        return f"{self.name} of {self.feature}, read off" if self.axes else self.name
+        named = " x ".join(self.names.title(axis.feature) for axis in self.axes)
+        return f"{self.name} of {named}, read off" if self.axes else self.name
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """(low, high) around each exact number of the table, likely by what `basis` says. Not proven."""

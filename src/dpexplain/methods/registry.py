@@ -36,7 +36,8 @@ class Method:
     then      what the command says afterwards: {file} is the first file, {pages} are pages to hand over, in {out}
     typed     (place, *, options) -> options of the request, where some are typed in another way than they are declared
     subject   (project, domain, *, options) -> what is explained, where that is not the project's model
-    free      (paid, *, options) -> results that need no release, or None where one was asked for
+    free      (paid, project, *, options) -> results that need no release, or None where one was asked for;
+              project() loads the project file
     also      (results, paths, *, options) -> files that are written besides the results, whose .json have these paths
               The keywords of these four functions, with their types, are options of the command
     takes     names of methods whose earlier results `explain` takes, as keywords (`keyword_of`): the command has
@@ -49,6 +50,7 @@ class Method:
               record, which it gives itself
     attack_by_default  whether it does so unless other methods are named
     needs_delta  whether only Gaussian noise can answer it, which a pure account cannot pay for
+    no_missing   whether it needs distances, which columns that keep missing values do not have
     """
 
     name: str
@@ -77,6 +79,7 @@ class Method:
     attacked: Mapping[str, Any] = field(default_factory=dict, hash=False)
     attack_by_default: bool = True
     needs_delta: bool = False
+    no_missing: bool = False
 
     def load(self, what: Named | None) -> Any:
         """What the registration names."""
@@ -136,8 +139,10 @@ def method_of(request: Any) -> Method:
 
 
 def requests_by_name() -> dict[str, type]:
-    """The classes of requests by their public names."""
-    return {
+    """The classes of requests by their public names; that of a report is made of others, and has no method."""
+    from dpexplain.methods.reports.request import ReportRequest
+
+    return {"Report": ReportRequest} | {
         method.request_name or method.request.__name__.removesuffix("Request"): method.request
         for method in methods().values()
     }

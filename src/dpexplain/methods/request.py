@@ -59,6 +59,14 @@ Mechanism = Annotated[
     Literal["cube", "discrete-laplace", "discrete-gaussian"] | None,
     Field(description="The noise, instead of the one with the smallest forecast error."),
 ]
+Smooth = Annotated[
+    bool,
+    Field(
+        description="Combine the released values with what the model says about synthetic rows (free). False shows "
+        "them as they were released."
+    ),
+    Flag(text="Show the released values as they are."),
+]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
@@ -70,6 +78,7 @@ class Request(BaseModel):
     )
 
     name_in_files: ClassVar[str] = ""  # set by the registration
+    free_options: ClassVar[Mapping[str, Any]] = {}  # values of options with which it has no price
 
     if not TYPE_CHECKING:  # type checkers see the options
 
@@ -100,6 +109,16 @@ class Request(BaseModel):
     @property
     def free_with_marginals(self) -> bool:
         """Whether released marginals answer it, for no price."""
+        return False
+
+    @property
+    def free(self) -> bool:
+        """Whether it has no price: nothing of a table is read."""
+        return any(getattr(self, name) == value for name, value in self.free_options.items())
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether these options need Gaussian noise, which a pure account cannot pay for."""
         return False
 
     def but(self, **options: Any) -> Self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
@@ -125,6 +125,11 @@ class Result(ABC):
         return self.caveat
 
     @property
+    def interval_about(self) -> str:
+        """What its intervals know of, in a few words; empty where its picture has none."""
+        return "privacy noise"
+
+    @property
     def lead(self) -> list[str]:
         """Sentences that a page shows before the numbers."""
         return []
@@ -159,6 +164,10 @@ class Result(ABC):
         """Other releases that stand in the same file; `verify` checks them too."""
         return []
 
+    def may_rely_on(self, other: Result) -> bool:
+        """Whether the other release is about the table that this one is about."""
+        return bool(other.receipt.request["table"] == self.receipt.request["table"])
+
     def more_tables(self) -> dict[str, pd.DataFrame]:
         """Tables besides `to_frame()`, by their names."""
         return {}
@@ -180,6 +189,11 @@ class Result(ABC):
     def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
         """For each value, whether its interval leaves out anything that is possible; if not, nothing was learned."""
         return self.leaves_out(*self.interval(level))
+
+    def promise_with(self, also: Sequence[JsonObject]) -> None:
+        """Make the releases that values rest on besides part of the promise: their price adds to that of this one."""
+        if self.receipt.also != tuple(also):
+            object.__setattr__(self, "receipt", replace(self.receipt, also=tuple(also)))
 
     def leaves_out(self, low: Floats, high: Floats) -> NDArray[np.bool_]:
         """Whether these intervals leave out anything that is possible."""

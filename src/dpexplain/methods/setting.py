@@ -37,6 +37,8 @@ class Setting:
     model   that will be explained, where it is at hand: forecasts may try it on public rows
     tried   what came of that, kept for other prices of the same plan
     budget  the account that will pay, where there is one
+    worth   rows that synthetic rows are taken to be worth: errors are those of sharpened values then, where a method
+            can tell; without it, those of released values
     """
 
     domain: Domain
@@ -53,6 +55,7 @@ class Setting:
     budget: Budget | None = None
     performance: Performance | None = None
     stand_in: StandIn | None = None
+    worth: float | None = None
 
     @classmethod
     def of(

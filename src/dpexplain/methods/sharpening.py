@@ -26,7 +26,7 @@ from dpexplain.errors import InputError
 from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, Prior, rows_for
 from dpexplain.maths.trees import Joint, likely_shares, worth
 from dpexplain.methods.histogram import Histogram, released_by
-from dpexplain.models import Model, Predictor
+from dpexplain.models import Model, ModelPair, Predictor, predictor_of
 
 if TYPE_CHECKING:
     from dpexplain.data.table import PrivateTable
@@ -40,6 +40,7 @@ SEED = 0  # of the public draws of synthetic rows
 # Chosen by `python -m bench posterior`, by the number of curves alone:
 SEVERAL = 4  # curves from which on a prior of their own histograms helps accumulated effects
 SHARES = {"partial-dependence": Fraction(1, 4), "accumulated-effects": Fraction(1)}  # of a price, for a stand-in
+OF_THE_REQUEST = tuple(SHARES)  # whose priors depend on no number that is released with what they are about
 DOMAIN, HISTOGRAMS, STAND_IN = "domain", "histograms", "stand-in"
 TOLERANCE = 1e-4  # of the largest number in a prior, by which another machine may say something else
 
@@ -119,6 +120,8 @@ def known_as(receipt: Receipt, origin: JsonObject, rows: int, part: int | None) 
     """The digest of all that decides a prior: the question, the model, the stand-in and the number of its rows."""
     request = receipt.request
     asked = {"model": request["model"], "table": request["table"]["domain"], "spec": request["spec"]}
+    if request["explainer"] not in OF_THE_REQUEST:
+        asked["released"] = receipt.entry.payload_hash
     return digest({"prior of": asked, "origin": origin, "rows": rows, "even": str(EVEN), "seed": SEED, "part": part})
 
 
@@ -174,16 +177,27 @@ def source_of(
 
 
 def learn(
-    table: PrivateTable, model: Model, receipt: Receipt, source: Source, ask: Ask, part: int | None = None
+    table: PrivateTable, model: Model | ModelPair, receipt: Receipt, source: Source, ask: Ask, part: int | None = None
 ) -> Sharpening:
     """The prior of what was released, by asking the model about synthetic rows; what was kept before, if there is one.
 
     That the model is still what its version promises is for `PrivateTable.predictor` to see.
     """
     rows = rows_for(table.rows_hint)
-    mine = ask(table.predictor(model).resized(rows), source, rows).numbers()  # blocks of any size: the rows are public
+    mine = ask(
+        predictor_of(table, model).resized(rows), source, rows
+    ).numbers()  # blocks of any size: the rows are public
     kept = table.door.account.declare(known_as(receipt, source.origin, rows, part), mine)
     return Sharpening(Prior.of_numbers(kept), source.origin, part)
+
+
+def expected_gain(prior: Prior, std: float, worth: float) -> float:
+    """The root mean squared error of sharpened values over that of released ones, where the noise of each has this
+    standard deviation, if synthetic rows are worth so many rows: sqrt(k / (k + 1)) along each eigenvector.
+    """
+    covariance = prior.covariance() / worth
+    sizes = np.maximum(np.linalg.eigvalsh(covariance), 0.0) / max(std, 1e-300) ** 2
+    return float(np.sqrt((sizes / (sizes + 1)).mean()))
 
 
 def agrees(one: Prior, two: Prior) -> bool:

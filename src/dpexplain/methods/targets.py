@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.domain import Categorical, Domain, Numeric
+from dpexplain.columns import Date
+from dpexplain.core.domain import Categorical, Domain, Numeric, PublicRange
+from dpexplain.data.public_random import Generator
+from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
 from dpexplain.maths.coded import Coded
+from dpexplain.models import Predictor
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ def target_of(name: str, domain: Domain, label: Any) -> Target:
     """What is measured against predictions: the column's own numbers; or, with a label, whether it has that value."""
     column = domain.column(name)
     label = label.item() if isinstance(label, np.generic) else label
+    if isinstance(column, Date):
+        raise InputError(f"the target {name!r} is a date, which no prediction is compared with.")
     if isinstance(column, Categorical):
         if label is not None and label not in column.categories:
             raise InputError(
@@ -64,3 +71,46 @@ def target_of(name: str, domain: Domain, label: Any) -> Target:
             hint="declare it as dpx.Categorical with the classes of the model",
         )
     return Target(None, float(label))
+
+
+def own_class(name: str, domain: Domain, classes: Sequence[Any]) -> Target:
+    """What is measured where all classes are explained together: that a row has the class it has, which always holds,
+    against the probability of that class (`models.classes.OwnClass`).
+    """
+    column = domain.column(name)
+    if not isinstance(column, Categorical) or not set(column.categories) & set(classes):
+        raise InputError(
+            f"the target {name!r} has none of the model's classes: {', '.join(map(repr, classes))}."[:400],
+            hint="declare it as dpx.Categorical with these classes",
+        )
+    return Target((1.0,) * len(column.categories), None)
+
+
+def with_likely_target(
+    rows: Rows,
+    name: str,
+    target: Target,
+    predictor: Predictor,
+    output: PublicRange,
+    draw: Generator,
+    spread: float = 0.0,
+) -> Rows:
+    """Synthetic rows with the target that the model expects: a class by its probability, or the number that it says.
+
+    spread  standard deviation of a number around what the model says
+    """
+    column = rows.domain[name]
+    said = np.nan_to_num(predictor.predict_at(predictor.inputs(rows), {}), nan=output.middle)
+    if target.binary:
+        likely = (said - output.low) / output.width
+        said = (draw.random(rows.size) < likely).astype(np.float64)
+    elif spread:
+        said = said + spread * draw.normal(size=rows.size)
+    if isinstance(column, Numeric):
+        if target.one is not None:  # any other number counts as zero
+            said = np.where(said == 1, target.one, column.low if target.one == column.high else column.high)
+        values = column.clean(said)
+    else:
+        numbers = np.asarray(target.numbers, dtype=np.float64)
+        values = np.abs(said[:, None] - numbers).argmin(axis=1).astype(np.int32)
+    return Rows(rows.domain, {**rows.columns, name: values}, rows.size)

@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 
 from dpexplain.maths import weights
 from dpexplain.maths.posterior import LEAST_WORTH, OFF, OFF_WEIGHTS, WORTHS
-from dpexplain.maths.weights import LOW_WORTH, TIES, Mixture, Numbers, RowPosterior
+from dpexplain.maths.weights import LOW_WORTH, TIES, Known, Mixture, Numbers, RowPosterior
 
 ROWS, MOST = 40, 30.0
 
@@ -74,7 +74,7 @@ def test_means_and_variances_are_those_of_dense_algebra(sizes, judging, ties):
     means, variances = np.array([part[1] for part in parts]), np.array([part[2] for part in parts])
     mean = weight @ means
     std = np.sqrt(weight @ (variances + (means - mean) ** 2))
-    posterior = RowPosterior(ROWS, MOST, numbers, known)
+    posterior = RowPosterior(ROWS, MOST, numbers, None if known is None else Known(known))
     mixture = posterior.mixture(functions)
     np.testing.assert_allclose(mixture.mean, mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(mixture.std, std, rtol=1e-6, atol=1e-6)

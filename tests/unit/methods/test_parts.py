@@ -209,6 +209,29 @@ def test_requests_for_interactions(refused, model, message, options):
     refused(message, lambda table: interactions(table, model, **{"epsilon": 1, **options}))
 
 
+def test_the_published_form_of_a_plot_is_what_its_options_say(make_table, frame, model):
+    table, options = make_table(frame, exact=True), {"model": model, "output": (0, 1), "epsilon": 1}
+    paper = plot(table, "pdp", "age", method="paper", **options)
+    same = plot(table, "pdp", "age", parts=200, grid=20, smooth=False, mechanism="discrete-laplace", **options)
+    assert same.receipt.replayed  # one and the same request for the ledger
+    assert paper.values.tolist() == same.values.tolist()
+    assert plot(table, "pdp", "age", method="paper", parts=7, **options).spec.parts.number == 7
+    with pytest.raises(dpx.InputError, match="has Laplace noise"):
+        plot(table, "pdp", "age", method="paper", mechanism="cube", **options)
+
+
+def test_interactions_against_one_feature(make_table, frame, model):
+    table = make_table(frame)
+    ranking = interactions(table, model, against="income", epsilon=1, parts=7, points=5)
+    assert set(ranking.items) == {"income x age", "income x sex"}
+    request = {"against": "income", "kind": "total"}
+    for wrong in (request, {"against": "income", "pairs": [("age", "sex"), ("age", "income")]}):
+        with pytest.raises(dpx.InputError, match="against= makes pairs"):
+            interactions(table, model, epsilon=1, **wrong)
+    with pytest.raises(dpx.InputError, match="nothing"):
+        interactions(table, model, epsilon=1, against="nothing")
+
+
 def test_interactions_of_what_is_no_model(refused):
     refused("model must be a dpx.Model", lambda table: interactions(table, fine, epsilon=1))
 

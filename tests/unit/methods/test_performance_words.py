@@ -55,8 +55,10 @@ def test_a_group_too_small_to_tell_stays_in_the_interval_and_is_spoken_of(perf_o
 
 
 def test_groups_that_noise_cannot_tell_apart(perf_of):
-    said = sentence(perf_of(large=0.3, other=0.3, tiny=0.3), "False positive rate")
-    assert "the groups cannot be told apart at this price" in said
+    perf = perf_of(large=0.3, other=0.3, tiny=0.3)
+    said = sentence(perf, "False positive rate by kind: the groups cannot be told apart at this price.")
+    most = 100 * perf.false_positive_rate_difference("kind").high
+    assert f"may differ by up to {most:.0f} percentage points" in said
     assert "does not explain" not in said
 
 

@@ -140,7 +140,7 @@ def test_a_table_is_not_asked_twice(make_table, frame, model):
         2 * dpx.plan(request, table=table, model=model, epsilon=1).options[0].error
     )
     with pytest.raises(dpx.InputError, match="a pure account cannot pay for this"):
-        dpx.plan(dpx.requests.LocalSketch(), table=table, model=model, epsilon=1)
+        dpx.plan(dpx.requests.LocalSketch(method="moments"), table=table, model=model, epsilon=1)
     with pytest.raises(dpx.InputError, match=r"table must be a dpx\.PrivateTable"):
         dpx.plan(request, table=frame, model=model, epsilon=1)
     private = make_table(frame, relation="add-remove", name="private")

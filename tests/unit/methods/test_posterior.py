@@ -74,7 +74,7 @@ def test_readings_look_like_curves_and_are_no_results(known, curves):
         wide = reading.interval(0.99)
         assert ((wide[0] <= low + 1e-9) & (high <= wide[1] + 1e-9)).all()
         assert len(reading.to_frame()) == len(reading.values)
-        assert "nothing here is proven" in reading.basis
+        assert "nothing here is proven. In what no release was about" in reading.basis
         assert str(len(known)) in reading.basis.replace(",", "")
         assert f"entry {known.stand_in.entry}" in str(reading)
         reading.plot()
@@ -121,6 +121,7 @@ def test_a_column_that_is_called_weight_stays(rows):
 
 
 def test_without_evidence_much_is_not_determined(stand_in):
+    assert "no release was about" not in dpx.posterior(stand_in, model_of()).basis  # intervals are wide
     known = dpx.posterior(stand_in, model_of(), rows=300)
     assert known.evidence.empty
     assert known.contradictions == []
@@ -147,6 +148,21 @@ def test_marginals_sharpen_and_do_not_judge(table, stand_in):
     even = RowPosterior(len(known), stand_in.worth)
     assert known.worth == pytest.approx(even.worth)
     assert known.weights.std() > 0
+
+
+def test_counts_that_another_stand_in_was_made_of_count_once(table, stand_in):
+    """A stand-in without counts of columns of its own adds none, in whatever order releases are handed over."""
+    marginals = dpx.marginals(table, epsilon=1)
+    made = dpx.stand_in(table, epsilon=1, grade="tree", marginals=marginals)
+    alone = dpx.posterior(stand_in, model_of(), [marginals])
+    for several in ([marginals, made], [made, marginals], [made]):
+        known = dpx.posterior(stand_in, model_of(), several)
+        used = known.evidence
+        assert (used["numbers used"] > 0).tolist() == [True, False]
+        assert used["left out because"].tolist() == ["", f"its counts of columns are those of entry {used['entry'][0]}"]
+        np.testing.assert_array_equal(known.weights, alone.weights)
+    other = dpx.stand_in(table, epsilon=1, features=["age", "sex"], grade="tree", marginals=marginals)
+    assert (dpx.posterior(made, model_of(), [other]).evidence["numbers used"] == 0).all()
 
 
 def test_results_of_other_kinds_are_left_out_and_named(table, stand_in, curves):

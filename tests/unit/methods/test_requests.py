@@ -31,6 +31,7 @@ NEEDED: Mapping[str, Any] = {
     "explainer": "pdp",
     "ranker": "importance",
     "output": (0.0, 1.0),
+    "request": dpx.requests.PartialDependence(feature="income"),
 }
 COLUMNS = {"feature": "height", "features": ["height"], "attributes": ["height"], "columns": ["height"]}
 PRICES: list[tuple[dict[str, Any], str]] = [
@@ -46,6 +47,9 @@ MODEL = dpx.Model(lambda r: r["age"].to_numpy() / 30, output=(0, 1), features=li
 
 def halves(rows):
     return (rows["age"] >= 25).map({True: "old", False: "young"})
+
+
+OTHER = dpx.Model(lambda r: r["age"].to_numpy() / 31, output=(0, 1), features=list(DOMAIN), name="m", version="2")
 
 
 class Odd:
@@ -74,7 +78,7 @@ def ask(method: Method, table: dpx.PrivateTable, options: Mapping[str, Any], **p
     usual = {"row": RECORD, "clustering": halves}
     required = {name: usual[name] for name in usual if name in taken and taken[name].default is Parameter.empty}
     if "model" in taken:
-        required["model"] = MODEL
+        required["model"] = [MODEL, OTHER] if method.name == "compare" else MODEL
     if "clustering" in taken:
         required["labels"] = ["young", "old"]
     function(table, **{**required, **options, **price})

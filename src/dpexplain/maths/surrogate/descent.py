@@ -133,6 +133,22 @@ class Descent(LocalSpec):
         """eta(1), with noise of standard deviation sigma on each coordinate of the mean gradient."""
         return self.radius / math.sqrt(self.steepest**2 + self.size * sigma**2)
 
+    def loss_bound(self, sigma: float, steps: int | None = None) -> float:
+        """How far the mean loss can be expected to end above its minimum on the ball: Theorem 3.2, with its constants.
+
+        Shamir and Zhang 2013, Theorem 2: with steps C / sqrt(t), a set of diameter D, and E|g|^2 <= G^2, the last point
+        is at most (D^2 / C + C G^2) (2 + log T) / sqrt(T) above the minimum. Here D = 2 r and C = r / G: 5 r G (2 + log
+        T) / sqrt(T). It holds from any start. Theorem 4.5 is this for the steps and the noise that a query took.
+        """
+        steps = self.iterations if steps is None else steps
+        return 5 * self.radius**2 / self.rate(sigma) * (2 + math.log(steps)) / math.sqrt(steps)
+
+    @property
+    def largest_loss(self) -> float:
+        """No mean loss at a point of the ball is larger: (r Y + T)^2 at the worst distance."""
+        y, t = self.local.longest
+        return float(((self.radius * y + t) ** 2).max()) / self.local.levels**2
+
     def follow(self, point: Integers, gradient: Sequence[int], number: int, scale: float, rows: int) -> Integers:
         """The next point after step `number`: the released gradient, its noise's scale, and about how many rows."""
         one = self.unit * rows

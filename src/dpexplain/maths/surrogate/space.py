@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import domain_from_json, ends, number
+from dpexplain.columns import shown as in_words
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.errors import InputError
@@ -173,11 +175,12 @@ class Space:
                     return category
             shown = ", ".join(map(repr, column.categories[:8])) + (", ..." if len(column.categories) > 8 else "")
             raise InputError(f"{name}={value!r} is not a declared category.", hint=f"declared: {shown}", spent="")
+        value = number(column, value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"{name}={value!r} is not a finite number.", spent="")
         if not column.low <= value <= column.high:
             raise InputError(
-                f"{name}={value:g} lies outside the declared range {column.low:g} to {column.high:g}.", spent=""
+                f"{name}={in_words(column, value)} lies outside the declared range {ends(column)}.", spent=""
             )
         return float(value)
 
@@ -186,7 +189,7 @@ class Space:
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Space:
-        return cls(Domain.from_json(value["columns"]), tuple(value["features"]))
+        return cls(domain_from_json(value["columns"]), tuple(value["features"]))
 
 
 def is_missing(value: Any) -> bool:

@@ -5,10 +5,11 @@ Guarantee    the account's definition and price, for one unit replaced or added 
 Statistic    counts of public cells; then, with bins made of the released counts, for every bin the sum over its rows of
              q(f(x with x_j := upper edge) - f(x with x_j := lower edge)), where q clips to [-C, C] and rounds to
              {-K/2..K/2}. Categories: every row adds its differences to both neighbouring categories, in their declared
-             order. A row whose value is missing, where missing values are kept, has no neighbours: it adds nothing.
-Sensitivity  counts: `Sensitivity.of_counts`. Sums: a row adds to one bin of a feature (to two for categories), so its
-             vector has norms L1 t K/2, squared L2 t K^2/4, L-inf K/2 with t = 1 or 2, added up over features in L1 and
-             squared L2; `Sensitivity.of_norms`. docs/methods/accumulated-effects.md has the proof.
+             order; with method="paper" to the one before it alone (a row of the first category, to the next). A row
+             whose value is missing, where missing values are kept, has no neighbours: it adds nothing.
+Sensitivity  counts: `Sensitivity.of_counts`. Sums: a row adds to one bin of a feature (to two for our categories), so
+             its vector has norms L1 t K/2, squared L2 t K^2/4, L-inf K/2 with t = 1 or 2, added up over features in L1
+             and squared L2; `Sensitivity.of_norms`. docs/methods/accumulated-effects.md has the proof.
 Release      counts first (or those of marginals that the account released before): they give the histogram, the bins
              and the denominators. Then the sums. Accumulating, centring by the released density, the posterior
              and intervals are post-processing.
@@ -82,7 +83,8 @@ def resolve(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Spec:
         )
         shares = PAPER_SHARES if any(ladders) else PAPER_SHARES_WITHOUT_QUANTILES
         mechanism, bins = request.mechanism or Law.LAPLACE.value, None if probs else 1
-        draft = replace(draft, ladders=ladders, bins=bins, shares=shares, mechanism=mechanism)
+        one_sided = tuple(replace(one, one_sided=not one.ordered) for one in steps)
+        draft = replace(draft, steps=one_sided, ladders=ladders, bins=bins, shares=shares, mechanism=mechanism)
     laws = forecast(draft, setting.neighbours, cost, known)
     noise = laws["effects"].std * 2 / draft.levels  # at the whole range, in units of it
     share = 1.0 if request.clip is None else min(request.clip / output.width, 1.0)
@@ -210,7 +212,7 @@ def explain(
     """
     if stand_in is not None:
         known_stand_in(table, stand_in, [*model.features(table.domain), *request.features])
-        if request.method != "paper":
+        if request.method != "paper" and stand_in.marginals is not None:
             marginals = stand_in.marginals if marginals is None else marginals
             request = request if request.bins is not None else request.but(bins=FINE_BINS)
     if marginals is not None:
@@ -252,7 +254,7 @@ def explain(
     smooth = request.smooth and request.method != "paper"
     curves = [AccumulatedCurve(receipt, payload, i, smooth, marginals) for i in range(len(spec.steps))]
     if smooth and (stand_in is not None or len(curves) >= SEVERAL):
-        source = curves[0].source(columns, stand_in)
+        source = curves[0].synthetic_source(columns, stand_in)
         known = learn(table, model, receipt, source, partial(prior, spec=spec, bins=curves[0].all_bins))
         curves = [replace(curve, sharpening=known) for curve in curves]
     return Curves(curves)

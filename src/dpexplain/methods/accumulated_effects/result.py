@@ -121,14 +121,6 @@ class AccumulatedCurve(Curve):
         return sharp if sharp.sure else None
 
     @property
-    def sharpened(self) -> bool:
-        return self._sharp is not None
-
-    @property
-    def contradicts(self) -> bool:
-        return self._sharp is not None and self._sharp.posterior.contradicts
-
-    @property
     def _needed(self) -> list[str]:
         return [steps.feature for steps in self.spec.steps]
 
@@ -158,7 +150,7 @@ class AccumulatedCurve(Curve):
         if self._sharp is None:
             return self.proven_interval(level, simultaneous=simultaneous)
         likely = self._sharp.interval(self.index, self._each(level, simultaneous))
-        return self._wide_enough(likely, level, simultaneous)
+        return self.wide_enough(likely, self.proven_interval(level, simultaneous=simultaneous))
 
     def _each(self, level: float, simultaneous: bool) -> float:
         """The level for each point by itself, where all of the release are to hold at once."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise
 from dpexplain.core.sensitivity import Neighbours, Sensitivity
@@ -88,7 +88,7 @@ class Spec(Coded):
 
     def known_counts(self, marginals: Marginals) -> Integers:
         """The counts of the cells in marginals that were released before: without those of missing values, the last."""
-        if digest(marginals.released) != self.marginals:
+        if marginals.receipt.hash_of(marginals.released) != self.marginals:
             raise ValueError("the marginals are not those that the curve was made with")
         return np.concatenate([marginals.noisy_counts(p.feature)[: p.size] for p in self.partitions])
 
@@ -163,6 +163,7 @@ def statistic(rows: Rows, predictor: Predictor, spec: Spec, bins: Sequence[Bins]
             for step, away in ((0, 1), (-1, -1)):  # to the next category, to the one before
                 there = values + away
                 inside = (there >= 0) & (there <= last)
+                inside &= (values == 0) | (away < 0) | (not steps.one_sided)
                 other = predictions({steps.feature: np.clip(there, 0, last)})
                 np.add.at(total, (values + step)[inside], (limits.quantize(away * (other - own)) - zero)[inside])
         sums.append(total)
@@ -199,7 +200,7 @@ def _counted(rows: Rows, steps: Steps, bins: Bins) -> Integers:
     if steps.ordered:
         return np.bincount(bins.place(values[steps.present(values)]), minlength=bins.size)
     each = np.bincount(values.astype(np.int64), minlength=len(steps.points))
-    return each[:-1] + each[1:] if len(each) > 1 else each
+    return (bins.members @ each).astype(np.int64) if len(each) > 1 else each
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:

@@ -15,6 +15,7 @@ register(
         lead="what moved the model's prediction for one record, the first of many that share one price",
         worst_cases="dpexplain.audit.worst_cases.local:of_adaptive",
         needs_delta=True,
+        no_missing=True,
         home=__name__,
     )
 )

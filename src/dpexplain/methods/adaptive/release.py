@@ -15,7 +15,8 @@ Release      of one query: the average person for a twentieth of the price. The 
              gradients does not use is given back.
 Departures   the paper takes T' and sigma from the exact beta, which is neither noised nor charged. Its exponential
              mechanism has no sensitivity in its exponent. Candidates are the computed explanations nearest to z, at
-             most 32. It stops when the budget *is* overdrawn; here a query that may not fit is not begun.
+             most 32 (`candidates=None`: all of them, as in the paper). It stops when the budget *is* overdrawn; here a
+             query that may not fit is not begun.
 References   "Model Explanations with Differential Privacy", Algorithms 2, 3, 4 and section 4.4.
 """
 
@@ -31,9 +32,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.budget import Cost
+from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.mechanisms import best, selection
+from dpexplain.core.noise import Noise
 from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
@@ -63,7 +65,6 @@ Integers = NDArray[np.int64]
 
 NAME, HISTORY_NAME = "adaptive-explanation", "adaptive-history"
 COMPUTED, REUSED, FROM_HISTORY = "computed", "reused", "from the history"
-CANDIDATES = 32
 OVERHEAD = 2  # steps that the choice and beta may cost
 MOST_POINTS = 1000  # of the history, nearest first
 
@@ -71,17 +72,33 @@ MOST_POINTS = 1000  # of the history, nearest first
 def resolve(request: AdaptiveExplanation, setting: Setting, cost: Cost) -> Adaptive:
     """The concrete spec of a first query. Reads nothing but public things."""
     require_delta(cost)
-    return spec_of(request, locate(request, request.anchor, setting), setting.hint)
+    request, budget = request.published, setting.budget or Budget(1, 1e-6)
+    return spec_of(request, locate(request, request.anchor, setting), setting.hint, budget=budget, cost=cost)
 
 
 def spec_of(
-    request: AdaptiveExplanation, local: Local, rows: int | None, candidates: Sequence[Integers] = ()
+    request: AdaptiveExplanation,
+    local: Local,
+    rows: int | None,
+    candidates: Sequence[Integers] = (),
+    *,
+    budget: Budget | None = None,
+    cost: Cost | None = None,
 ) -> Adaptive:
-    """All steps of the worst case cost the same, whether they are taken or not. A path may begin at `candidates`."""
-    step = REST / (request.iterations + OVERHEAD + (1 if rows is None else 0))
-    count = step if rows is None else Fraction(0)
-    path = Descent(local, request.iterations, request.radius, "zcdp", rows, step, count, SHARE)
+    """All steps of the worst case cost the same, whether they are taken or not; with the noise of the paper, less than
+    what was reserved for them; that noise depends on the price. A path may begin at `candidates`.
+    """
+    fair = step = _fair(request.iterations, rows)
+    if request.accounting == "paper" and budget is not None and cost is not None:
+        step = descent.paper_step(request.iterations, budget, cost, fair)
+    count = fair if rows is None else Fraction(0)
+    path = Descent(local, request.iterations, request.radius, request.accounting, rows, step, count, SHARE)
     return Adaptive(path, request.enhanced, tuple(digest(point.tolist()) for point in candidates))
+
+
+def _fair(iterations: int, rows: int | None) -> Fraction:
+    """The part of the price for the choice, for beta, for the count, and at most for each step."""
+    return REST / (iterations + OVERHEAD + (1 if rows is None else 0))
 
 
 def outlook(request: AdaptiveExplanation, setting: Setting, cost: Cost) -> Outlook:
@@ -93,7 +110,7 @@ def outlook(request: AdaptiveExplanation, setting: Setting, cost: Cost) -> Outlo
 def check(spec: Adaptive, neighbours: Neighbours, cost: Cost) -> None:
     """Refuse a price at which noise would drown everything, before anything is reserved."""
     scores, length = sensitivity(spec, neighbours)
-    each = cost * spec.path.step
+    each = cost * _fair(spec.path.iterations, spec.path.rows)
     local_spec.forecast(spec.path, neighbours, cost)
     selection(scores, max(1, len(spec.candidates)), each, 1)
     best(length, 1, each, GAUSSIAN)
@@ -115,7 +132,7 @@ def send(
     sums, each, rows = Sums(gram, path.size), cost * path.step, descent.size(gate, path, count, cost)
     start, steps, share = path.start(), path.iterations, Fraction(1)
     if candidates:
-        start, beta = choose(gate, spec, candidates, sums, each)
+        start, beta = choose(gate, spec, candidates, sums, cost * _fair(path.iterations, path.rows))
         scale = float(local_spec.forecast(path, gate.neighbours, cost)["gradient"].scale)
         steps, share = economy(spec, beta, scale, rows)
     descent.walk(gate, sums, path, each * share, steps, start, rows)
@@ -199,6 +216,17 @@ class Query:
         return self._end[0]
 
     @property
+    def loss_bound(self) -> float | None:
+        """How far above its minimum the mean loss can be expected to end, at most (Theorems 3.2 and 4.5), by the steps
+        and the noise of this query; None where nothing was computed.
+        """
+        if self.how != COMPUTED or not self.iterations:
+            return None
+        path, parts = self._spec.path, self._released.parts
+        scale = float(Noise.from_json(parts["gradient-1"]["noise"]).scale)
+        return path.loss_bound(scale / (path.unit * path.rows_in(self._released)), self.iterations)
+
+    @property
     def deviation(self) -> float:
         """The standard deviation of the coefficients in any direction, in units of the output."""
         return self._end[1] * self._spec.path.local.unit
@@ -244,6 +272,9 @@ class AdaptiveExplainer:
         reuse_distance: float | None = None,
         anchor: Anchor = "prediction",
         radius: float = 1.0,
+        candidates: int | None = 32,
+        accounting: Literal["zcdp", "paper"] = "zcdp",
+        method: Literal["default", "paper"] = "default",
     ) -> None:
         self.request = AdaptiveExplanation(
             record=None,
@@ -254,7 +285,11 @@ class AdaptiveExplainer:
             reuse_distance=reuse_distance,
             anchor=anchor,
             radius=radius,
+            candidates=candidates,
+            accounting=accounting,
+            method=method,
         )
+        self.labels, self.request = "paper" if method == "paper" else "model", self.request.published
         self.total = table.cost(epsilon=epsilon, rho=rho)
         self.per_query = table.cost(epsilon=per_query) if rho is None else table.cost(rho=per_query)
         require_delta(self.total)
@@ -304,12 +339,13 @@ class AdaptiveExplainer:
             self._queries.append(query)
         return query.attribution
 
-    def non_interactive(self, *, labels: Literal["model", "paper"] = "model") -> HistoryExplainer:
+    def non_interactive(self, *, labels: Literal["model", "paper"] | None = None) -> HistoryExplainer:
         """An explainer that answers from the present history alone: free, and without the table.
 
-        labels   "model" (ours) or "paper" (Algorithm 4 as printed): see `History` in `methods/adaptive/spec.py`
+        labels   "model" (ours) or "paper" (Algorithm 4 as printed): see `History` in `methods/adaptive/spec.py`; by
+                 default what the explainer's method says
         """
-        return HistoryExplainer(self, labels)
+        return HistoryExplainer(self, labels or self.labels)
 
     def to_frame(self) -> pd.DataFrame:
         """The record as a table."""
@@ -355,9 +391,9 @@ class AdaptiveExplainer:
         cost, table, label = self.per_query, self.table, self.request.label
         if not cost <= self.left:
             return None
-        near = nearest(self._computed(), local, CANDIDATES)
+        near = nearest(self._computed(), local, self.request.candidates)
         starts = [query.point for _, query in near]
-        spec = spec_of(self.request, local, table.rows_hint, starts)
+        spec = spec_of(self.request, local, table.rows_hint, starts, budget=table.budget, cost=cost)
         check(spec, table.neighbours, cost)
 
         def body(gate: Gate) -> None:
@@ -449,7 +485,7 @@ class HistoryExplainer:
         return replace(last, label="explanation from a history", request=request, entry=entry, replayed=False)
 
 
-def nearest(queries: Sequence[Query], local: Local, most: int) -> list[tuple[float, Query]]:
-    """Queries with their distances from a record, the nearest first."""
+def nearest(queries: Sequence[Query], local: Local, most: int | None) -> list[tuple[float, Query]]:
+    """Queries with their distances from a record, the nearest first; at most so many."""
     away = [float(np.linalg.norm(query.centre - local.centre)) for query in queries]
     return [(away[i], queries[i]) for i in np.argsort(away, kind="stable")[:most]]

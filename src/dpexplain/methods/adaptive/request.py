@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,25 @@ class AdaptiveExplanation(AroundRecord):
             "/ sqrt T; 0: only the same record again)."
         ),
     ] = None
+    candidates: Annotated[
+        Annotated[int, Field(ge=1, le=100_000)] | None,
+        Field(
+            description="Among how many of the computed explanations nearest to the record a path may begin; None: "
+            "among all of them, as in the paper."
+        ),
+        Must("a whole number from 1 to 100000, or None for all"),
+    ] = 32
+    accounting: Annotated[
+        Literal["zcdp", "paper"],
+        Field(description="How much noise a step adds: as much as zCDP asks for, or as the paper."),
+    ] = "zcdp"
+    method: Annotated[
+        Literal["default", "paper"],
+        Field(
+            description='"paper" is the published form, corrected where it was not private: all candidates, the noise '
+            "and the loss of the paper, its labels after the budget."
+        ),
+    ] = "default"
     anchor: Annotated[
         Anchor,
         Field(
@@ -35,6 +54,14 @@ class AdaptiveExplanation(AroundRecord):
         ),
         Must('a number, "prediction" or "middle"'),
     ] = "prediction"
+
+    @property
+    def published(self) -> AdaptiveExplanation:
+        """The same request, with what `method` stands for written out."""
+        if self.method != "paper":
+            return self
+        anchor: Anchor = "middle" if self.anchor == "prediction" else self.anchor
+        return self.but(method="default", candidates=None, accounting="paper", anchor=anchor)
 
     @property
     def label(self) -> str:

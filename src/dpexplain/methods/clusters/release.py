@@ -11,6 +11,7 @@ Release      one stage: the exponential mechanism over all combinations of attri
              top k for each cluster, then the exponential mechanism over the combinations of these. Then, for the
              chosen attributes only, their counts inside and outside their clusters with noise. Consistent, non-negative
              histograms, intervals and sentences are post-processing.
+             Or all counts of all attributes with noise, and everything else is post-processing: `tables.py`.
 References   Gilad, Milo, Razmadze, Zadacario, "Differentially Private Explanations for Clusters".
 """
 
@@ -35,6 +36,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition, partition_of
+from dpexplain.methods.clusters import posterior
 from dpexplain.methods.clusters.request import Clusters, Weights
 from dpexplain.methods.clusters.result import ClusterExplanation
 from dpexplain.methods.clusters.scores import (
@@ -67,19 +69,23 @@ from dpexplain.methods.clusters.spec import (
     tables_of,
     together,
 )
+from dpexplain.methods.clusters.tables import TablesSpec, forecast
 from dpexplain.methods.histogram import released_by
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
+from dpexplain.methods.sharpening import known_stand_in
+from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.clustering import Clustering
 
 SHARES = [Fraction(share, 20) for share in (2, 3, 4, 6, 8, 10)]  # of the price for the choice: the first that serves
 SERVES = 0.01  # which is one whose score is right to 1 % of the largest possible one
+GOOD = 0.1  # of the largest possible score: what one stage may lose, by forecast
 UNKNOWN_ROWS_SHARE = Fraction(3, 10)
 SYNTHETIC = 128  # public rows, whose labels are kept with the version of a rule
 OUTSIDE = "what the clustering reveals about the data it was made from"
 
 
-def resolve(request: Clusters, setting: Setting, cost: Cost) -> Spec:
+def resolve(request: Clusters, setting: Setting, cost: Cost) -> Spec | TablesSpec:
     """The concrete spec of a request. Reads nothing but public things."""
     if request.labels is None:
         raise InputError("say which clusters there are.", hint='labels=["0", "1", "2"]', spent="")
@@ -88,6 +94,35 @@ def resolve(request: Clusters, setting: Setting, cost: Cost) -> Spec:
     partitions, uses = _partitions(request, setting.domain), request.per_cluster
     if uses > len(partitions):
         raise InputError(f"{uses} attributes for each cluster were asked for, of {len(partitions)} in all.")
+    if request.method == "auto":
+        request = request.but(method=best_method(request, partitions, setting, cost))
+    if request.method == "posterior":
+        return posterior.resolve(request, partitions, setting.domain)
+    return _with_choice(request, partitions, setting, cost)
+
+
+def best_method(request: Clusters, partitions: tuple[Partition, ...], setting: Setting, cost: Cost) -> str:
+    """One stage where its forecast is good for half of the price: its histograms have less noise then. Else the
+    posterior, which needs less for a good choice where noise is large (`python -m bench clusters --part posterior`).
+    One stage, too, where nobody knows how many rows there are, or options of such a choice were given.
+    """
+    if setting.stand_in is not None:
+        return "posterior"
+    if setting.hint is None or request.of_choice:
+        return "one-stage"
+    try:
+        spec = _with_choice(request.but(method="one-stage"), partitions, setting, cost)
+        half = replace(spec, selection_share=SHARES[-1])
+        lost = max(shortfalls(half, setting.neighbours, cost, LEVEL).values())
+    except InputError:  # at so small a price the choice would be a draw by lot
+        return "posterior"
+    return "one-stage" if lost <= GOOD * setting.hint / spec.clusters else "posterior"
+
+
+def _with_choice(request: Clusters, partitions: tuple[Partition, ...], setting: Setting, cost: Cost) -> Spec:
+    """The spec of a choice with a price of its own."""
+    assert request.labels is not None
+    uses = request.per_cluster
     scoring = Scoring(len(request.labels), uses, Weights.of(request.weights))
     method, bounds, histograms = request.form
     spec = Spec(
@@ -175,6 +210,8 @@ def check_noise(spec: Spec, neighbours: Neighbours, cost: Cost) -> None:
 def outlook(request: Clusters, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move the number of rows with one value in a cluster, if all chosen attributes differ."""
     spec = resolve(request, setting, cost)
+    if isinstance(spec, TablesSpec):
+        return posterior.outlook(spec, setting, cost)
     check_noise(spec, setting.neighbours, cost)
     noise = histogram_noise(spec, setting.neighbours, cost, spec.most_distinct)
     clusters, uses, distinct = spec.clusters, spec.per_cluster, spec.most_distinct
@@ -226,17 +263,40 @@ def _candidates(gate: Gate, measures: Measures, spec: Spec, cost: Cost) -> list[
     return [gate.select(f"candidates-{c + 1}", mine, change, each, k=k) for c, mine in enumerate(scores)]
 
 
-def explain(table: PrivateTable, clustering: Clustering, request: Clusters, *, cost: Cost) -> ClusterExplanation:
+def explain(
+    table: PrivateTable,
+    clustering: Clustering,
+    request: Clusters,
+    *,
+    cost: Cost,
+    stand_in: StandIn | None = None,
+) -> ClusterExplanation:
     """Release the explanation of `clustering` for `cost`."""
     clustering.require(table.domain).as_clustering(request.labels)
     request = request.but(labels=clustering.labels)
-    spec = resolve(request, Setting.of(table), cost)
-    check_noise(spec, table.neighbours, cost)
+    spec = resolve(request, replace(Setting.of(table), stand_in=stand_in), cost)
+    if isinstance(spec, TablesSpec):
+        forecast(spec, table.neighbours, cost)
+        if stand_in is not None:
+            known_stand_in(table, stand_in, [*clustering.features, *(p.feature for p in spec.partitions)])
+    else:
+        check_noise(spec, table.neighbours, cost)
+        if stand_in is not None:
+            raise InputError(
+                f'a stand-in has no use with method="{request.method}".', hint='method="posterior" takes one'
+            )
     clustering.ask_again()
     if clustering.versioned:
         title = f'the clustering "{clustering.identity["name"]}", version "{clustering.identity["version"]}",'
         answers = clustering.assign(PublicRandom(0).rows(table.domain, SYNTHETIC))
         table.declare(title, clustering.identity, answers, 0.0)
+    table.require_shipping("the clustering", clustering)
+    public = [clustering_fact(clustering, table, cost), "the names of the clusters", "the cells of the attributes"]
+    outside = [] if released_here(clustering, table) else [OUTSIDE]
+    if isinstance(spec, TablesSpec):
+        return posterior.explain(
+            table, clustering, request.label, spec, cost=cost, public=public, outside=outside, stand_in=stand_in
+        )
     columns = list(dict.fromkeys([*clustering.features, *(p.feature for p in spec.partitions)]))
     size, safe = size_of(spec.partitions, spec.clusters), clustering.thread_safe
 
@@ -261,8 +321,8 @@ def explain(table: PrivateTable, clustering: Clustering, request: Clusters, *, c
         spec.to_json(),
         cost,
         body,
-        public=[clustering_fact(clustering, table, cost), "the names of the clusters", "the cells of the attributes"],
-        outside=[] if released_here(clustering, table) else [OUTSIDE],
+        public=public,
+        outside=outside,
         clustering=clustering.identity,
     )
     return ClusterExplanation(receipt, payload)
@@ -276,10 +336,14 @@ def clustering_fact(clustering: Clustering, table: PrivateTable, cost: Cost) -> 
     receipt = clustering.receipt
     if receipt is None:
         return "the clustering"
-    paid = f"the clustering, which was itself released with {receipt.budget.describe(receipt.cost)}"
+    before = [Cost.from_json(one["cost"]) for one in receipt.request.get("builds_on", [])]
+    price = sum(before, receipt.cost)
+    paid = f"the clustering, which was itself released with {receipt.budget.describe(price)}"
+    if before:
+        paid += ", what it was computed from included,"
     if not released_here(clustering, table):
         return f"{paid} for {receipt.neighbours.describe()} (according to its receipt, which was not checked here)"
-    return f"{paid} (clustering and explanation together: {table.budget.describe(receipt.cost + cost)})"
+    return f"{paid} (clustering and explanation together: {table.budget.describe(price + cost)})"
 
 
 def released_here(clustering: Clustering, table: PrivateTable) -> bool:
@@ -296,7 +360,8 @@ def explain_clusters(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
-    method: Literal["one-stage", "two-stage", "paper"] = "one-stage",
+    stand_in: StandIn | None = None,
+    method: Literal["auto", "posterior", "one-stage", "two-stage", "paper"] = "auto",
     bounds: Literal["tight", "paper"] = "tight",
     histograms: Literal["disjoint", "paper"] = "disjoint",
     candidates: int = 3,
@@ -309,11 +374,12 @@ def explain_clusters(
 
     `clustering` is a `Clustering` (for example of `dpx.dp_kmeans`), a fitted predictor or a function of a DataFrame;
     the labels of its clusters and the attributes are public. `epsilon` (or `rho`) is the whole price of the
-    explanation, choice and histograms together. `requests.Clusters` describes the options.
+    explanation, choice and histograms together. `requests.Clusters` describes the options. A `stand_in` that was
+    released before makes choice and histograms of method="posterior" better, for free, and is a reason to use it.
     """
     request = Clusters(
         attributes=attributes, method=method, bounds=bounds, histograms=histograms, candidates=candidates,
         per_cluster=per_cluster, weights=weights, cells=cells, selection_share=selection_share,
     )  # fmt: skip
     ready = Clustering.of(clustering, labels=labels, domain=table.domain)
-    return explain(table, ready, request, cost=table.cost(epsilon=epsilon, rho=rho))
+    return explain(table, ready, request, cost=table.cost(epsilon=epsilon, rho=rho), stand_in=stand_in)

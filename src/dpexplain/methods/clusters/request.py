@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from dpexplain.errors import InputError
 from dpexplain.methods.request import Flag, Must, Names, Request
 
+CHOICE_ONLY = ("bounds", "histograms", "candidates", "selection_share")
 MOST_PARTS = 100  # weights are multiples of one such part, or of a larger one
 
 
@@ -61,12 +62,15 @@ class Clusters(Request):
         Field(description="The columns that may explain a cluster. By default all that have more than one value."),
     ] = None
     method: Annotated[
-        Literal["one-stage", "two-stage", "paper"],
+        Literal["auto", "posterior", "one-stage", "two-stage", "paper"],
         Field(
-            description='"one-stage" weighs all combinations of attributes; "two-stage" those of the best candidates '
-            'of each cluster; "paper" is the published form: two stages with its bounds and its histograms.'
+            description='"auto": "posterior" where the forecast of "one-stage" is not good, or with a stand-in, else '
+            '"one-stage". "posterior" releases the counts of all clusters and attributes and chooses by them, for '
+            'nothing more; "one-stage" weighs all combinations of attributes and releases the chosen histograms alone; '
+            '"two-stage" weighs those of the best candidates of each cluster; "paper" is the published form: two '
+            "stages with its bounds and its histograms."
         ),
-    ] = "one-stage"
+    ] = "auto"
     bounds: Annotated[
         Literal["tight", "paper"],
         Field(description='"tight" for our ranges of score changes, "paper" for the published ones.'),
@@ -98,12 +102,27 @@ class Clusters(Request):
         if self.labels is not None and len(set(map(str, self.labels))) < len(self.labels):
             raise InputError("every cluster needs a name of its own.")
         weights = Weights.of(self.weights)
-        if self.method != "one-stage" and weights.interest + weights.sufficiency == 0:
+        if self.method in ("two-stage", "paper") and weights.interest + weights.sufficiency == 0:
             raise InputError(
                 "two stages choose the candidates by interestingness and sufficiency: one of them needs a weight.",
                 hint='method="one-stage" can do with diversity alone',
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_posterior(self) -> Clusters:
+        """What a choice with a price of its own takes has no meaning where the choice is free."""
+        if self.method == "posterior" and (unused := self.of_choice):
+            raise InputError(
+                f'{unused[0]} has no meaning with method="posterior": its choice has no price of its own.',
+                hint=f'leave {unused[0]} out, or use method="one-stage" or "two-stage"',
+            )
+        return self
+
+    @property
+    def of_choice(self) -> list[str]:
+        """The options that were given and are about a choice with a price of its own."""
+        return [name for name in CHOICE_ONLY if getattr(self, name) != type(self).model_fields[name].default]
 
     @property
     def form(self) -> tuple[str, str, str]:

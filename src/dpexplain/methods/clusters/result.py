@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpexplain.columns import date_text, unit_of
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import Law, Noise, checked_level
 from dpexplain.maths.grids import Partition
@@ -44,6 +45,7 @@ class Explanation:
     names: tuple[str, ...]  # of the values
     counts: Floats
     rest: Floats
+    unit: str = ""  # of a column of dates, numpy's name of its step
 
     @property
     def shares(self) -> Floats:
@@ -198,12 +200,13 @@ class ClusterExplanation(Result):
         """One for each cluster and each of its attributes, in order."""
         explanations = []
         for c, a in self._explained:
-            partition, names = self.partitions[a], cell_names(self.partitions[a], whole=self.spec.whole[a])
+            partition, unit = self.partitions[a], unit_of(self.receipt.domain, self.partitions[a].feature)
+            names = cell_names(partition, whole=self.spec.whole[a], unit=unit)
             if self.spec.subtracts:  # as the paper has it: what is negative is nothing, and nothing has to add up
                 counts, rest = (np.maximum(self._sum(self._noisy, a, groups), 0.0) for groups in self._sides(c, a))
             else:
                 counts, rest = (self._sum(self._counts, a, groups) for groups in self._sides(c, a))
-            explanations.append(Explanation(self.labels[c], partition.feature, partition, names, counts, rest))
+            explanations.append(Explanation(self.labels[c], partition.feature, partition, names, counts, rest, unit))
         return explanations
 
     @cached_property
@@ -246,6 +249,11 @@ class ClusterExplanation(Result):
         """Half the width of the interval of a sum over so many cells of each group."""
         return reach_of_sum([self._noise_of(group) for group in groups], cells, level)
 
+    def _half_of_total(self, number: int) -> float:
+        """Half the width of the interval of the number of rows of its cluster, by its own histogram."""
+        c, a = self._explained[number]
+        return self._reach([c], self.partitions[a].size, LEVEL)
+
     @cached_property
     def sentences(self) -> list[str]:
         """One sentence for each explanation."""
@@ -253,18 +261,18 @@ class ClusterExplanation(Result):
 
     def _sentence(self, number: int) -> str:
         e = self.explanations[number]
-        cells = telling_cells(e)
-        total, half = float(e.counts.sum()), self._reach([self._explained[number][0]], len(e.counts), LEVEL)
+        cells, named = telling_cells(e), self.receipt.called(e.attribute)
+        total, half = float(e.counts.sum()), self._half_of_total(number)
         if total <= half:
-            return f"Cluster {e.cluster}: too few rows to tell anything by {e.attribute} ({total:,.0f} ± {half:,.0f})."
+            return f"Cluster {e.cluster}: too few rows to tell anything by {named} ({total:,.0f} ± {half:,.0f})."
         share, rest = float(e.shares[cells].sum()), float(e.rest_shares[cells].sum())
         low, high = self.share_interval(number, cells, rest=False)
         _, rest_high = self.share_interval(number, cells, rest=True)
         if low <= rest_high:
-            return f"Cluster {e.cluster}: within the noise, {e.attribute} is like elsewhere."
+            return f"Cluster {e.cluster}: within the noise, {named} is like elsewhere."
         what = f"is mostly {values_named(e, cells)}" if low > 0.5 else f"is more often {values_named(e, cells)}"
         inside = f"{_percent(share)} ± {_percent(max(high - share, share - low, 0.0))}"
-        return f"Cluster {e.cluster}: {e.attribute} {what} ({inside}, elsewhere {_percent(rest)})."
+        return f"Cluster {e.cluster}: {named} {what} ({inside}, elsewhere {_percent(rest)})."
 
     def shortfall(self, level: float = LEVEL) -> float:
         """With probability `level`, the score of the chosen combination is at most so many rows below that of the best
@@ -352,12 +360,12 @@ def reach_of_sum(noises: Sequence[tuple[Noise, float]], cells: int, level: float
     return combined_halfwidth(list(factors.items()), 0.0, level)
 
 
-def cell_names(partition: Partition, *, whole: bool) -> tuple[str, ...]:
+def cell_names(partition: Partition, *, whole: bool, unit: str = "") -> tuple[str, ...]:
     """What the values in each cell are called: a category, a whole number or a range of them, an interval."""
-    return tuple(_range_name(partition, i, i, whole) for i in range(partition.size))
+    return tuple(_range_name(partition, i, i, whole, unit) for i in range(partition.size))
 
 
-def _range_name(partition: Partition, first: int, last: int, whole: bool) -> str:
+def _range_name(partition: Partition, first: int, last: int, whole: bool, unit: str = "") -> str:
     if partition.edges is None:
         return str(partition.labels[first])
     if partition.labels[first] is None:
@@ -365,6 +373,8 @@ def _range_name(partition: Partition, first: int, last: int, whole: bool) -> str
     low, high = partition.edges[first], partition.edges[last + 1]
     if whole:
         low, high = low + 0.5, high - 0.5
+    if unit:
+        return date_text(low, unit) if low == high else f"{date_text(low, unit)} to {date_text(high, unit)}"
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
@@ -387,8 +397,8 @@ def values_named(explanation: Explanation, cells: list[int]) -> str:
     """Some cells in words."""
     partition = explanation.partition
     if partition.edges is not None:
-        whole = explanation.names != cell_names(partition, whole=False)
-        return _range_name(partition, cells[0], cells[-1], whole)
+        whole = bool(explanation.unit) or explanation.names != cell_names(partition, whole=False)
+        return _range_name(partition, cells[0], cells[-1], whole, explanation.unit)
     names = [explanation.names[i] for i in cells]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 

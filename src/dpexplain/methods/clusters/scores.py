@@ -65,7 +65,7 @@ class Scoring:
         return w.interest * others // common, w.sufficiency * others // common, 2 * w.diversity // common
 
     @property
-    def _whole(self) -> int:
+    def whole(self) -> int:
         """What a combination scores whose Int, Suf and pair diversities are all one step."""
         explanations = self.uses * self.clusters
         interest, sufficiency, penalty = self.factors
@@ -75,12 +75,12 @@ class Scoring:
     def steps(self) -> int:
         """Steps of a row in each measure."""
         least, most = STEP_BITS
-        return int(2 ** min(most, max(least, UNIT_BITS - self._whole.bit_length())))
+        return int(2 ** min(most, max(least, UNIT_BITS - self.whole.bit_length())))
 
     @property
     def unit(self) -> int:
         """What one row is in the score of a combination."""
-        return self._whole * self.steps
+        return self.whole * self.steps
 
     @property
     def cluster_unit(self) -> int:

@@ -62,6 +62,7 @@ UNKNOWN_DISTORTION = 0.3
 
 def resolve(request: GenericPlot, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
+    request = request.form
     domain, neighbours, rows, assignment = setting.domain, setting.neighbours, setting.hint, setting.assignment
     for name in (request.feature, *(request.columns or ())):
         domain.column(name)
@@ -144,10 +145,12 @@ def diagram() -> DataFlow:
 
 def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost) -> Curve:
     """Release the curve of `request` for `cost`, rug included."""
+    request = request.form
     spec = resolve(request, Setting.of(table), cost)
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     columns, curves, how = _black_box(table, model, request, spec)
     kernel = partial(_of_dealt, curves=curves, spec=spec)
+    table.require_shipping("the explainer", kernel)
     size = spec.curve_size + sum(partition.size for partition in spec.rug)
 
     def body(gate: Gate) -> None:
@@ -264,9 +267,10 @@ def generic_plot(
     rho: float | None = None,
     columns: Sequence[str] | None = None,
     parts: int | None = None,
-    grid: int | Sequence[float] | None = None,
+    grid: int | Sequence[float | str] | None = None,
     rug: bool | Marginals = True,
     smooth: bool = True,
+    method: Literal["default", "paper"] = "default",
     name: str | None = None,
     version: str | int | None = None,
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
@@ -288,6 +292,7 @@ def generic_plot(
         grid=grid,
         rug=False if isinstance(rug, Marginals) else rug,
         smooth=smooth,
+        method=method,
         name=name,
         version=version,
         mechanism=mechanism,

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from dpexplain.errors import InputError
 from dpexplain.methods.black_box import FunctionName, FunctionVersion, NumberOfParts, identity_of
 from dpexplain.methods.request import Mechanism, Must, Names, Request
 
 Explainer = Callable[..., Any] | Literal["pdp", "ale"]
+PAPER_PARTS, PAPER_POINTS = 200, 20
 
 
 class GenericPlot(Request):
@@ -33,7 +35,7 @@ class GenericPlot(Request):
     ] = None
     parts: NumberOfParts = None
     grid: Annotated[
-        int | Sequence[float] | None,
+        int | Sequence[float | str] | None,
         Field(
             description="A number of points, or the points themselves. By default the domain and the forecast decide."
         ),
@@ -43,6 +45,13 @@ class GenericPlot(Request):
     smooth: Annotated[
         bool, Field(description="Smooth the released values (free; intervals stay those of the unsmoothed ones).")
     ] = True
+    method: Annotated[
+        Literal["default", "paper"],
+        Field(
+            description='"paper" is the published form: 200 parts, 20 points, Laplace noise, nothing after it. parts= '
+            "and grid= may differ."
+        ),
+    ] = "default"
     name: FunctionName = None
     version: FunctionVersion = None
     mechanism: Mechanism = None
@@ -50,7 +59,17 @@ class GenericPlot(Request):
     @model_validator(mode="after")
     def _check(self) -> GenericPlot:
         _ = self.identity
+        if self.method == "paper" and self.mechanism is not None:
+            raise InputError('method="paper" has Laplace noise.', hint="leave mechanism= out")
         return self
+
+    @property
+    def form(self) -> GenericPlot:
+        """This request with all that its method says written out."""
+        if self.method == "default":
+            return self
+        options = {"parts": self.parts or PAPER_PARTS, "grid": PAPER_POINTS if self.grid is None else self.grid}
+        return self.but(method="default", smooth=False, mechanism="discrete-laplace", **options)
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -17,12 +17,13 @@ register(
         "change, or do not. For everybody, for a group, for what sets a group apart, or for one person, whose "
         "influences are free with --marginals: a file that `dpexplain marginals`, or an earlier importance or "
         "influence, wrote. A disparity takes the rates of its groups from a file of `dpexplain performance` with "
-        "--performance; the forecast says whether that makes the error smaller.",
+        "--performance; the forecast says whether that makes the error smaller. --stand-in makes the values better by "
+        "its synthetic rows, free.",
         example="--quantity disparity --group sex=Female --epsilon 0.5\n"
         "--quantity individual --row age=40 --row sex=Female --marginals explanations/influence.json\n"
         "--quantity disparity --group sex=Female --performance explanations/performance.json --epsilon 0.25",
         typed="dpexplain.cli.typed:influences",
-        takes=("marginals", "performance"),
+        takes=("marginals", "performance", "stand-in"),
         title="Influence",
         lead="which columns caused the outcomes of everybody, a group or a person",
         worst_cases="dpexplain.audit.worst_cases.influence:of_influence",

@@ -81,12 +81,20 @@ def resolve(request: InfluenceRequest, setting: Setting, cost: Cost) -> Spec:
     paid = partitions if marginals is None else ()
     unary, grouped = request.aggregate == "unary", request.quantity in ("group", "disparity")
     based = unary and (request.quantity != "average" or bool(request.given))
+    classes = () if setting.model is None else setting.model.every_class
+    if classes and (grouped or request.given):
+        raise InputError(
+            "influences on all classes together are those of everybody, beside no given column.",
+            hint=f"for a group, or beside columns, name a class: Model(..., label={classes[-1]!r})",
+        )
     spec = Spec(
         quantity=request.quantity,
         aggregate=request.aggregate,
         items=items,
         given=tuple(request.given),
-        outcome=Outcome.of(setting.output, request.outcome, request.threshold, setting.label),
+        outcome=Outcome.of_classes(setting.output, request.outcome, request.threshold, len(classes))
+        if classes
+        else Outcome.of(setting.output, request.outcome, request.threshold, setting.label),
         group=Group.of(request.group, domain) if grouped else None,
         method=request.method,
         draws=1,

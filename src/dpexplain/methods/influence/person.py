@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpexplain.columns import labels
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise
@@ -243,7 +244,7 @@ class PersonInfluence(Influence):
     def facts(self) -> list[tuple[str, str]]:
         """The person's values as people write them, and which of them are declared defaults of missing ones."""
         taken = {name: "missing, taken as " if name in self.answer.missing else "" for name in self.record}
-        return [(name, taken[name] + shown_value(value)) for name, value in self.record.items()]
+        return [(name, taken[name] + self._shown(name)) for name in self.record]
 
     @property
     def outcome(self) -> float:
@@ -281,7 +282,8 @@ class PersonInfluence(Influence):
     @property
     def names(self) -> list[str]:
         """With the person's values: `age = 39`."""
-        values = {name: f"{name} = {shown_value(value)}" for name, value in self.record.items()}
+        called, value = self.receipt.called, self.receipt.called_value
+        values = {name: f"{called(name)} = {value(name, self._shown(name))}" for name in self.record}
         return [" + ".join(values[name] for name in item) for item in self.asked.items]
 
     @property
@@ -375,9 +377,13 @@ class PersonInfluence(Influence):
 
     # Tables and pictures ----------------------------------------------------------------------------------------------
 
+    def _shown(self, name: str) -> str:
+        """The person's value as people write it."""
+        return shown_value(*labels(self.receipt.domain, name, [self.record[name]]))
+
     def to_frame(self) -> pd.DataFrame:
         """One line for each item, in their public order."""
-        shown = [" + ".join(shown_value(self.record[name]) for name in item) for item in self.asked.items]
+        shown = [" + ".join(map(self._shown, item)) for item in self.asked.items]
         frame = super().to_frame().drop(columns="determined")
         frame.insert(1, "value", shown)
         return frame

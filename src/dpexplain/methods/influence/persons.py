@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
+from dpexplain.columns import Date
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -108,7 +109,7 @@ def _checked(record: Mapping[Any, Any], domain: Domain, space: Space) -> JsonObj
     values = space.read(record)
     for name, value in values.items():
         column = domain[name]
-        if isinstance(column, Numeric) and column.integer and value is not None:
+        if isinstance(column, Numeric) and column.integer and not isinstance(column, Date) and value is not None:
             if not float(value).is_integer():
                 raise InputError(f"{name}={value:g} is not a whole number, as it is declared to be.")
             values[name] = int(value)

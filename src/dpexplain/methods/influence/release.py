@@ -41,6 +41,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engines import summed
 from dpexplain.errors import InputError
+from dpexplain.maths.posterior import rows_for
 from dpexplain.maths.tails import Term, combined_halfwidth
 from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence import persons
@@ -50,13 +51,18 @@ from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
 from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.influence.shared import OTHERWISE, checked_performance, of_spec, require_use
-from dpexplain.methods.influence.spec import Integers, drawn_statistic, paired_statistic, sensitivity
+from dpexplain.methods.influence.sharp import by_default, members, suits
+from dpexplain.methods.influence.spec import Integers, Spec, drawn_statistic, paired_statistic, sensitivity
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.models import Model
+from dpexplain.methods.sharpening import known_stand_in, learn
+from dpexplain.methods.stand_in.result import StandIn
+from dpexplain.models import Model, predictor_of
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.outcomes import Asker
+
+WITHOUT = "leave the stand-in out"
 
 
 def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
@@ -146,10 +152,13 @@ def explain(
     cost: Cost | None,
     marginals: Marginals | None = None,
     performance: Performance | None = None,
+    stand_in: StandIn | None = None,
 ) -> Influence:
     """Release the influences of `request` for `cost`; for a person they are free with `marginals`."""
     if performance is not None:
         checked_performance(table, model, performance, request)
+    if stand_in is not None:
+        require_use_of_stand_in(request, performance)
     if request.quantity in PERSON:
         return persons.person_influence(table, model, request, cost=cost, marginals=marginals)
     if cost is None:
@@ -161,8 +170,12 @@ def explain(
     setting = replace(Setting.of(table, model, marginals=marginals), performance=performance)
     spec = resolve(request, setting, cost)
     of_spec(performance, spec)  # refuses a group or a threshold that the performance does not have
-    asker = Asker(table.predictor(model), spec.outcome)
-    columns = list(dict.fromkeys([*asker.predictor.features, *spec.names, *(spec.group.columns if spec.group else [])]))
+    if stand_in is not None:
+        known_stand_in(table, stand_in, [*model.features(table.domain), *_columns(spec)])
+    if spec.method == "paper":
+        table.require_gathering("the published form of influence")
+    asker = Asker(predictor_of(table, model), spec.outcome)
+    columns = list(dict.fromkeys([*asker.predictor.features, *_columns(spec)]))
     how: dict[str, Any] = {"size": spec.size, "label": request.label, "parallel": model.thread_safe}
     if not (spec.single or spec.own):
         _ = spec.plan  # it may be large: made before anything is reserved
@@ -192,11 +205,36 @@ def explain(
     about = {"model": model.identity, **histograms.builds_on(marginals, performance)}
     receipt, payload = table.release("influence", request.label, spec.to_json(), cost, body, public=public, **about)
     result = TableInfluence(receipt, payload, known=marginals, performance=performance)
-    if spec.samples is None:
+    if spec.samples is not None:
+        used = result.marginals
+        known = {} if used is None else histograms.references(spec.names, used, table.domain)
+        result = replace(result, sampling=sampling_error(spec, asker, known))
+    return _sharpened(table, model, result, stand_in) if request.smooth else result
+
+
+def _columns(spec: Spec) -> list[str]:
+    """The columns that are replaced, and those of the group."""
+    return [*spec.names, *(spec.group.columns if spec.group else [])]
+
+
+def _sharpened(table: PrivateTable, model: Model, result: TableInfluence, stand_in: StandIn | None) -> TableInfluence:
+    """With the prior of its sums, where these have one and synthetic rows are in all groups."""
+    if not (by_default(result.spec) if stand_in is None else suits(result.spec)) or not result.conclusive:
         return result
-    used = result.marginals
-    known = {} if used is None else histograms.references(spec.names, used, table.domain)
-    return replace(result, sampling=sampling_error(spec, asker, known))
+    source = result.synthetic_source(result.columns_for(model.features(table.domain)), stand_in)
+    if members(source, rows_for(table.rows_hint), result.spec) is None:
+        return result
+    return replace(result, sharpening=learn(table, model, result.receipt, source, result._ask))
+
+
+def require_use_of_stand_in(request: InfluenceRequest, performance: Performance | None) -> None:
+    """Refuse a stand-in that would change nothing."""
+    if request.quantity in PERSON:
+        raise InputError("a stand-in makes influences over a table better, not those on a person.", hint=WITHOUT)
+    if request.method == "paper" or not request.smooth:
+        raise InputError("released values are shown as they are, so a stand-in has no use.", hint=WITHOUT)
+    if performance is not None:
+        raise InputError("with the rates of a performance a stand-in has no use.", hint="hand over one of them")
 
 
 @of_wrapped
@@ -210,6 +248,7 @@ def influence(
     rho: float | None = None,
     marginals: Marginals | None = None,
     performance: Performance | None = None,
+    stand_in: StandIn | None = None,
     aggregate: Literal["unary", "shapley", "banzhaf"] = "unary",
     given: Sequence[str] = (),
     group: Any = None,
@@ -223,6 +262,7 @@ def influence(
     marginals_share: float | Fraction = MARGINALS_SHARE,
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
     seed: int = 0,
+    smooth: bool = True,
     row: Any = None,
 ) -> Influence:
     """Differentially private influence of inputs on outcomes: of everybody, of a group, on the disparity between a
@@ -231,13 +271,15 @@ def influence(
     `epsilon` (or `rho`) is the whole price, marginals included; with `marginals` that were released before, all of it
     goes to the influences, and those of a person are free. With a `performance` of this model by the same group and
     threshold, a disparity takes rates and sizes of both groups from it: they are the same numbers, and cost nothing
-    more; `dpx.plan` says whether that makes the error smaller. `requests.Influence` describes the options.
+    more; `dpx.plan` says whether that makes the error smaller. A `stand_in` that was released before makes the values
+    better, for free. `requests.Influence` describes the options.
     """
     request = InfluenceRequest(
         quantity=quantity, features=features, aggregate=aggregate, given=given, group=group, outcome=outcome,
         threshold=threshold, samples=samples, most_predictions=most_predictions, exact=exact, method=method,
-        cells=cells, marginals_share=marginals_share, mechanism=mechanism, seed=seed, row=row,
+        cells=cells, marginals_share=marginals_share, mechanism=mechanism, seed=seed, smooth=smooth,
+        row=row,
     )  # fmt: skip
     free = quantity in PERSON and marginals is not None and epsilon is None and rho is None
     cost = None if free else table.cost(epsilon=epsilon, rho=rho)
-    return explain(table, model, request, cost=cost, marginals=marginals, performance=performance)
+    return explain(table, model, request, cost=cost, marginals=marginals, performance=performance, stand_in=stand_in)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Flag, Mechanism, Must, Request, Seed
+from dpexplain.methods.request import Flag, Mechanism, Must, Request, Seed, Smooth
 
 Item = str | Sequence[str]
 
@@ -180,6 +180,7 @@ class InfluenceRequest(Request):
     ] = MARGINALS_SHARE
     mechanism: Mechanism = None
     seed: Annotated[Seed, Field(description="The seed of public pairings, orders and sets.")] = 0
+    smooth: Smooth = True
     row: Annotated[Row, Field(description='The person, for "individual" and "actual".')] = None
 
     @model_validator(mode="after")

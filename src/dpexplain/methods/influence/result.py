@@ -11,21 +11,24 @@ Where a performance has released outcomes and sizes of both groups before, these
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import domain_from_json
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.errors import InputError
 from dpexplain.maths.tails import Term, combined_halfwidth
+from dpexplain.methods.histogram import references
 from dpexplain.methods.influence.disparity import (
     Disparity,
     SharedDisparity,
@@ -35,9 +38,12 @@ from dpexplain.methods.influence.disparity import (
     unsure_counts,
 )
 from dpexplain.methods.influence.shared import KnownRates, of_spec
+from dpexplain.methods.influence.sharp import SharpDisparity, SharpInfluences, prior, suits
 from dpexplain.methods.influence.spec import Asked, Spec
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, cut_to, from_json
+from dpexplain.methods.sharpened import SharpenedResult
+from dpexplain.methods.sharpening import Ask, Sharpening
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -107,7 +113,7 @@ class Influence(Result):
     @property
     def names(self) -> list[str]:
         """What the items are called in a picture."""
-        return self.items
+        return [self.receipt.called(item) for item in self.items]
 
     @property
     @abstractmethod
@@ -147,13 +153,19 @@ class Influence(Result):
         import pandas as pd
 
         low, high = self.interval()
-        columns = {"item": self.items, "influence": self.values, "low": low, "high": high}
+        columns = {"item": self.items, "influence": self.values, "low": low, "high": high, **self.columns_beside()}
         return pd.DataFrame({**columns, "determined": self.determined()})
+
+    def columns_beside(self) -> dict[str, Floats]:
+        """More columns of `to_frame()`: the released values, where others are shown."""
+        return {}
 
 
 @dataclass(frozen=True)
-class TableInfluence(Influence):
-    """Influences over a table. Intervals cover the mean over the (cleaned) rows of the expected influence, values being
+class TableInfluence(Influence, SharpenedResult):
+    """Influences over a table. Where the release has a prior (`sharpening`), `values` and `interval` are what is likely
+    given all that was released and what the public model says about synthetic rows; `raw` and `proven_interval` are
+    those of the release alone. Intervals cover the mean over the (cleaned) rows of the expected influence, values being
     drawn from the *released* histograms: noise, and chance in draws, rows and orders (`caveat` says what they leave
     out). Where a released number of rows is too small, values are zero and intervals the whole range (`conclusive`).
     """
@@ -161,9 +173,13 @@ class TableInfluence(Influence):
     sampling: tuple[float, ...] = ()  # standard deviation that drawn orders or sets add to each value; public
     known: Marginals | None = field(default=None, compare=False, repr=False)  # what was handed over, not in files
     performance: Performance | None = field(default=None, compare=False, repr=False)  # whose rates are shared
+    sharpening: Sharpening | None = None
 
     kind: ClassVar[str] = "influence"
     spec_type: ClassVar[type[Spec]] = Spec
+
+    def __post_init__(self) -> None:
+        self.promise_with([] if self.sharpening is None else self.sharpening.paid_before)
 
     # What was asked ---------------------------------------------------------------------------------------------------
 
@@ -175,7 +191,7 @@ class TableInfluence(Influence):
     @property
     def group(self) -> str | None:
         """Who is spoken of, in words; None for everybody."""
-        return None if self.spec.group is None else self.spec.group.describe()
+        return None if self.spec.group is None else self.spec.group.describe(self.receipt)
 
     @property
     def title(self) -> str:
@@ -198,7 +214,8 @@ class TableInfluence(Influence):
         """One influence in plain words, without its interval."""
         outcome, given = self.spec.outcome, self.spec.given
         number = outcome.written(abs(value))
-        who = f"{item} (beside {' + '.join(given)})" if given else item
+        item = self.receipt.called(item)
+        who = f"{item} (beside {' + '.join(map(self.receipt.called, given))})" if given else item
         if self.quantity == "average":
             if not self.spec.plain:
                 whole = "(of all outcomes)" if self.is_class else "(of the score)"
@@ -222,6 +239,11 @@ class TableInfluence(Influence):
             doubt = "" if self.sure[i] else "; it may be nothing at all"
             said.append(f"{self._sentence(self.items[i], float(self.values[i]))} ({reach}{doubt}).")
         return [*said, self.caveat] if self.caveat else said
+
+    @property
+    def interval_about(self) -> str:
+        by_noise = not self.conclusive or self._chance <= 0
+        return "privacy noise" if by_noise else "privacy noise, and chance in what was drawn"
 
     @property
     def caveat(self) -> str:
@@ -287,6 +309,14 @@ class TableInfluence(Influence):
     @cached_property
     def disparity(self) -> Disparity | None:
         """The rates of the group and of all others; None where not asked for, or (before 0.2) not released."""
+        found = self.released_disparity
+        if found is None or self._sharp is None:
+            return found
+        return SharpDisparity(found.spec, found.model, self._sharp, found)
+
+    @cached_property
+    def released_disparity(self) -> Disparity | None:
+        """The same by the release alone."""
         spec, model = self.spec, self.receipt.request["model"]
         about = (str(model["name"]), model["label"], PublicRange.from_json(model["output"]))
         if self._rates is not None:
@@ -339,6 +369,12 @@ class TableInfluence(Influence):
 
     @cached_property
     def values(self) -> Floats:
+        if self._sharp is None:
+            return self.raw
+        return np.clip(self._sharp.values, *self.possible)
+
+    @cached_property
+    def raw(self) -> Floats:
         if not self.conclusive:
             return np.zeros(len(self.items))
         return np.clip(self._middle, *self.possible)
@@ -350,7 +386,23 @@ class TableInfluence(Influence):
 
     # Noise ------------------------------------------------------------------------------------------------------------
 
+    def columns_beside(self) -> dict[str, Floats]:
+        if self._sharp is None:
+            return {}
+        low, high = self.proven_interval()
+        return {"released": self.raw, "proven low": low, "proven high": high}
+
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        if self._sharp is None:
+            return self.proven_interval(level)
+        likely = self._sharp.interval(level)
+        return self.wide_enough(cut_to(*likely, self.possible), self.proven_interval(level), self._sharp.far)
+
+    def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
+        return self.leaves_out(*self.proven_interval(level))
+
+    def proven_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) by the noise of the release and chance alone."""
         checked_level(level)
         if not self.conclusive:
             low, high = self.possible
@@ -408,6 +460,60 @@ class TableInfluence(Influence):
             spread = math.sqrt(m * (1 - m)) if m < 0.5 else spread
         return float(spread * spec.K * math.sqrt(spec.heaviest))
 
+    # Sharpening -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _sharp(self) -> SharpInfluences | None:
+        known, spec = self.sharpening, self.spec
+        if known is None:
+            return None
+        if known.part is not None or known.prior.size != spec.blocks * spec.lines or not suits(spec):
+            raise ValueError("the prior is that of other numbers")
+        if not self.conclusive:
+            return None
+        chance = self._chance_of_rows / self.counts[:, None]
+        return SharpInfluences(spec, known.prior, self._blocked, self.counts, self._released[1], chance, self.sampling)
+
+    @property
+    def _chance_of_rows(self) -> Floats:
+        """[block, line]: at most the variance by what was drawn for one row, in whole steps."""
+        spec, first = self.spec, int(bool(self.spec.base_weight))
+        chance = np.zeros((spec.blocks, spec.lines))
+        for block, item in itertools.product(range(spec.blocks), range(len(self.items))):
+            chance[block, first + item] = self._drawn(item, block) ** 2
+        return chance
+
+    @property
+    def chance_of_sums(self) -> Floats:
+        """At most the variance of each released sum by what was drawn, in parts of the range."""
+        rows = np.maximum(self.counts, 0.0)[:, None]
+        return np.asarray((self._chance_of_rows * rows).ravel() / self.spec.K**2)
+
+    @property
+    def contradicts(self) -> bool:
+        return self._sharp is not None and self._sharp.contradicts
+
+    @property
+    def rows_counted(self) -> float:
+        return float(self.receipt.rows or self.counts.sum())
+
+    @property
+    def _needed(self) -> list[str]:
+        group = self.spec.group
+        return [*self.spec.names, *([] if group is None else group.columns)]
+
+    @property
+    def _ask(self) -> Ask:
+        if self.marginals is None or self.receipt.domain is None:
+            raise ValueError("the marginals of these influences are missing")
+        known = references(self.spec.names, self.marginals, domain_from_json(self.receipt.domain))
+        return partial(prior, spec=self.spec, known=known)
+
+    @property
+    def earlier_marginals(self) -> str | None:
+        marginals: str | None = self.spec.marginals
+        return marginals
+
     # Small groups -----------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -447,16 +553,17 @@ class TableInfluence(Influence):
 
     def view(self) -> JsonObject:
         shared = {} if self.performance is None else {"performance": json.loads(self.performance.to_json())}
-        return {"sampling": list(self.sampling), **shared}
+        return {"sampling": list(self.sampling), **shared, **self.prior_view}
 
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> TableInfluence:
-        if set(view) - {"performance"} != {"sampling"}:
+        if set(view) - {"performance", "sharpening"} != {"sampling"}:
             raise ValueError("no view of an influence")
         if not all(isinstance(s, float) and s >= 0 for s in view["sampling"]):
             raise ValueError("no view of an influence")
         performance: Any = from_json(json.dumps(view["performance"])) if "performance" in view else None
-        found = cls(receipt, released, tuple(view["sampling"]), performance=performance)
+        sharpening = Sharpening.from_json(view.get("sharpening"))
+        found = cls(receipt, released, tuple(view["sampling"]), performance=performance, sharpening=sharpening)
         found.check()
         return found
 
@@ -467,7 +574,8 @@ class TableInfluence(Influence):
         if spec.ended is not None and rows is not None and not rows <= spec.ended.each <= max(rows, ONE_BLOCK):
             raise ValueError("the end of the draws does not fit the rows")
         drawn = 0 if spec.samples is None else len(self.items)
-        if len(self.sampling) != drawn or not np.isfinite([*self.interval(), self.values]).all():
+        ends = [*self.interval(), *self.proven_interval(), self.values]
+        if len(self.sampling) != drawn or not np.isfinite(ends).all():
             raise ValueError("the influences do not fit the features")
         if not self.title or not self.sentences() or (self.disparity is not None and not self.disparity.sentences):
             raise ValueError("no influence of ours")

@@ -267,6 +267,33 @@ def statistic(
     For each block the sums over its rows, the base first if there is one and the outcomes as they are last; then the
     weighted counts.
 
+    `values`, `weights` and `orders` are those of `added`.
+    """
+    found = added(rows, asker, spec, values, weights, orders)
+    inside = blocks_of(rows, spec)
+    sums = [found[held].sum(axis=0) for held in inside[: spec.blocks]]
+    counts = [spec.count_weight * int(held.sum()) for held in inside[: spec.counts]]
+    return np.concatenate([*sums, np.array(counts, dtype=np.int64)])
+
+
+def blocks_of(rows: Rows, spec: Spec) -> NDArray[np.bool_]:
+    """[block, row]: everybody; or whether a row is in the group, and whether it is not."""
+    if spec.group is None:
+        return np.ones((1, rows.size), dtype=bool)
+    member = spec.group.member(rows)
+    return np.stack([member, ~member])
+
+
+def added(
+    rows: Rows,
+    asker: Asker,
+    spec: Spec,
+    values: Values,
+    weights: Weights | None = None,
+    orders: Iterable[NDArray[np.float64]] = (),
+) -> Integers:
+    """[row, line]: what each row adds to the sums of its block.
+
     values   other values of each feature for every row, one array for each draw, or for each point of a listed feature
     weights  those of the points of listed features; draws count alike
     orders   uniform numbers, one line for each row, for each draw: the orders (or sets) that are a row's own
@@ -291,19 +318,19 @@ def statistic(
     if spec.outcome_weight:
         before = asker.ask(asker.predictor.inputs(rows), {}) - spec.K // 2
         found = np.concatenate([found, spec.outcome_weight * before[:, None]], axis=1)
-    if spec.group is None:
-        inside = np.ones((1, rows.size), dtype=bool)
-    else:
-        member = spec.group.member(rows)
-        inside = np.stack([member, ~member])
-    sums = [found[held].sum(axis=0) for held in inside[: spec.blocks]]
-    counts = [spec.count_weight * int(held.sum()) for held in inside[: spec.counts]]
-    return np.concatenate([*sums, np.array(counts, dtype=np.int64)])
+    return np.asarray(found)
 
 
 def drawn_statistic(rows: Rows, uniform: Uniform, asker: Asker, spec: Spec, known: Mapping[str, Reference]) -> Integers:
-    """`statistic` with values of released histograms: point by point, or by secret numbers of the row's own, one draw
-    after the other; for sets those of one draw together.
+    """`statistic` with values of released histograms."""
+    return statistic(rows, asker, spec, *other_values(rows, uniform, spec, known))
+
+
+def other_values(
+    rows: Rows, uniform: Uniform, spec: Spec, known: Mapping[str, Reference]
+) -> tuple[Values, Weights, Iterable[NDArray[np.float64]]]:
+    """Values of released histograms, with the weights of points and orders: point by point, or by numbers of the row's
+    own, one draw after the other; for sets those of one draw together.
     """
     weights = {name: known[name].weights for name in spec.listed}
     values: Values = (
@@ -318,7 +345,7 @@ def drawn_statistic(rows: Rows, uniform: Uniform, asker: Asker, spec: Spec, know
     )
     shape = (rows.size, len(spec.names))
     orders = (uniform(math.prod(shape)).reshape(shape) for _ in range(spec.draws if spec.own else 0))
-    return statistic(rows, asker, spec, values, weights, orders)
+    return values, weights, orders
 
 
 def paired_statistic(batch: Replaced, asker: Asker, spec: Spec) -> Integers:

@@ -42,7 +42,9 @@ def views_of(request: InteractionRanking, setting: Setting) -> list[tuple[str, .
     uses = list(setting.domain) if setting.features is None else setting.features
     asked = uses if request.features is None else request.features
     views: list[tuple[str, ...]] = [(name,) for name in asked]
-    if request.kind == "pairwise":
+    if request.against is not None:
+        views = [(request.against, name) for name in asked if name != request.against]
+    elif request.kind == "pairwise":
         views = list(itertools.combinations(asked, 2) if request.pairs is None else request.pairs)
     for name in dict.fromkeys(itertools.chain(asked, *views)):
         setting.domain.column(name)
@@ -120,6 +122,7 @@ def interaction_ranking(
     kind: Literal["pairwise", "total"] = "pairwise",
     features: Sequence[str] | None = None,
     pairs: Sequence[tuple[str, str]] | None = None,
+    against: str | None = None,
     points: int = 24,
     parts: int | None = None,
     k: int | None = None,
@@ -130,6 +133,7 @@ def interaction_ranking(
     `epsilon` (or `rho`) is the whole price. `requests.InteractionRanking` describes the options.
     """
     request = InteractionRanking(
-        kind=kind, features=features, pairs=pairs, points=points, parts=parts, k=k, mechanism=mechanism
-    )
+        kind=kind, features=features, pairs=pairs, against=against, points=points, parts=parts, k=k,
+        mechanism=mechanism,
+    )  # fmt: skip
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))

@@ -25,6 +25,9 @@ class InteractionRanking(Vote):
         Field(description="Which pairs, instead of all pairs of the features."),
         Must("a list of pairs of two different names"),
     ] = None
+    against: Annotated[
+        str | None, Field(description="One feature: only pairs of it with the other features are ranked.")
+    ] = None
     points: Annotated[
         int,
         Field(
@@ -48,6 +51,8 @@ class InteractionRanking(Vote):
             )
         if self.pairs is not None and (self.features is not None or self.kind == "total"):
             raise InputError('pairs stand for themselves: they go without features, and with kind "pairwise" only.')
+        if self.against is not None and (self.pairs is not None or self.kind == "total"):
+            raise InputError('against= makes pairs: it goes without pairs=, and with kind "pairwise" only.')
         if any(one == other for one, other in self.pairs or ()):
             raise InputError("a pair has two different names.", hint='pairs=[("age", "sex"), ("age", "income")]')
         return self

@@ -13,6 +13,7 @@ register(
         results=(".result:ClusterCentres",),
         title="Clusters by k-means",
         lead="where the centres of clusters lie, and about how many rows each cluster has",
+        takes=("stand-in",),
         worst_cases="dpexplain.audit.worst_cases.clusters:of_kmeans",
         home=__name__,
     )

@@ -35,7 +35,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Partition, partition_of
-from dpexplain.maths.lloyd import HALF, Integers, Lloyd
+from dpexplain.maths.lloyd import HALF, Integers, Lloyd, places_of, start_of
 from dpexplain.maths.surrogate import Space
 from dpexplain.maths.surrogate.sketch import GRID
 from dpexplain.methods import histogram
@@ -43,6 +43,8 @@ from dpexplain.methods.kmeans.request import KMeans
 from dpexplain.methods.kmeans.result import ClusterCentres
 from dpexplain.methods.kmeans.spec import Spec, answer_noise, forecast, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
+from dpexplain.methods.sharpening import known_stand_in
+from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.models.arguments import of_wrapped
 from dpexplain.models.clustering import Clustering, declared
 
@@ -52,6 +54,8 @@ CELLS = 4  # surveyed for each cluster
 WEIGHTS = tuple(w * HALF // 4 for w in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40))  # of a row in a count
 OFFSET = 0.2  # how far a centre is from the middle of a feature's range, as a rule
 ROUNDS = range(1, 9)
+USUAL_GAP, STAND_IN_GAP = 4e-4, 2e-4  # of a feature's squared range, from the first centres to the best ones
+START_ROWS = 4_096  # synthetic rows of a stand-in, whose centres are a start
 UNKNOWN_ROWS = 10_000  # taken for the forecast where nothing is known
 
 
@@ -64,7 +68,11 @@ def resolve(request: KMeans, setting: Setting, cost: Cost) -> Spec:
         raise InputError(f"{request.k} clusters were asked for, but the domain has {points} different points.")
     start, cells, marginals = None, CELLS * request.k, request.start == "marginals"
     partitions: tuple[Partition, ...] = tuple(partition_of(f, domain[f], HISTOGRAM) for f in space.features)
-    if not isinstance(request.start, str):
+    if setting.stand_in is not None and request.start == "marginals":
+        drawn = setting.stand_in.draw(START_ROWS, request.seed)
+        found = start_of(places_of(space, drawn, START_ROWS).astype(np.int64), request.k)
+        start, cells, partitions, marginals = tuple(tuple(map(int, centre)) for centre in found), 0, (), False
+    elif not isinstance(request.start, str):
         located = [space.locate(space.read(record)) for record in request.start]
         start, cells, partitions = tuple(tuple(map(int, np.rint(place * GRID))) for place in located), 0, ()
     lloyd = Lloyd(space, request.k, start, cells, partitions, marginals, HALF, request.rounds or 1, request.seed)
@@ -75,7 +83,8 @@ def resolve(request: KMeans, setting: Setting, cost: Cost) -> Spec:
     if request.rounds is not None:
         return spec
     several = [replace(spec, lloyd=replace(spec.lloyd, rounds=rounds)) for rounds in ROUNDS]
-    return min(several, key=lambda spec: _expected_loss(spec, neighbours, cost, setting.hint or UNKNOWN_ROWS))
+    gap = USUAL_GAP if setting.stand_in is None else STAND_IN_GAP
+    return min(several, key=lambda spec: _expected_loss(spec, neighbours, cost, setting.hint or UNKNOWN_ROWS, gap))
 
 
 def _points(space: Space) -> float:
@@ -95,14 +104,14 @@ def _error(spec: Spec, neighbours: Neighbours, cost: Cost) -> float:
     return variance * (lloyd.space.size / GRID**2 + len(lloyd.space.features) * (OFFSET / lloyd.weight) ** 2)
 
 
-def _expected_loss(spec: Spec, neighbours: Neighbours, cost: Cost, rows: int) -> float:
+def _expected_loss(spec: Spec, neighbours: Neighbours, cost: Cost, rows: int, gap: float = USUAL_GAP) -> float:
     """About how far the mean squared distance of rows from their centres will end above that of the best centres.
 
-    Rules of thumb, chosen on the tables of docs/methods/dp-kmeans.md: every round halves what is left to gain, 0.0004
-    of a feature's squared range at first; clusters are uneven, so noise counts three times.
+    Rules of thumb, chosen on the tables of docs/methods/dp-kmeans.md: every round halves what is left to gain, a
+    `gap` of a feature's squared range at first; clusters are uneven, so noise counts three times.
     """
     noise = _error(spec, neighbours, cost) * (spec.lloyd.k / rows) ** 2
-    return 3 * noise + 4e-4 * len(spec.lloyd.space.features) * 0.5**spec.lloyd.rounds
+    return 3 * noise + gap * len(spec.lloyd.space.features) * 0.5**spec.lloyd.rounds
 
 
 def outlook(request: KMeans, setting: Setting, cost: Cost) -> Outlook:
@@ -138,10 +147,15 @@ def diagram() -> DataFlow:
     return DataFlow(stages, edges, name="k-means", noised=["marginals", "survey", "rounds"])
 
 
-def explain(table: PrivateTable, _model: object, request: KMeans, *, cost: Cost) -> ClusterCentres:
-    """Release the centres of `request` for `cost`. Names of clusters are not part of it."""
+def explain(
+    table: PrivateTable, _model: object, request: KMeans, *, cost: Cost, stand_in: StandIn | None = None
+) -> ClusterCentres:
+    """Release the centres of `request` for `cost`. Names of clusters are not part of it. A stand-in that was released
+    before has the first centres: those of its synthetic rows.
+    """
     _, names = declared(request.labels, tuple(range(request.k)))
-    spec = resolve(request, Setting.of(table), cost)
+    setting = replace(Setting.of(table), stand_in=_start_from(table, request, stand_in))
+    spec = resolve(request, setting, cost)
     lloyd, noise = spec.lloyd, forecast(spec, table.neighbours, cost)  # a price too small is refused here
     bound = sensitivity(lloyd.space, lloyd.weight, table.neighbours)
     sum_rows = partial(table.sum_rows, columns=lloyd.space.features, label=request.label)
@@ -163,8 +177,21 @@ def explain(table: PrivateTable, _model: object, request: KMeans, *, cost: Cost)
         lloyd.walk(ask)
 
     public = ["the features", "the number of clusters", "the number of rounds", "how the centres start"]
-    receipt, payload = table.release(ClusterCentres.kind, request.label, spec.to_json(), cost, body, public=public)
+    before = histogram.builds_on(stand_in)
+    receipt, payload = table.release(
+        ClusterCentres.kind, request.label, spec.to_json(), cost, body, public=public, **before
+    )
     return ClusterCentres(receipt, payload, names)
+
+
+def _start_from(table: PrivateTable, request: KMeans, stand_in: StandIn | None) -> StandIn | None:
+    """The stand-in, if this table's account has released exactly this one, and nothing else was said about a start."""
+    if stand_in is None:
+        return None
+    if request.start != "marginals":
+        raise InputError("a stand-in and a start were given: it is one or the other.", hint="leave start out")
+    features = request.features or [f for f in table.domain if isinstance(table.domain[f], Numeric)] or table.domain
+    return known_stand_in(table, stand_in, list(features))
 
 
 @of_wrapped
@@ -177,13 +204,16 @@ def dp_kmeans(
     rho: float | None = None,
     rounds: int | None = None,
     start: Literal["marginals", "domain"] | list[Any] | tuple[Any, ...] = "marginals",
+    stand_in: StandIn | None = None,
     labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> Clustering:
     """k clusters of the rows, found with differential privacy: each row belongs to the nearest of k released centres.
 
     `epsilon` (or `rho`) is the whole price; `requests.KMeans` describes the options. The clustering carries its
-    receipt, and `clustering.result` its centres (`to_frame`, `plot`, `to_json`).
+    receipt, and `clustering.result` its centres (`to_frame`, `plot`, `to_json`). With a `stand_in` that was released
+    before, the rounds start from the centres of its synthetic rows: no survey and no histograms are paid for.
     """
     request = KMeans(k=k, features=features, rounds=rounds, start=start, labels=labels, seed=seed)
-    return explain(table, None, request, cost=table.cost(epsilon=epsilon, rho=rho)).as_clustering()
+    cost = table.cost(epsilon=epsilon, rho=rho)
+    return explain(table, None, request, cost=cost, stand_in=stand_in).as_clustering()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpexplain.columns import Date, shown_date
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Numeric
 from dpexplain.core.noise import Noise, checked_level
@@ -123,16 +124,21 @@ class ClusterCentres(Result):
 
         low, high = self.interval()
         names, k = self.space.names, self.lloyd.k
+        ends: dict[str, Any] = {"centre": self.values, "low": low, "high": high}
+        if any(isinstance(self.space.domain[name], Date) for name in self.space.features):
+            ends = {what: list(map(self._as_date, names * k, values.tolist())) for what, values in ends.items()}
         return pd.DataFrame(
             {
                 "cluster": np.repeat(np.array(self.labels, dtype=object), len(names)),
                 "rows": np.repeat(np.rint(self.rows), len(names)),
                 "coordinate": names * k,
-                "centre": self.values,
-                "low": low,
-                "high": high,
+                **ends,
             }
         )
+
+    def _as_date(self, coordinate: str, value: float) -> Any:
+        """A mean as a table for people has it: of dates, the step in which it lies."""
+        return shown_date(self.space.domain[coordinate], value) if coordinate in self.space.domain else value
 
     @property
     def title(self) -> str:

@@ -58,7 +58,7 @@ def path_of(
 
     def path(steps: int) -> Descent:
         share = REST / (steps + (1 if rows is None else 0))
-        step = _paper_step(steps, budget, cost, share) if accounting == "paper" else share
+        step = paper_step(steps, budget, cost, share) if accounting == "paper" else share
         return Descent(local, steps, radius, accounting, rows, step, share if rows is None else Fraction(0), SHARE)
 
     if iterations is not None:
@@ -66,7 +66,7 @@ def path_of(
     return min(map(path, ITERATIONS), key=lambda spec: path_loss(spec, neighbours, cost, rows or UNKNOWN_ROWS))
 
 
-def _paper_step(steps: int, budget: Budget, cost: Cost, fair: Fraction) -> Fraction:
+def paper_step(steps: int, budget: Budget, cost: Cost, fair: Fraction) -> Fraction:
     """D^2 / (2 sigma^2) with the paper's sigma, as a part of the price."""
     epsilon, delta = budget.epsilon_of(cost), float(budget.delta)
     logs = math.log(math.e + math.sqrt(steps) * epsilon / delta) * math.log(steps / delta)

@@ -78,6 +78,7 @@ def locate(
 def resolve(request: LocalExplanation, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
     require_delta(cost)
+    request = request.published
     local = locate(request, request.anchor, setting, request.features)
     neighbours, rows, radius = setting.neighbours, setting.hint, request.radius
     seen = replace(local, anchor=None) if request.anchor is None else local
@@ -136,7 +137,10 @@ def path_outlook(spec: Descent, noise: Noise, rows: int) -> Outlook:
     sizes = np.linalg.norm(local.space.lines(local.centre - local.space.middle), axis=1)
     std = moved * local.unit * float(sizes.max())
     half, band = (-float(ndtri((1 - level) / 2)) * std for level in (LEVEL, 1 - (1 - LEVEL) / len(sizes)))
-    return Outlook(noise.law.value, len(sizes), std, half, band)
+    most, worst = spec.loss_bound(sigma), spec.largest_loss
+    said = f"By Theorem 3.2 of the paper the mean loss ends at most {most:.3g} above its smallest"
+    vacuous = f"; no loss within the ball is above {worst:.3g}, so that says nothing" if most >= worst else ""
+    return Outlook(noise.law.value, len(sizes), std, half, band, note=f"{said}{vacuous}.")
 
 
 def diagram() -> DataFlow:
@@ -155,7 +159,7 @@ def diagram() -> DataFlow:
 
 def explain(table: PrivateTable, model: Model, request: LocalExplanation, *, cost: Cost) -> Attribution:
     """Release the local model around `request.record` for `cost`."""
-    setting = Setting.of(table, model)
+    setting, request = Setting.of(table, model), request.published
     spec = resolve(request, setting, cost)
     predictor = table.predictor(model)
     if request.anchor == "prediction" or (request.anchor is None and isinstance(spec, Descent)):  # which cannot fit it
@@ -209,7 +213,7 @@ def local_explanation(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
-    method: Literal["auto", "moments", "gradient"] = "auto",
+    method: Literal["auto", "moments", "gradient", "paper"] = "auto",
     weight: NamedWeight | Callable[[float], float] = "stable",
     width: float = 1.0,
     anchor: Anchor | None = None,

@@ -54,8 +54,11 @@ class LocalExplanation(AroundRecord):
     """The linear model that fits best around one record."""
 
     method: Annotated[
-        Literal["auto", "moments", "gradient"],
-        Field(description='"gradient" is Algorithm 1 of the paper; "auto" takes the smaller forecast loss.'),
+        Literal["auto", "moments", "gradient", "paper"],
+        Field(
+            description='"gradient" is Algorithm 1 of the paper; "auto" takes the smaller forecast loss; "paper" is '
+            "the published form: Algorithm 1 with the noise and the loss of the paper."
+        ),
     ] = "auto"
     anchor: Annotated[
         Anchor | None,
@@ -75,9 +78,18 @@ class LocalExplanation(AroundRecord):
 
     @model_validator(mode="after")
     def _check(self) -> LocalExplanation:
-        if self.method != "gradient" and (self.iterations is not None or self.accounting != "zcdp"):
+        paper = self.method == "paper"
+        if self.method != "gradient" and (self.accounting != "zcdp" or (self.iterations is not None and not paper)):
             raise InputError('iterations and accounting belong to method="gradient".')
         return self
+
+    @property
+    def published(self) -> LocalExplanation:
+        """The same request, with what method="paper" stands for written out."""
+        if self.method != "paper":
+            return self
+        anchor: Anchor = "middle" if self.anchor is None else self.anchor
+        return self.but(method="gradient", accounting="paper", anchor=anchor)
 
     @property
     def label(self) -> str:

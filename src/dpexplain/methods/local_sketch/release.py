@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, Literal
@@ -28,14 +29,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.budget import Cost
+from dpexplain.core.budget import Cost, Definition
 from dpexplain.core.mechanisms import best
 from dpexplain.core.release import Gate, split
 from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.errors import InputError
+from dpexplain.errors import InputError, InternalError
 from dpexplain.maths.grids import Partition, partition_of
 from dpexplain.maths.surrogate import Fit, Space, StepWeight, sketch
 from dpexplain.maths.surrogate.fit import REST
@@ -46,9 +47,16 @@ from dpexplain.methods.histogram import builds_on, known_marginals
 from dpexplain.methods.local_explanation.outlook import LikelyTable, rehearsed, with_noise
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.local_sketch.result import LocalSketch
+from dpexplain.methods.local_sketch.rows import RowSketch
 from dpexplain.methods.local_sketch.spec import Spec, forecast, sensitivity
 from dpexplain.methods.marginals.result import Marginals
-from dpexplain.methods.setting import Outlook, Setting
+from dpexplain.methods.posterior import local_rows
+from dpexplain.methods.setting import OPEN_WITH_DELTA, Outlook, Setting
+from dpexplain.methods.sharpening import known_stand_in
+from dpexplain.methods.stand_in import release as stand_ins
+from dpexplain.methods.stand_in.request import StandInRequest
+from dpexplain.methods.stand_in.result import StandIn
+from dpexplain.methods.stand_in.spec import forecast as stand_in_forecast
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 
@@ -62,14 +70,20 @@ WEIGHTS = tuple(round(w * sketch.WEIGHT_ONE) for w in (0.5, 0.7, 1.0, 0.7, 1.4))
 REACH = Fraction(3, 4)  # of the points that cells are drawn from: so many lie within the radius
 NUMBERS_OF_CELLS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 UNKNOWN_ROWS_CELLS = 4
+SCORED = 300  # standard deviations of a count by scores that the number of rows must have for them to be worth it
 NOISE = 1_200  # what noise^2 in one more cell costs, in units of what one cell alone loses by being too large
 MOST_NUMBERS = 2_000_000
+LOST = "How far contributions are off depends on the model: `python -m bench local_posterior` has measured some."
 USUAL_NUMBERS = 2**16  # no more without being asked: in many coordinates cells do not help, and noise takes its time
 
 
 def resolve(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
-    averages.require_delta(cost, "a local sketch")
+    if cost.definition is Definition.PURE:
+        raise InputError(
+            "moments need an account with a delta: a pure account cannot pay for Gaussian noise.",
+            hint=f'method="stand-in" works in every account; or {OPEN_WITH_DELTA}',
+        )
     domain, marginals = setting.domain, setting.marginals
     space, blocks = Space(domain, tuple(request.features or setting.features or domain)), sketch.Blocks.of(WEIGHTS)
     given = None if isinstance(request.centres, str) else _given(space, request.centres)
@@ -92,6 +106,35 @@ def resolve(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Spec:
             hint="use fewer cells or fewer features",
         )
     return spec
+
+
+def composition(request: LocalSketchRequest, setting: Setting, cost: Cost) -> str:
+    """What is released, by public things: "moments", "stand-in" or "scored stand-in", one with counts by the model's
+    scores.
+
+    A stand-in, because its loss was the smaller one wherever the value at the record is fitted (`python -m bench
+    local_posterior`); moments where pairs of so many columns cannot be counted, or where an option of theirs is given.
+    Counts by scores, which make intervals narrow, where noise is small beside the rows of a cell: elsewhere they cost
+    more than they bring.
+    """
+    pure = cost.definition is Definition.PURE
+    if request.method == "moments" or (request.method == "auto" and request.of_cells):
+        return "moments"
+    plain = stand_ins.resolve(_stand_in_request(request, setting), replace(setting, features=None), cost)
+    if request.method == "auto" and plain.why == "wide" and not pure:
+        return "moments"
+    if setting.features is None:  # nobody knows the model's columns
+        return "stand-in"
+    scored = stand_ins.resolve(_stand_in_request(request, setting), setting, cost)
+    noise = stand_in_forecast(scored, setting.neighbours, cost)["scores"].std
+    rows = setting.hint or stand_ins.UNKNOWN_ROWS
+    return "scored stand-in" if scored.grade == "tree" and rows >= SCORED * noise else "stand-in"
+
+
+def _stand_in_request(request: LocalSketchRequest, setting: Setting) -> StandInRequest:
+    """A stand-in for the columns of the model, and those in whose terms predictions are explained."""
+    columns = list(setting.features or setting.domain)
+    return StandInRequest(features=list(dict.fromkeys([*columns, *(request.features or ())])))
 
 
 def _given(space: Space, records: Sequence[Any]) -> Integers:
@@ -124,6 +167,9 @@ def outlook(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Outloo
     """The error of contributions to expect, and their intervals: `rehearsed` plays a release through, and explains
     some of its likely rows with the usual weight.
     """
+    form = composition(request, setting, cost)
+    if form != "moments":
+        return _outlook_of_rows(request, setting, cost, form)
     spec = resolve(request, setting, cost)
     laws, space = forecast(spec, setting.neighbours, cost), spec.space
     weight = StepWeight.of("stable", space.diameter, width=1.0)
@@ -142,6 +188,13 @@ def outlook(request: LocalSketchRequest, setting: Setting, cost: Cost) -> Outloo
         return lambda record: cells.answer(record, weight, None)
 
     return rehearsed(setting, space, cost, solve, laws["moments"].law.value, spec.cells)
+
+
+def _outlook_of_rows(request: LocalSketchRequest, setting: Setting, cost: Cost, form: str) -> Outlook:
+    """How far noise will move the counts of the stand-in: nobody knows beforehand what follows for contributions."""
+    known = setting if form == "scored stand-in" else replace(setting, features=None)
+    expected = stand_ins.outlook(_stand_in_request(request, setting), known, cost)
+    return replace(expected, note=f"A local sketch from synthetic rows of a stand-in. {expected.note} {LOST}")
 
 
 def diagram() -> DataFlow:
@@ -165,8 +218,18 @@ def diagram() -> DataFlow:
 
 def explain(
     table: PrivateTable, model: Model, request: LocalSketchRequest, *, cost: Cost, marginals: Marginals | None = None
-) -> LocalSketch:
+) -> LocalSketch | RowSketch:
     """Release the sketch of `request` for `cost`, histograms included."""
+    setting = Setting.of(table, model)
+    _ = Space(setting.domain, tuple(request.features or setting.features or setting.domain)).slices  # refuses
+    form = "moments" if marginals is not None and request.method == "auto" else composition(request, setting, cost)
+    if form != "moments":
+        if marginals is not None:
+            raise InputError("a sketch from a stand-in takes no marginals.", hint="stand_in=, or leave them out")
+        table.predictor(model)  # refuses a model that is another one than its version says, before anything is paid
+        scorer = model if form == "scored stand-in" else None
+        released = stand_ins.explain(table, scorer, _stand_in_request(request, setting), cost=cost)
+        return _kept_sketch(table, model, released, request.features)
     if marginals is not None and marginals.receipt.request["table"]["domain"] != table.domain.digest:
         raise InputError("these marginals were released for another domain.", hint="release them again from this table")
     ours = marginals is not None and marginals.receipt.request["table"] == table.identity
@@ -199,6 +262,24 @@ def explain(
     return LocalSketch(receipt, payload)
 
 
+def from_stand_in(
+    table: PrivateTable, model: Model, known: StandIn, features: Sequence[str] | None = None
+) -> RowSketch:
+    """A sketch from a stand-in that this table's account has released: free."""
+    found = known_stand_in(table, known, [*model.features(table.domain), *(features or ())])
+    table.predictor(model)
+    return _kept_sketch(table, model, found, features)
+
+
+def _kept_sketch(table: PrivateTable, model: Model, found: StandIn, features: Sequence[str] | None) -> RowSketch:
+    """What the model says about the rows of a stand-in is kept in the ledger, so that it is the same everywhere."""
+    kept = local_rows(found, model, features).kept
+    if kept is None:
+        raise InternalError("a stand-in's own rows have nothing but themselves as evidence")
+    numbers = table.door.account.declare(kept.known_as(found), kept.numbers)
+    return RowSketch.of(found, kept.with_numbers(numbers))
+
+
 @of_wrapped
 def local_sketch(
     table: PrivateTable,
@@ -212,13 +293,22 @@ def local_sketch(
     radius: float | None = None,
     seed: int = 0,
     marginals: Marginals | None = None,
-) -> LocalSketch:
+    method: Literal["auto", "moments", "stand-in"] = "auto",
+    stand_in: StandIn | None = None,
+) -> LocalSketch | RowSketch:
     """Pay once for local explanations of any number of records: `sketch.explain(record)` is free, for ever.
 
     `epsilon` (or `rho`) is the whole price. `requests.LocalSketch` describes the options; `marginals` are `Marginals`
-    that were released before: then cells are drawn from them, and the moments get the whole price.
+    that were released before: then cells are drawn from them, and the moments get the whole price. A `stand_in` that
+    was released before makes the sketch free: give no price. It is then the same as
+    `dpx.posterior(stand_in, model).explain`, with a file of its own.
     """
     if marginals is not None and not isinstance(marginals, Marginals):
         raise InputError("marginals must be what dpx.marginals returned.")
-    request = LocalSketchRequest(features=features, cells=cells, centres=centres, radius=radius, seed=seed)
+    options: dict[str, Any] = {"cells": cells, "centres": centres, "radius": radius, "seed": seed}
+    request = LocalSketchRequest(features=features, method=method, **options)
+    if stand_in is not None:
+        if epsilon is not None or rho is not None or marginals is not None:
+            raise InputError("a stand-in that was released before makes a sketch free.", hint="leave out the price")
+        return from_stand_in(table, model, stand_in, request.but(method="stand-in").features)
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)

@@ -13,7 +13,17 @@ MOST_CELLS = 1_024
 
 
 class LocalSketchRequest(Request):
-    """Moments of rows and predictions in cells, from which any record can be explained."""
+    """Moments of rows and predictions in cells, or synthetic rows of a stand-in, from which any record can be
+    explained.
+    """
+
+    method: Annotated[
+        Literal["auto", "moments", "stand-in"],
+        Field(
+            description="stand-in: synthetic rows of a stand-in that the price is for, in every account; moments: sums "
+            "of rows and predictions in cells, in accounts with a delta; auto: by public things, as measured."
+        ),
+    ] = "auto"
 
     features: Annotated[
         Names, Field(description="Those in whose terms predictions are explained. Default: all that the model uses.")
@@ -48,7 +58,21 @@ class LocalSketchRequest(Request):
         listed = not isinstance(self.centres, str)
         if listed and (not 1 <= len(self.centres) <= MOST_CELLS or self.cells not in (None, len(self.centres))):
             raise InputError(f"there must be 1 to {MOST_CELLS} centres, and as many as cells.", hint="leave out cells")
+        if self.method == "stand-in" and self.of_cells:
+            raise InputError(
+                "cells, centres, radius and seed are options of moments; a stand-in has none of them.",
+                hint='leave them out, or use method="moments"',
+            )
         return self
+
+    @property
+    def of_cells(self) -> bool:
+        """Whether an option of moments was given."""
+        return (self.cells, self.centres, self.radius, self.seed) != (None, "marginals", None, 0)
+
+    @property
+    def needs_delta(self) -> bool:
+        return self.method == "moments" or (self.method == "auto" and self.of_cells)
 
     @property
     def label(self) -> str:

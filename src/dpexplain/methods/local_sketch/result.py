@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -77,7 +77,7 @@ class LocalSketch(Result):
         """
         point = self.space.read(record)
         steps = self._weight(weight, width)
-        fixed, own = (_number(asked, self.cells.output) for asked in (anchor, prediction))
+        fixed, own = (asked_number(asked, self.cells.output) for asked in (anchor, prediction))
         fit = counted_from(self.cells.answer(self.space.locate(point), steps, fixed), self.average)
         own = None if own is None else min(max(own, self.cells.output.low), self.cells.output.high)
         answer = Attribution(self.receipt, self.released, Asked(point, own, anchor=fixed, weight=steps), fit)
@@ -94,7 +94,7 @@ class LocalSketch(Result):
         width: float = 1.0,
     ) -> Attributions:
         """`explain` for each line of a DataFrame, or for each record of a list, with the same options."""
-        lines: list[Any] = _lines(records)
+        lines: list[Any] = lines_of(records)
         known: list[Any] = [None] * len(lines) if predictions is None else list(predictions)
         if len(known) != len(lines):
             raise InputError(f"there are {len(lines)} records and {len(known)} predictions.", spent="")
@@ -161,24 +161,7 @@ class LocalSketch(Result):
     @classmethod
     def load(cls, path: str | Path, domain: Domain | None = None) -> LocalSketch:
         """A sketch from a file. With `domain`, one whose features are declared otherwise is refused."""
-        again = "fetch the file again, or write it again with LocalSketch.save"
-        try:
-            sketch = from_json(Path(path))
-        except VerificationError:
-            raise
-        except InputError as error:
-            raise InputError(error.message, hint=error.hint or again, spent="") from None
-        if not isinstance(sketch, LocalSketch):
-            raise InputError(f"this file holds a result of kind {sketch.kind!r}, not a local sketch.", spent="")
-        if domain is not None:
-            for name in sketch.space.features:
-                if name not in domain or domain[name].to_json() != sketch.space.domain[name].to_json():
-                    raise InputError(
-                        f"this sketch is of another domain: {name!r} is declared otherwise.",
-                        hint="use a sketch of this domain, or the domain that the sketch was released for",
-                        spent="",
-                    )
-        return sketch
+        return sketch_from(path, domain, (cls,))
 
     def view(self) -> JsonObject:
         return {"receipt": digest(self.receipt.to_json())}
@@ -209,14 +192,39 @@ class Attributions(list[Attribution]):
         return pd.DataFrame([[a.base, *a.values] for a in self], columns=columns)
 
 
-def _lines(records: Any) -> list[Any]:
+S = TypeVar("S", bound=Result)
+
+
+def sketch_from(path: str | Path, domain: Domain | None, kinds: tuple[type[S], ...]) -> S:
+    """A sketch of one of these kinds from a file, whose features are declared as in `domain`, where one is given."""
+    again = "fetch the file again, or write it again with .save of the sketch"
+    try:
+        sketch = from_json(Path(path))
+    except VerificationError:
+        raise
+    except InputError as error:
+        raise InputError(error.message, hint=error.hint or again, spent="") from None
+    if not isinstance(sketch, kinds):
+        raise InputError(f"this file holds a result of kind {sketch.kind!r}, not a local sketch.", spent="")
+    space: Space = sketch.space  # type: ignore[attr-defined]  # all sketches have one
+    for name in space.features if domain is not None else ():
+        if domain is not None and (name not in domain or domain[name].to_json() != space.domain[name].to_json()):
+            raise InputError(
+                f"this sketch is of another domain: {name!r} is declared otherwise.",
+                hint="use a sketch of this domain, or the domain that the sketch was released for",
+                spent="",
+            )
+    return sketch
+
+
+def lines_of(records: Any) -> list[Any]:
     """The records of a pandas or polars DataFrame, of an array, or of a list."""
     if hasattr(records, "to_dicts"):
         return list(records.to_dicts())
     return list(records.to_dict("records") if hasattr(records, "to_dict") else records)
 
 
-def _number(asked: str | float | None, output: PublicRange) -> float | None:
+def asked_number(asked: str | float | None, output: PublicRange) -> float | None:
     """A value at the record, in units of the output."""
     if asked is None:
         return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpexplain.columns import labels as labels_of
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain
 from dpexplain.errors import InputError
@@ -92,7 +93,9 @@ class Marginals(Result):
         import pandas as pd
 
         low, high = self.interval()
-        cells = [(p.feature, label) for p in self.partitions for label in p.labels]
+        cells = [
+            (p.feature, label) for p in self.partitions for label in labels_of(self.receipt.domain, p.feature, p.labels)
+        ]
         features, labels = zip(*cells, strict=True)
         return pd.DataFrame({"feature": features, "cell": labels, "count": self.values, "low": low, "high": high})
 

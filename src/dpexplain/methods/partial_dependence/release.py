@@ -31,6 +31,8 @@ from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
 from dpexplain.maths.grids import Axis, axis_of, is_complete, with_missing
 from dpexplain.maths.means import Means
+from dpexplain.maths.posterior import DOMAIN_WORTH, FEWEST_ROWS
+from dpexplain.maths.trees import Joint
 from dpexplain.methods import histogram
 from dpexplain.methods.curves import MOST_POINTS, MOST_TOGETHER, Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
@@ -38,11 +40,12 @@ from dpexplain.methods.partial_dependence.request import Feature, PartialDepende
 from dpexplain.methods.partial_dependence.result import DependenceCurve
 from dpexplain.methods.partial_dependence.spec import Spec, forecast, prior, sensitivity, statistic
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.methods.sharpening import advice, known_stand_in, learn
+from dpexplain.methods.sharpening import DOMAIN, Source, advice, expected_gain, known_stand_in, learn
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.sums import RowSums
-from dpexplain.models import Model
+from dpexplain.models import Model, ModelPair, predictor_of
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.models.classes import checked_classes
 
 USUAL_PLACE = 0.5  # of a curve between the middle of the output range (0) and its edge (1): for forecasts
 RESOLUTIONS = (20, 25, 32, 40, 50, 64, 80, 101)
@@ -56,6 +59,7 @@ def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:
     for feature in request.features:
         domain.column(feature)
     K, paper = output.levels, request.method == "paper"
+    classes = () if setting.model is None else setting.model.every_class
     weight = RowSums.of(output, neighbours).weight
     own = request.rug and setting.marginals is None  # marginals are the rug
     rug = histogram.cells_to_show(request.features, domain) if own else ()
@@ -63,8 +67,9 @@ def resolve(request: PartialDependence, setting: Setting, cost: Cost) -> Spec:
     mechanism = Law.LAPLACE.value if paper and request.mechanism is None else request.mechanism
 
     def spec(resolution: int) -> Spec:
-        views = tuple(tuple(_axis(request, domain, f, view, resolution) for f in view) for view in request.views)
-        return Spec(views, output, weight, rug, share, mechanism)
+        views = [tuple(_axis(request, domain, f, view, resolution) for f in view) for view in request.views]
+        each = tuple(view for view in views for _ in range(max(1, len(classes))))
+        return Spec(each, output, weight, rug, share, mechanism, classes)
 
     for points in spec(PAPER_RESOLUTION).sizes:
         if points > MOST_POINTS:
@@ -111,18 +116,37 @@ def outlook(request: PartialDependence, setting: Setting, cost: Cost) -> Outlook
     parts = forecast(spec, neighbours, cost)
     noise, weight, points = parts["curve"], spec.count_weight, spec.points
     released = np.array([0, weight * setting.rows], dtype=np.int64)
-    means = Means(released, noise, output, weight, setting.rows, slice(0, 1))
+    means = Means(released, noise, output, weight, setting.rows, slice(0, 1), counted_from=spec.sums.origin)
     unit = output.width / (output.levels * setting.rows)
+    gain = (
+        1.0
+        if setting.worth is None or not request.smooth or request.method == "paper"
+        else _gain(spec, setting, means.std)
+    )
     # A noisy number of rows adds to the error, most for a curve at the edge of the output range.
     return Outlook(
         law=noise.law.value,
         points=points,
         std=means.std,
-        error=means.half_width(USUAL_PLACE, LEVEL),
+        error=gain * means.half_width(USUAL_PLACE, LEVEL),
+        interval=None if setting.worth is None else means.half_width(USUAL_PLACE, LEVEL),  # the proven one
         band=means.half_width(USUAL_PLACE, 1 - (1 - LEVEL) / points) if weight else noise.band(LEVEL) * unit,
         rug_error=parts["rug"].halfwidth(LEVEL) if "rug" in parts else None,
-        note=advice("partial-dependence", len(spec.views)).strip() if request.smooth else "",
+        note=advice("partial-dependence", len(request.views)).strip() if request.smooth else "",
     )
+
+
+def _gain(spec: Spec, setting: Setting, std: float) -> float:
+    """What sharpening makes of the noise, by what the model says about rows drawn evenly from the domain."""
+    model, worth = setting.model, setting.worth
+    if model is None or worth is None or spec.points > MOST_TOGETHER:
+        return 1.0
+    if (key := ("gain", spec.views)) not in setting.tried:
+        source = Source(Joint.even(setting.domain, model.features(setting.domain)), DOMAIN_WORTH, {"from": DOMAIN})
+        asked = checked_classes(model, setting.domain) if spec.classes else model.checked(setting.domain)
+        predictor, curves = asked.resized(FEWEST_ROWS), range(len(spec.views))
+        setting.tried[key] = prior(predictor, source, FEWEST_ROWS, spec, curves)
+    return expected_gain(setting.tried[key], std, worth)
 
 
 def diagram() -> DataFlow:
@@ -157,29 +181,45 @@ def explain(
     if stand_in is not None:
         known_stand_in(table, stand_in, [*model.features(table.domain), *request.features])
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
+    method, label = "partial-dependence", request.label
+    return released(table, model, request, spec, cost, method, label, DependenceCurve, marginals, stand_in)
+
+
+def released(
+    table: PrivateTable,
+    model: Model | ModelPair,
+    request: PartialDependence,
+    spec: Spec,
+    cost: Cost,
+    method: str,
+    label: str,
+    kind: type[DependenceCurve],
+    marginals: Marginals | None = None,
+    stand_in: StandIn | None = None,
+) -> Curves:
+    """Release the sums of a spec, of a model or of the difference of two, as curves of this kind."""
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    predictor = table.predictor(model)
+    predictor = predictor_of(table, model)
     columns = list(dict.fromkeys([*predictor.features, *request.features]))
 
     def body(gate: Gate) -> None:
         kernel = partial(statistic, predictor=predictor, spec=spec)
-        sums = table.sum_rows(gate, kernel, columns, size=spec.size, label=request.label, parallel=model.thread_safe)
+        sums = table.sum_rows(gate, kernel, columns, size=spec.size, label=label, parallel=model.thread_safe)
         rug_cost, curve_cost = split(cost, spec.rug_share)
         curve, rug = sums[: spec.curve_size], sums[spec.curve_size :]
         gate.noisy_sum("curve", curve, sensitivity(spec, gate.neighbours), curve_cost, mechanism=spec.mechanism)
         if spec.rug:
             gate.noisy_counts("rug", rug, rug_cost, partitions=len(spec.rug))
 
-    public = ["the grid", "the output range", "the model"]
-    receipt, payload = table.release(
-        "partial-dependence", request.label, spec.to_json(), cost, body, public=public, model=model.identity
-    )
+    public = ["the grid", "the output range", "the model" if isinstance(model, Model) else "both models"]
+    receipt, payload = table.release(method, label, spec.to_json(), cost, body, public=public, model=model.identity)
     smooth = request.smooth and request.method != "paper"
-    curves = [DependenceCurve(receipt, payload, i, smooth, marginals) for i in range(len(spec.views))]
+    curves = [kind(receipt, payload, i, smooth, marginals) for i in range(len(spec.views))]
     if smooth:
-        source = curves[0].source(predictor.features, stand_in)
-        groups = [(None, spec.views)] if spec.points <= MOST_TOGETHER else [(i, (v,)) for i, v in enumerate(spec.views)]
-        priors = [learn(table, model, receipt, source, partial(prior, spec=spec, views=v), i) for i, v in groups]
+        source = curves[0].synthetic_source(predictor.features, stand_in)
+        every: list[tuple[int | None, Sequence[int]]] = [(i, (i,)) for i in range(len(spec.views))]
+        groups = [(None, range(len(spec.views)))] if spec.points <= MOST_TOGETHER else every
+        priors = [learn(table, model, receipt, source, partial(prior, spec=spec, curves=c), i) for i, c in groups]
         curves = [replace(curve, sharpening=priors[min(i, len(priors) - 1)]) for i, curve in enumerate(curves)]
     return Curves(curves)
 
@@ -192,7 +232,7 @@ def partial_dependence(
     *,
     epsilon: float | None = None,
     rho: float | None = None,
-    grid: int | Mapping[str, int | Sequence[float]] | None = None,
+    grid: int | Mapping[str, int | Sequence[float | str]] | None = None,
     rug: bool | Marginals = True,
     stand_in: StandIn | None = None,
     method: Literal["default", "paper"] = "default",
@@ -200,6 +240,8 @@ def partial_dependence(
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
 ) -> Curve | Curves:
     """Differentially private partial dependence: a `Curve` for a name or a pair, `Curves` for a list.
+
+    With a model of three or more classes and no label: `Curves`, one for each class, for one price.
 
     `epsilon` (or `rho`) is the whole price, rug and all features included. `requests.PartialDependence` describes the
     options; `rug` may also be `Marginals` that were released before: then the rug is free, and the curve gets the
@@ -210,4 +252,4 @@ def partial_dependence(
     request = PartialDependence(feature=feature, grid=grid, rug=own, method=method, smooth=smooth, mechanism=mechanism)
     cost = table.cost(epsilon=epsilon, rho=rho)
     curves = explain(table, model, request, cost=cost, marginals=marginals, stand_in=stand_in)
-    return curves[0] if request.single else curves
+    return curves[0] if request.single and not model.every_class else curves

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Flag, Mechanism, Must, Request
+from dpexplain.methods.request import Flag, Mechanism, Must, Request, Smooth
 
 Feature = str | tuple[str, str]
 
@@ -23,7 +23,7 @@ class PartialDependence(Request):
         Must("a name, a pair of two different names, or a list of these"),
     ]
     grid: Annotated[
-        int | Mapping[str, int | Sequence[float]] | None,
+        int | Mapping[str, int | Sequence[float | str]] | None,
         Field(
             description="Points of numeric columns: a number, or {feature: points}. By default the domain and the "
             "forecast decide. Where missing values are kept, one more point is that of a missing value."
@@ -40,14 +40,7 @@ class PartialDependence(Request):
         Literal["default", "paper"],
         Field(description='"paper" is the published design: 20 equidistant points, Laplace noise, nothing after it.'),
     ] = "default"
-    smooth: Annotated[
-        bool,
-        Field(
-            description="Combine the released values with what the model says about synthetic rows (free). False shows "
-            "them as they were released."
-        ),
-        Flag(text="Show the released values as they are."),
-    ] = True
+    smooth: Smooth = True
     mechanism: Mechanism = None
 
     @field_validator("feature", mode="before")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.mechanisms import best
 from dpexplain.core.noise import Noise
@@ -25,18 +27,29 @@ from dpexplain.methods import histogram
 from dpexplain.methods.sharpening import Source
 from dpexplain.methods.sums import RowSums
 from dpexplain.models import Predictor
+from dpexplain.models.classes import levels_of
 
 
 @dataclass(frozen=True)
 class Spec(Coded):
     """The request made concrete: all that fixes the statistic and its noise, public and hashed into the ledger."""
 
-    views: tuple[tuple[Axis, ...], ...]
+    views: tuple[tuple[Axis, ...], ...]  # of each curve; with several classes, each view once for each class
     output: PublicRange
     count_weight: int  # what each row adds to the count coordinate; 0 where the number of rows is public
     rug: tuple[Partition, ...]
     rug_share: Fraction
     mechanism: str | None
+    classes: tuple[Any, ...] = ()  # all of the model; empty where one number is explained
+
+    def to_json(self) -> JsonObject:
+        """Without classes where there are none, as earlier versions wrote it."""
+        return {name: value for name, value in super().to_json().items() if name != "classes" or value}
+
+    @property
+    def width(self) -> int:
+        """How many curves each view has."""
+        return max(1, len(self.classes))
 
     @property
     def sizes(self) -> list[int]:
@@ -51,7 +64,7 @@ class Spec(Coded):
     @property
     def sums(self) -> RowSums:
         """How rows are added up."""
-        return RowSums(self.output, self.count_weight)
+        return RowSums(self.output, self.count_weight, self.width)
 
     @property
     def curve_size(self) -> int:
@@ -64,26 +77,34 @@ class Spec(Coded):
 
 def statistic(rows: Rows, predictor: Predictor, spec: Spec) -> NDArray[np.int64]:
     """Exact integer sums of one batch: no noise, no budget, no randomness."""
-    curve = [spec.sums.add(quantised) for quantised in _predictions(rows, predictor, spec.output, spec.views)]
+    curve = list(_by_curve(rows, predictor, spec, range(len(spec.views)), spec.sums.add))
     return np.concatenate([spec.sums.counted(curve, rows.size), histogram.statistic(rows, spec.rug)])
 
 
-def prior(predictor: Predictor, source: Source, rows: int, spec: Spec, views: Sequence[tuple[Axis, ...]]) -> Prior:
-    """What synthetic rows say about the points of some views, by the function whose sums are released."""
+def prior(predictor: Predictor, source: Source, rows: int, spec: Spec, curves: Sequence[int]) -> Prior:
+    """What synthetic rows say about the points of some curves, by the function whose sums are released."""
     output = spec.output
-    lines = np.array(list(_predictions(source.draw(rows), predictor, output, views)), dtype=np.float64)
+    lines = np.array(list(_by_curve(source.draw(rows), predictor, spec, curves, np.copy)), dtype=np.float64)
     return Prior.of_answers(output.low + output.width / output.levels * lines, source.most)
 
 
-def _predictions(
-    rows: Rows, predictor: Predictor, output: PublicRange, views: Sequence[tuple[Axis, ...]]
-) -> Iterator[NDArray[np.int64]]:
-    """The quantised predictions for all rows at one point after the other."""
-    inputs = predictor.inputs(rows)
-    for view in views:
-        for point in itertools.product(*(axis.settings for axis in view)):
-            fixed = dict(zip((axis.feature for axis in view), point, strict=True))
-            yield output.quantize(predictor.predict_at(inputs, fixed))
+def _by_curve(
+    rows: Rows, predictor: Predictor, spec: Spec, curves: Sequence[int], of_point: Callable[[Any], Any]
+) -> Iterator[Any]:
+    """What `of_point` makes of the quantised predictions for all rows at one point after the other of one curve after
+    the other. All classes of a view are asked for at once.
+    """
+    inputs, output = predictor.inputs(rows), spec.output
+    for view, several in itertools.groupby(curves, key=lambda number: number // spec.width):
+        wanted, found = [number % spec.width for number in several], list[list[Any]]()
+        axes = spec.views[view * spec.width]
+        for point in itertools.product(*(axis.settings for axis in axes)):
+            fixed = dict(zip((axis.feature for axis in axes), point, strict=True))
+            said = predictor.predict_at(inputs, fixed)
+            each = levels_of(said, output.levels).T if spec.classes else output.quantize(said)[None]
+            found.append([of_point(each[number]) for number in wanted])
+        for place in range(len(wanted)):
+            yield from (line[place] for line in found)
 
 
 def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:

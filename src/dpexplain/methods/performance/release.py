@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpexplain.columns import Date
 from dpexplain.core.budget import Cost
 from dpexplain.core.domain import Categorical, Column, Numeric, PublicRange
 from dpexplain.core.mechanisms import best
@@ -59,7 +60,8 @@ from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.methods.targets import Target, target_of
 from dpexplain.models import Model, Predictor
 from dpexplain.models.arguments import of_wrapped
-from dpexplain.models.classes import checked_classes, classes_of, identity_of
+from dpexplain.models.classes import classes_of, identity_of
+from dpexplain.models.pair import class_predictor
 
 GROUP_CELLS = 4  # of a numeric column that rows are grouped by
 MOST_GROUPS, FEW_GROUPS = 100, 8  # of one entry: at most; and so few are never refused, only not determined
@@ -76,10 +78,10 @@ def resolve(request: PerformanceRequest, setting: Setting, cost: Cost) -> Spec:
     """The public cells, from the request, the setting and the price."""
     output, whole = _scores(request, setting)
     task, truth, positive = _task(request, setting)
-    groups = tuple(_crossing(entry, setting) for entry in request.by) or (Crossing(),)
+    groups = crossings(request, setting)
     values = _categories(request, setting) if task == "classes" else ()
     classes = _classes(request, setting, values) if task == "classes" else ()
-    threshold = None if task == "regression" else _threshold(request, output, whole=whole)
+    threshold = None if task == "regression" else threshold_of(request, output, whole=whole)
     residual, bounds = _residual(request, setting, output) if task == "regression" else (0.0, None)
     spec = Spec(
         task=task,
@@ -192,7 +194,8 @@ def _declared(target: str, column: Column, positive: Any) -> Any:
     return int(positive)
 
 
-def _threshold(request: PerformanceRequest, output: PublicRange, *, whole: bool) -> float:
+def threshold_of(request: PerformanceRequest, output: PublicRange, *, whole: bool) -> float:
+    """From which score on a row counts as positive."""
     threshold = output.middle if request.threshold is None else request.threshold
     if not output.low < threshold <= output.high:
         raise InputError(
@@ -209,8 +212,18 @@ def _residual(request: PerformanceRequest, setting: Setting, output: PublicRange
     return min(request.largest_residual or most, most), (column.low, column.high)
 
 
+def crossings(request: PerformanceRequest, setting: Setting) -> tuple[Crossing, ...]:
+    """The public groups of each entry; everybody where none are asked for."""
+    return tuple(_crossing(entry, setting) for entry in request.by) or (Crossing(),)
+
+
 def _crossing(names: Sequence[str], setting: Setting) -> Crossing:
     columns = [setting.domain.column(name) for name in names]
+    if dates := [name for name, column in zip(names, columns, strict=True) if isinstance(column, Date)]:
+        raise InputError(
+            f"{dates[0]!r} is a date, and groups are made of numbers and categories.",
+            hint="declare a column with the periods as categories, and group by it",
+        )
     partitions = tuple(partition_of(name, column, GROUP_CELLS) for name, column in zip(names, columns, strict=True))
     crossing = Crossing(partitions, tuple(isinstance(column, Numeric) and column.integer for column in columns))
     if crossing.size > MOST_GROUPS:
@@ -375,14 +388,10 @@ def explain(table: PrivateTable, model: Model | None, request: PerformanceReques
 
 
 def _predictor(table: PrivateTable, model: Model, request: PerformanceRequest) -> Predictor:
+    if request.all_classes and model.every_class:
+        return class_predictor(table, model)
     predictor = table.predictor(model)
-    if not request.all_classes:
-        return predictor
-    every = checked_classes(model, table.domain, rows=table.rows_hint, exact=table.size is not None)
-    if model.versioned:
-        title = f'the model "{model.name}", version "{model.version}",'
-        table.declare(title, identity_of(model), every.answers.ravel(), every.precision)
-    return every
+    return class_predictor(table, model) if request.all_classes else predictor
 
 
 @of_wrapped

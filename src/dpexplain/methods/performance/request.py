@@ -13,7 +13,7 @@ from dpexplain.methods.request import Flag, Mechanism, Must, Request
 FEWEST_CELLS, MOST_CELLS = 2, 256
 
 
-def _groups(value: Any) -> Any:
+def as_groups(value: Any) -> Any:
     """Names, and several names for crossed groups as tuples: in one order, because the same groups are one question."""
     if isinstance(value, str) or not isinstance(value, list | tuple):
         raise ValueError
@@ -39,7 +39,7 @@ class PerformanceRequest(Request):
     groups: Annotated[
         Sequence[str | Sequence[str]],
         Field(description="Columns whose values are compared; a tuple of names for crossed groups."),
-        BeforeValidator(_groups),
+        BeforeValidator(as_groups),
         Must('a list of names, or of tuples of names for crossed groups: ["sex", ("sex", "race")]'),
         Flag(""),  # the command has --group
     ] = ()

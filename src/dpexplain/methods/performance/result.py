@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.columns import domain_from_json
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain
 from dpexplain.core.noise import Noise, checked_level
@@ -95,7 +96,7 @@ class Performance(Result):
     @property
     def domain(self) -> Domain | None:
         """What was declared, as the receipt has it."""
-        return None if self.receipt.domain is None else Domain.from_json(self.receipt.domain)
+        return None if self.receipt.domain is None else domain_from_json(self.receipt.domain)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -168,6 +169,15 @@ class Performance(Result):
     def group_name(group: Mapping[str, Any]) -> str:
         """A group in words: Female; or, of crossed groups, Female, Black."""
         return ", ".join(_value_words(column, value) for column, value in group.items())
+
+    def group_title(self, group: Mapping[str, Any]) -> str:
+        """Likewise, as people call columns and values."""
+        known = self.receipt.names.columns
+        shown = ((self.receipt.called(c), self.receipt.called_value(c, v), c in known) for c, v in group.items())
+        return ", ".join(
+            f"{column}: {value}" if named and isinstance(value, str) else _value_words(column, value)
+            for column, value, named in shown
+        )
 
     def _entry(self, by: By) -> int:
         """The place of an entry of groups; the only one may be left out."""
@@ -266,6 +276,15 @@ class Performance(Result):
     def _part_of_decisions(self) -> tuple[Floats, Noise]:
         released, noise = self.part("decisions")
         return released.astype(np.float64).reshape(-1, 2, 2), noise
+
+    def size_of(self, group: Group = None) -> float:
+        """About how many rows a group has, by what was released; of everybody, the number itself where it is public."""
+        if not group and self._rows is not None:
+            return float(self._rows)
+        if self.task == "classes":
+            return float(self._matrix(group)[0].sum())
+        counted = self._sums(group) if self.task == "regression" else self.table(group)
+        return counted.figure("count").value
 
     def _class(self, label: Any) -> int:
         """The place of a class."""

@@ -116,20 +116,28 @@ def between_groups(perf: Performance, by: Any, name: str, words: str) -> str:
     told = [(group, estimate) for group, estimate in known if estimate.determined]
     left_out = len(known) - len(told)
     if len(told) < 2:
-        return f"{words} by {written(by)}: {UNDETERMINED}."
+        return f"{words} by {written(perf, by)}: {UNDETERMINED}."
     most, highest = max(told, key=lambda pair: pair[1].low)  # those that stand apart most surely: an estimate of a
     least, lowest = min(told, key=lambda pair: pair[1].high)  # small group may be the largest by noise alone
     apart = perf.spread(name, by)
     if most == least or not apart.determined or apart.low <= 0:
-        ends = f"{write(min(told, key=_value)[1])} to {write(max(told, key=_value)[1])}"
-        return f"{words} by {written(by)}, {ends}: the groups cannot be told apart at this price{_small(left_out)}."
-    sides = f"{write(highest)} for {perf.group_name(most)} against {write(lowest)} for {perf.group_name(least)}"
+        ends = f"{write(min(told, key=_value)[1])} and {write(max(told, key=_value)[1])}"
+        reach = f", and may differ by up to {_gap(perf, apart.high)}" if apart.determined else ""
+        return (
+            f"{words} by {written(perf, by)}: the groups cannot be told apart at this price. "
+            f"Their estimates lie between {ends}{reach}{_small(left_out)}."
+        )
+    sides = f"{write(highest)} for {perf.group_title(most)} against {write(lowest)} for {perf.group_title(least)}"
     verdict = f"the noise does not explain {'this difference' if len(told) == 2 else 'how groups differ'}"
     return f"{words} {sides}: {verdict} ({_difference(perf, apart, len(told))}){_small(left_out)}."
 
 
 def _value(pair: tuple[Any, Estimate]) -> float:
     return pair[1].value
+
+
+def _gap(perf: Performance, width: float) -> str:
+    return f"{width:.2g}" if perf.task == "regression" else f"{100 * width:.0f} percentage points"
 
 
 def _small(left_out: int) -> str:
@@ -150,8 +158,8 @@ def four_fifths(perf: Performance, by: Any) -> str:
     """The four-fifths rule: is the lowest selection rate below four fifths of the highest one?"""
     ratio = perf.demographic_parity_ratio(by)
     if not ratio.determined:
-        return f"Four-fifths rule by {written(by)}: {UNDETERMINED}."
-    said = f"The lowest selection rate by {written(by)} is {number(ratio)} of the highest"
+        return f"Four-fifths rule by {written(perf, by)}: {UNDETERMINED}."
+    said = f"The lowest selection rate by {written(perf, by)} is {number(ratio)} of the highest"
     if ratio.high < FOUR_FIFTHS:
         return f"{said}: below four fifths."
     if ratio.low >= FOUR_FIFTHS:
@@ -173,7 +181,7 @@ def summary(perf: Performance) -> tuple[list[str], list[list[str]]]:
     """For a terminal: a line for everybody and for each group, a column for each figure."""
     names = SHOWN_NUMBERS if perf.task == "regression" else ("accuracy",) if perf.task == "classes" else SHOWN
     shares = [name for name in names if perf.task != "regression" and name != "auc"]
-    whose = [("everybody", None), *((perf.group_name(g), g) for by in perf.by for g in perf.cells_of(by))]
+    whose = [("everybody", None), *((perf.group_title(g), g) for by in perf.by for g in perf.cells_of(by))]
 
     def cell(name: str, group: Any) -> str:
         estimate = perf.figure(name, group=group)
@@ -220,9 +228,9 @@ def number(estimate: Estimate, *, signed: bool = False) -> str:
     return f"{estimate.value:{form}} ({estimate.low:{form}} to {estimate.high:{form}})"
 
 
-def written(by: Any) -> str:
-    """The columns of an entry of groups: sex, or sex and race."""
-    return by if isinstance(by, str) else " and ".join(by)
+def written(perf: Performance, by: Any) -> str:
+    """The columns of an entry of groups, as people call them: sex, or sex and race."""
+    return " and ".join(map(perf.receipt.called, [by] if isinstance(by, str) else by))
 
 
 # Room for the picture -------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ register(
         "small prices, and intervals are wider. Large changes are limited, and the intervals contain what that can "
         "have cut off.",
         example="--target income --epsilon 0.5\n--target income --epsilon 0.5 --marginals explanations/marginals.json",
-        takes=("marginals",),
+        takes=("marginals", "stand-in"),
         title="Importance",
         lead="how much worse the model predicts when the values of one column are replaced by other ones",
         worst_cases="dpexplain.audit.worst_cases.importance:of_permutation_importance",

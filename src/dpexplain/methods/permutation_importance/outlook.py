@@ -18,7 +18,6 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from dpexplain.core.budget import Cost
-from dpexplain.core.domain import Numeric
 from dpexplain.core.noise import Law, Noise
 from dpexplain.core.sensitivity import Assignment
 from dpexplain.data.assignment import TAGS
@@ -46,7 +45,7 @@ from dpexplain.methods.permutation_importance.spec import (
     shrunk,
 )
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.models import Predictor
+from dpexplain.methods.targets import with_likely_target
 
 TYPICAL = 0.1  # of the largest possible change of a group: what a shrunk one is taken to lose, and all to change by
 TABLES, ROWS, DEALINGS = 7, 512, 2  # likely tables, their rows at most, and how often these are dealt to groups
@@ -54,6 +53,7 @@ MAX_PREDICTIONS, MAX_DRAWS = 2**17, 4  # in all, and for each row
 NODES = np.array([-1.8, -0.9, 0.0, 0.9, 1.8])  # of a normal number, with these weights
 WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 WIDER = "it has to hold for every table, and includes what the limit may have cut off"
+CLASSES = "The error leaves out what the limit will cut off."
 NO_MODEL = "The error leaves out what the limit will cut off: give the model, and it is tried on public rows."
 
 
@@ -83,14 +83,15 @@ def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Out
     each = (1 + LEVEL) / 2 if spec.count_weight or known else LEVEL
     wide = [combined_halfwidth(shown, chance, level) + cut for level in (each, 1 - (1 - each) / points)]
     interval, band = (min(half * unit + known * losses.width, losses.width) for half in wide)
-    error = noise.halfwidth(LEVEL) if setting.model is None else expected_error(spec, setting, cost)
+    tried = setting.model is not None and not setting.model.every_class
+    error = expected_error(spec, setting, cost) if tried else noise.halfwidth(LEVEL)
     return Outlook(
         law=law,
         points=points,
         std=noise.std * unit,
         error=min(error * unit, interval),
         band=band,
-        note=NO_MODEL if setting.model is None and spec.limited else "",
+        note="" if tried or not spec.limited else NO_MODEL if setting.model is None else CLASSES,
         interval=interval,
         wider=WIDER,
     )
@@ -116,8 +117,8 @@ def _tried(spec: Spec, setting: Setting, size: int) -> list[list[Integers]]:
     likely = [_likely(spec, setting, size, PublicRandom(seed)) for seed in range(TABLES)]
     columns = {name: np.concatenate([rows[name] for rows in likely]) for name in setting.domain}
     public, rows = PublicRandom(TABLES), Rows(setting.domain, columns, TABLES * size)
-    rows = _with_target(rows, predictor, spec, setting, public)
     draw = public.generator
+    rows = with_likely_target(rows, spec.target, spec.target_values, predictor, setting.output, draw)
     table, tables = np.repeat(np.arange(TABLES), size), np.arange(TABLES)
     dealt = []
     for _ in range(DEALINGS):
@@ -145,23 +146,6 @@ def _likely(spec: Spec, setting: Setting, size: int, public: PublicRandom) -> Ro
     known = histograms.references(spec.features, setting.marginals, setting.domain)
     values = {name: next(drawn(size, reference, 1, public.generator.random)) for name, reference in known.items()}
     return Rows(setting.domain, {**rows.columns, **values}, size)
-
-
-def _with_target(rows: Rows, predictor: Predictor, spec: Spec, setting: Setting, public: PublicRandom) -> Rows:
-    """The rows with the target that the model expects: a number that it says, or a class by its probability."""
-    target, column = spec.target_values, setting.domain[spec.target]
-    said = np.nan_to_num(predictor.predict_at(predictor.inputs(rows), {}), nan=setting.output.middle)
-    if target.binary:
-        likely = (said - setting.output.low) / setting.output.width
-        said = (public.generator.random(rows.size) < likely).astype(np.float64)
-    if isinstance(column, Numeric):
-        if target.one is not None:  # any other number counts as zero
-            said = np.where(said == 1, target.one, column.low if target.one == column.high else column.high)
-        values = column.clean(said)
-    else:
-        numbers = np.asarray(target.numbers, dtype=np.float64)
-        values = np.abs(said[:, None] - numbers).argmin(axis=1).astype(np.int32)
-    return Rows(setting.domain, {**rows.columns, spec.target: values}, rows.size)
 
 
 @dataclass(frozen=True)

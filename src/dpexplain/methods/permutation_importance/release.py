@@ -28,7 +28,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -68,10 +68,15 @@ from dpexplain.methods.permutation_importance.spec import (
     squares_sensitivity,
 )
 from dpexplain.methods.setting import Setting
+from dpexplain.methods.sharpening import known_stand_in, learn
+from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.sums import RowSums
-from dpexplain.methods.targets import target_of
-from dpexplain.models import Model
+from dpexplain.methods.targets import own_class, target_of
+from dpexplain.models import Model, ModelPair, predictor_of
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.models.classes import ClassPredictor, OwnClass
+
+Found = TypeVar("Found", bound=Importance)
 
 NORMS = {Law.LAPLACE: "sum", Law.GAUSSIAN: "euclidean", Law.CUBE: "largest"}  # what a group's changes are limited in
 UNKNOWN_ROWS = 10_000  # what all this is chosen by where the number of rows is private and no hint was given
@@ -83,12 +88,19 @@ OTHER_ROWS, HISTOGRAMS = ((400, 3), (0, 1)), ((400, 10), (0, 3))
 WHERE_GROUPS_WIDEN = 4  # times as many for narrow intervals: larger groups can lose more
 
 
-def resolve(request: PermutationImportance, setting: Setting, cost: Cost) -> Spec:
+def resolve(request: PermutationImportance, setting: Setting, cost: Cost, losses: type[Loss] = Loss) -> Spec:
     """The concrete spec of a request: groups, limits, draws. Reads nothing but public things."""
     neighbours, marginals, paper = setting.neighbours, setting.marginals, request.method == "paper"
     features = _features(request, setting)
-    target = target_of(request.target, setting.domain, setting.label if request.positive is None else request.positive)
-    loss = Loss.of(request.loss, setting.output, floor=request.floor, binary=target.binary)
+    classes = () if setting.model is None else setting.model.every_class
+    if classes and request.positive is not None:
+        raise InputError("positive= is about one class.", hint="Model(..., label=...), or leave it out")
+    target = (
+        own_class(request.target, setting.domain, classes)
+        if classes
+        else target_of(request.target, setting.domain, setting.label if request.positive is None else request.positive)
+    )
+    loss = losses.of(request.loss, setting.output, floor=request.floor, binary=target.binary)
     if paper and not neighbours.rows_public:
         raise InputError(
             'method="paper" permutes the rows of a table whose number of rows is public.',
@@ -213,16 +225,52 @@ def diagram() -> DataFlow:
 
 
 def explain(
-    table: PrivateTable, model: Model, request: PermutationImportance, *, cost: Cost, marginals: Marginals | None = None
+    table: PrivateTable,
+    model: Model,
+    request: PermutationImportance,
+    *,
+    cost: Cost,
+    marginals: Marginals | None = None,
+    stand_in: StandIn | None = None,
 ) -> Importance:
     """Release the importances of `request` for `cost`."""
     if marginals is not None:
         histograms.known_marginals(table, marginals)
+    if stand_in is not None and (request.method == "paper" or not request.smooth):
+        raise InputError(
+            "released values are shown as they are, so a stand-in has no use.", hint="leave the stand-in out"
+        )
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)
+    if stand_in is not None and model.every_class:
+        raise InputError("a stand-in has no use where all classes are explained together.", hint="leave it out")
+    if stand_in is not None:
+        known_stand_in(table, stand_in, [*model.features(table.domain), *spec.features])
+    result = released(table, model, spec, cost, "permutation-importance", request.label, Importance, marginals)
+    if stand_in is None or spec.paper or not request.smooth:  # without one, the order would be less certain
+        return result
+    source = result.synthetic_source(result.columns_for(table.predictor(model).features), stand_in)
+    return replace(result, sharpening=learn(table, model, result.receipt, source, result._ask))
+
+
+def released(
+    table: PrivateTable,
+    model: Model | ModelPair,
+    spec: Spec,
+    cost: Cost,
+    method: str,
+    label: str,
+    kind: type[Found],
+    marginals: Marginals | None = None,
+) -> Found:
+    """Release the sums of a spec, of the losses of a model or of the differences of those of two, as a result."""
+    if spec.paper:
+        table.require_gathering("the published form of importance")
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
-    predictor, prices = table.predictor(model), spec.shares(cost)
+    predictor, prices = predictor_of(table, model), spec.shares(cost)
+    if isinstance(predictor, ClassPredictor) and isinstance(model, Model):
+        predictor = OwnClass(predictor, spec.target, model.every_class)
     columns = list(dict.fromkeys([*predictor.features, *spec.features, spec.target]))
-    how: dict[str, Any] = {"label": request.label, "parallel": model.thread_safe}
+    how: dict[str, Any] = {"label": label, "parallel": model.thread_safe}
     kernel: dict[str, Any] = {"predictor": predictor, "spec": spec}
 
     def body(gate: Gate) -> None:
@@ -258,10 +306,9 @@ def explain(
         return spec.groups(max(1.0, noisy[-1] / spec.count_weight) if spec.count_weight else table.size or 1)
 
     about = {"model": model.identity, **histograms.builds_on(marginals)}
-    public = ["the loss", "the output range", "the model"]
-    return Importance(
-        *table.release("permutation-importance", request.label, spec.to_json(), cost, body, public=public, **about)
-    )
+    public = ["the loss", "the output range", "the model" if isinstance(model, Model) else "both models"]
+    receipt, payload = table.release(method, label, spec.to_json(), cost, body, public=public, **about)
+    return kind(receipt, payload, known=marginals)
 
 
 def send_changes(gate: Gate, spec: Spec, cost: Cost, exact: Integers, groups: int) -> None:
@@ -297,14 +344,18 @@ def permutation_importance(
     method: Literal["default", "marginals", "groups", "paper"] = "default",
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
     seed: int = 0,
+    smooth: bool = True,
+    stand_in: StandIn | None = None,
 ) -> Importance:
     """Differentially private permutation importance of `features` (all that the model uses by default).
 
     `epsilon` (or `rho`) is the whole price. Other values come from other rows, or from `marginals` that were released
-    before. `requests.PermutationImportance` describes the options.
+    before. A `stand_in` that was released before makes the values better, for free.
+    `requests.PermutationImportance` describes the options.
     """
     request = PermutationImportance(
         target=target, features=features, loss=loss, positive=positive, clip=clip, limit=limit, repeats=repeats,
-        floor=floor, method=method, mechanism=mechanism, seed=seed,
+        floor=floor, method=method, mechanism=mechanism, seed=seed, smooth=smooth,
     )  # fmt: skip
-    return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)
+    cost = table.cost(epsilon=epsilon, rho=rho)
+    return explain(table, model, request, cost=cost, marginals=marginals, stand_in=stand_in)

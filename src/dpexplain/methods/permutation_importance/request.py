@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.request import Flag, Mechanism, Must, Names, Request, Seed
+from dpexplain.methods.request import Flag, Mechanism, Must, Names, Request, Seed, Smooth
 
 # inf means no limit; JSON has no such number
 Clip = Annotated[
@@ -66,6 +66,7 @@ class PermutationImportance(Request):
     ] = "default"
     mechanism: Mechanism = None
     seed: Annotated[Seed, Field(description="The seed of the public permutations of the published design.")] = 0
+    smooth: Smooth = True
 
     @model_validator(mode="after")
     def _check(self) -> PermutationImportance:

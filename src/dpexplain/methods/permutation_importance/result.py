@@ -22,21 +22,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpexplain.columns import domain_from_json
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import PublicRange
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.maths.laws import below
 from dpexplain.maths.means import Means
 from dpexplain.maths.tails import Term, combined_halfwidth
+from dpexplain.methods.histogram import references
 from dpexplain.methods.marginals.result import Marginals
+from dpexplain.methods.permutation_importance.sharp import SharpImportances, prior, spread_of, with_output
 from dpexplain.methods.permutation_importance.spec import SQUARE_LEVELS, Spec
 from dpexplain.methods.rankings import Ranking
 from dpexplain.methods.result import Floats
+from dpexplain.methods.sharpened import SharpenedResult
+from dpexplain.methods.sharpening import Ask, Sharpening
+from dpexplain.receipts import Receipt
 
 QUANTITIES = {
     "squared": "increase of the squared error",
@@ -49,16 +57,25 @@ TAILS = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1, 0.06, 0.04,
 
 
 @dataclass(frozen=True)
-class Importance(Ranking):
-    """Features by importance. `base` is the mean loss as the rows are, `errors` the one with each feature replaced.
+class Importance(Ranking, SharpenedResult):
+    """Features by importance. Where the release has a prior (`sharpening`), `values`, `interval` and the order are what
+    is likely given all that was released and what the model says about synthetic rows; `raw` and `proven_interval` are
+    those of the release alone, in the same order. `base` is the mean loss as the rows are, `errors` the one with each
+    feature replaced.
 
     Where the changes of a row (or of a group of rows) were limited to a total of `limit`, scores are those of the
     limited changes: the order is little touched, but large changes are understated. Intervals cover the importance
     without a limit.
     """
 
+    sharpening: Sharpening | None = None
+    known: Marginals | None = field(default=None, compare=False, repr=False)  # what was handed over, not in files
+
     kind: ClassVar[str] = "permutation-importance"
     spec_type: ClassVar[type[Spec]] = Spec
+
+    def __post_init__(self) -> None:
+        self.promise_with([] if self.sharpening is None else self.sharpening.paid_before)
 
     @property
     def quantity(self) -> str:  # type: ignore[override]
@@ -70,7 +87,7 @@ class Importance(Ranking):
 
     @property
     def title(self) -> str:
-        return f"Permutation importance for {self.spec.target}"
+        return f"Permutation importance for {self.receipt.called(self.spec.target)}"
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -82,9 +99,14 @@ class Importance(Ranking):
         """Where the values came from that took the place of a row's own."""
         if self.spec.paper:
             return "one permutation of each column"
-        if self.marginals is not None:
+        if self._bought:
             return "histograms that a part of the price bought"
         return "histograms that were released before" if self.spec.drawn else "other rows, in small groups"
+
+    @property
+    def interval_about(self) -> str:
+        alone = self.spec.paper or not self._complete
+        return "privacy noise" if alone else "privacy noise, and chance in what rows met"
 
     @property
     def caveat(self) -> str:
@@ -126,8 +148,14 @@ class Importance(Ranking):
 
     @cached_property
     def marginals(self) -> Marginals | None:
-        """The histograms that a part of the price bought, as in earlier versions; else None."""
-        return Marginals(self.receipt, self.released) if self.receipt.request["spec"].get("partitions") else None
+        """The histograms that a part of the price bought, as in earlier versions; or that were handed over, where they
+        are at hand.
+        """
+        return Marginals(self.receipt, self.released) if self._bought else self.known
+
+    @property
+    def _bought(self) -> bool:
+        return bool(self.receipt.request["spec"].get("partitions"))
 
     @property
     def losses(self) -> PublicRange:
@@ -195,14 +223,49 @@ class Importance(Ranking):
 
     @cached_property
     def scores(self) -> Floats:
+        if self._sharp is None:
+            return self.released_scores
+        return np.clip(self._sharp.scores.values, *self.possible)
+
+    @cached_property
+    def released_scores(self) -> Floats:
+        """The released importance of each candidate, in their public order."""
         sums, unit = self._sums[0], self.gap_noise[1]
         return sums * unit
+
+    @property
+    def raw(self) -> Floats:
+        return self.released_scores[self.order]
+
+    def proven_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) by what was released alone, in the order of `values`."""
+        low, high = self.proven_score_interval(level)
+        return low[self.order], high[self.order]
+
+    def determined(self, level: float = 0.95) -> NDArray[np.bool_]:
+        return self.leaves_out(*self.proven_interval(level))
+
+    def columns_beside(self) -> dict[str, Floats]:
+        if self._sharp is None:
+            return {}
+        low, high = self.proven_interval()
+        return {"released": self.raw, "proven low": low, "proven high": high}
 
     @cached_property
     def gap_noise(self) -> tuple[Noise, float]:
         return self._sums[1], self._step / (self.count * self.spec.company(self.count))
 
     def score_interval(self, level: float) -> tuple[Floats, Floats]:
+        proven = self.proven_score_interval(level)
+        if self._sharp is None:
+            return proven
+        scores = self._sharp.scores
+        half = scores.halfwidths(checked_level(level)) + self._rounding * self.gap_noise[1]
+        low, high = (np.clip(scores.values + sign * half, *self.possible) for sign in (-1, 1))
+        return self.wide_enough((low, high), proven)
+
+    def proven_score_interval(self, level: float) -> tuple[Floats, Floats]:
+        """(low, high) around the importance of each candidate by what was released alone, in their public order."""
         level, sums, spec = checked_level(level), self._sums[0], self.spec
         parts = 1 + bool(spec.count_weight) + (spec.histograms is not None)
         each = 1 - (1 - level) / parts  # each part of an interval misses with the same probability
@@ -275,12 +338,15 @@ class Importance(Ranking):
     @cached_property
     def order_probability(self) -> Floats:
         """For each item but the last, a lower bound of the probability that it truly stands above the next one, if
-        nothing else is known about the two; at least one half.
+        nothing else is known about the two; at least one half. Where values are sharpened, the probability itself, by
+        what they rest on.
 
         Not more than their gap less what the limit can have cut off counts, against the noise and chance of both.
         """
         if self.spec.paper or not self._complete:
             return super().order_probability
+        if self._sharp is not None and not self.contradicts:
+            return self._sharp.above_next(self.order)
         sums, noise = self._sums
         gaps = -np.diff(sums[self.order]) - self._cut - self._rounding
         gaps -= 2 * self._histogram_error(0.998).max() * self.count / self._step
@@ -294,13 +360,73 @@ class Importance(Ranking):
                 break
         return 1 - missing / 2
 
+    # Sharpening -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _sharp(self) -> SharpImportances | None:
+        known, (sums, noise) = self.sharpening, self._sums
+        if known is None:
+            return None
+        if known.part is not None or known.prior.size != 2 * len(sums) or self.spec.paper or not self._complete:
+            raise ValueError("the prior is that of other numbers")
+        if not self._base.counted_surely or self._groups < 2:
+            return None
+        unit = self.gap_noise[1] / self.losses.width
+        squares = self.spec.square_unit(self._limit_steps) / SQUARE_LEVELS * np.maximum(self.part("squares")[0], 0)
+        return SharpImportances(
+            known.prior,
+            sums * unit,
+            noise,
+            unit,
+            chance=(squares + self._groups) * unit**2,
+            of_count=self._base.noise.std / (self.spec.count_weight * self.count) if self.spec.count_weight else 0.0,
+            width=self.losses.width,
+        )
+
+    @property
+    def rows_counted(self) -> float:
+        return self.count
+
+    @property
+    def _needed(self) -> list[str]:
+        return list(self.candidates)
+
+    @property
+    def _ask(self) -> Ask:
+        output, known = PublicRange.from_json(self.receipt.request["model"]["output"]), None
+        if self.spec.drawn:
+            if self.marginals is None or self.receipt.domain is None:
+                raise ValueError("the marginals of these importances are missing")
+            known = references(self.spec.features, self.marginals, domain_from_json(self.receipt.domain))
+        spread = spread_of(self.spec.loss.name, self.base)
+        spec, limit = with_output(self.spec, output), self._limit_steps
+        return partial(prior, spec=spec, limit=limit, spread=spread, known=known)
+
+    @property
+    def earlier_marginals(self) -> str | None:
+        marginals: str | None = self.spec.marginals
+        return marginals
+
+    # Files ------------------------------------------------------------------------------------------------------------
+
+    def view(self) -> JsonObject:
+        return self.prior_view
+
+    @classmethod
+    def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Importance:
+        if set(view) - {"sharpening"}:
+            raise ValueError("no view of an importance")
+        found = cls(receipt, released, Sharpening.from_json(view.get("sharpening")))
+        found.check()
+        return found
+
     def check(self) -> None:
         sizes = len(self.candidates), len(self.scores)
         if not 0 < sizes[0] == sizes[1] or not np.isfinite([self.base, self.limit or 0]).all():
             raise ValueError("the features do not fit the released values")
         super().check()
         self.base_interval()
-        if self.marginals is not None:
+        if self._bought and self.marginals is not None:
             Marginals.rebuild(self.receipt, self.released, {})
             if self.marginals.features != list(self.candidates) or self.spec.drawn:
                 raise ValueError("the histograms do not fit the features")
@@ -320,6 +446,8 @@ def halfwidths(terms: Sequence[Term], chance: Floats, level: float) -> Floats:
     """`combined_halfwidth` for each standard deviation of chance. Where there are many, on the chords between a few of
     them: it is a convex function, so chords are never below it.
     """
+    if not len(chance):  # an order of one item has no neighbours
+        return chance
     at = chance if len(chance) <= CURVE_POINTS else np.linspace(chance.min(), chance.max(), CURVE_POINTS)
     return np.interp(chance, *_sorted(at, np.array([combined_halfwidth(terms, float(c), level) for c in at])))
 

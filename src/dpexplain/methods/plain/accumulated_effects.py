@@ -5,9 +5,9 @@ upper one. A row in the interval (a, b] contributes f(b) - f(a), its other featu
 intervals add up to a curve, which is shifted to have mean zero over the part's rows. A small part has few and long
 intervals, within which a straight line would be far from the model: so the rows of an interval are followed through all
 public grid points in it, and the curve between a and b is the mean of f(g) - f(a).
-Categorical feature: steps between the declared categories in their public order. A row of category k tells about the
-step to it, f(k) - f(k - 1), a row of the first category about the first step; a step that no row of the part is near to
-is told by all of them.
+Categorical feature: steps between the declared categories in their public order, as in `methods/accumulated_effects`.
+A row of category k tells about the step to it, f(k) - f(k - 1), and about the step from it, f(k + 1) - f(k); a step
+that no row of the part is near to is told by all of them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _edges(values: Floats, column: Numeric) -> Floats:
 
 def _categorical(values: Floats, categories: int) -> Path:
     steps = np.arange(categories - 1)
-    tells = (np.maximum(values, 1) - 1)[:, None] == steps
+    tells = ((values - 1)[:, None] == steps) | (values[:, None] == steps)
     row, step = np.nonzero(tells | ~tells.any(axis=0))
     both = np.concatenate([step, step + 1])  # a step has a slot before it and one behind it
     slot = both + np.concatenate([step, step])

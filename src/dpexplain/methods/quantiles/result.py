@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpexplain.columns import labels, unit_of
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.coded import fraction_of
@@ -97,7 +98,10 @@ class Quantiles(Result):
         import pandas as pd
 
         low, high = self.interval()
-        return pd.DataFrame({"prob": self.probs, "value": self.values, "low": low, "high": high})
+        ends: dict[str, Any] = {"value": self.values, "low": low, "high": high}
+        if unit_of(self.receipt.domain, self.feature):
+            ends = {name: labels(self.receipt.domain, self.feature, values.tolist()) for name, values in ends.items()}
+        return pd.DataFrame({"prob": self.probs, **ends})
 
     def view(self) -> JsonObject:
         return {}

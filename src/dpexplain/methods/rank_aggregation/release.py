@@ -192,6 +192,7 @@ def release_votes(
         warn(BudgetWarning, f"{request.label}: {words}")
 
     kernel, parts, size = partial(_of_dealt, scores=scores), spec.parts.number, len(spec.items)
+    table.require_shipping("the ranker", kernel)
 
     def body(gate: Gate) -> None:
         sums = table.sum_groups(gate, kernel, columns, parts, size=size, label=request.label, **how)

@@ -31,7 +31,7 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
-from dpexplain.errors import InputError
+from dpexplain.errors import InputError, InternalError
 from dpexplain.maths.grids import WHOLE_NUMBERS, cells_of
 from dpexplain.maths.trees import Edge, Joint
 from dpexplain.methods import histogram
@@ -40,6 +40,7 @@ from dpexplain.methods.setting import LEVEL, Outlook, Setting
 from dpexplain.methods.stand_in.request import StandInRequest
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.methods.stand_in.spec import (
+    DOMAIN,
     MAX_PAIR_CELLS,
     MAX_TREE_COLUMNS,
     RARE,
@@ -70,12 +71,17 @@ SCORE_SHARE = Fraction(1, 4)  # of the price for counts by the scores of a model
 SCORE_CELLS = 8
 SCORED_ROWS = 4_096  # public rows, by whose scores cells are cut
 SCORE_STEPS = 1_024  # edges are whole steps of the output range, so that rounding errors of a model do not show
+PRICED = "the declared domain has no price: nothing of the table is read."
+WITHOUT_PRICE = 'leave epsilon and rho out; grade="auto" buys a stand-in that knows the table'
 UNKNOWN_ROWS = 1_000  # where their number is private and there is no hint
 
 
 def resolve(request: StandInRequest, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
     names, known, scored = _names(request, setting), setting.marginals, _scored(request, setting)
+    if request.free:
+        partitions = cells_of(names, setting.domain, MANY_CELLS)
+        return Spec(DOMAIN, partitions, request.target, MANY_CELLS, (Fraction(0),) * 3)
     spec = _without_scores(request, setting, cost * (1 - SCORE_SHARE) if scored else cost, names, known, scored)
     if not scored:
         return spec
@@ -180,6 +186,8 @@ def _require_tree(spec: Spec, why: str) -> Spec:
 
 def outlook(request: StandInRequest, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move the counts."""
+    if request.free:
+        raise InputError(PRICED, hint=WITHOUT_PRICE)
     spec = resolve(request, setting, cost)
     parts = forecast(spec, setting.neighbours, cost)
     if spec.grade == "tree":
@@ -235,10 +243,15 @@ def explain(
     model: Model | None,
     request: StandInRequest,
     *,
-    cost: Cost,
+    cost: Cost | None,
     marginals: Marginals | None = None,
 ) -> StandIn:
-    """Release the stand-in of `request` for `cost`."""
+    """Release the stand-in of `request` for `cost`; without one, that of the declared domain."""
+    if request.free:
+        return _of_domain(table, model, request, cost, marginals)
+    if cost is None:
+        table.cost()  # refuses
+        raise InternalError("a release without a price")
     if marginals is not None:
         names = _names(request, Setting.of(table))
         histogram.known_marginals(table, marginals, names)
@@ -292,6 +305,28 @@ def explain(
     return StandIn(receipt, payload, marginals)
 
 
+def _of_domain(
+    table: PrivateTable, model: Model | None, request: StandInRequest, cost: Cost | None, marginals: Marginals | None
+) -> StandIn:
+    """The declared domain as a stand-in: epsilon = 0, because nothing is read. The ledger keeps that it was made, so
+    that what rests on it can name it.
+    """
+    if cost is not None:
+        raise InputError(PRICED, hint=WITHOUT_PRICE)
+    if model is not None or marginals is not None:
+        given = "a model" if marginals is None else "marginals"
+        raise InputError(
+            f"the declared domain has no use for {given}: nothing is counted.",
+            hint="leave it out; whatever uses the stand-in asks the model later",
+        )
+    spec = resolve(request, Setting.of(table), table.budget.total)
+    nothing = table.budget.total * 0
+    receipt, payload = table.release(
+        "stand-in", request.label, spec.to_json(), nothing, lambda _: None, public=["the cells"]
+    )
+    return StandIn(receipt, payload)
+
+
 def score_edges(predictor: Predictor, setting: Setting, marginals: Marginals | None) -> tuple[float, ...]:
     """The edges of cells that hold equal shares of the scores of public rows: of the product of marginals that were
     released before, or of rows as tables may have them, drawn from the declared domain. Never of the table.
@@ -322,15 +357,18 @@ def stand_in(
     rho: float | None = None,
     target: str | None = None,
     features: Sequence[str] | None = None,
-    grade: Literal["auto", "marginals", "tree"] = "auto",
+    grade: Literal["auto", "domain", "marginals", "tree"] = "auto",
     marginals: Marginals | None = None,
 ) -> StandIn:
     """A released distribution over the declared columns: `.rows(n)` are synthetic rows for any explainer, free.
 
     `epsilon` (or `rho`) is the whole price. `marginals` that this table's account has released before take the place of
     the counts of columns: the whole price is then for pairs. With a `model`, a quarter of the price is for counts by
-    its scores (`.score_tables`), which say how predictions go with its inputs and with the target.
+    its scores (`.score_tables`), which say how predictions go with its inputs and with the target. `grade="domain"` is
+    the declared domain itself: it has no price, and the table is not read.
     `requests.StandIn` describes the options.
     """
     request = StandInRequest(features=features, target=target, grade=grade)
-    return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)
+    without = request.free and epsilon is None and rho is None
+    cost = None if without else table.cost(epsilon=epsilon, rho=rho)
+    return explain(table, model, request, cost=cost, marginals=marginals)

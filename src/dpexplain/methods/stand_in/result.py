@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.core.canonical import JsonObject, digest
+from dpexplain.columns import domain_from_json
+from dpexplain.core.canonical import JsonObject
 from dpexplain.core.domain import Domain
 from dpexplain.core.noise import Noise
 from dpexplain.errors import InputError
@@ -20,7 +21,7 @@ from dpexplain.maths.trees import Edge, Joint, Noisy, Tree, fit, worth
 from dpexplain.methods.histogram import Integers, nearest_with_total
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.result import Floats, Result, from_json
-from dpexplain.methods.stand_in.spec import WHY, Columns, Spec
+from dpexplain.methods.stand_in.spec import DOMAIN, WHY, Columns, Spec
 from dpexplain.receipts import Receipt
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class StandIn(Result):
 
     @property
     def grade(self) -> str:
-        """ "marginals": columns are independent; "tree": with the pairs of `edges`."""
+        """ "domain": every declared value is as likely as any other; "marginals": columns are independent; "tree": with
+        the pairs of `edges`.
+        """
         grade: str = self.spec.grade
         return grade
 
@@ -100,11 +103,18 @@ class StandIn(Result):
     def domain(self) -> Domain:
         if self.receipt.domain is None:
             raise ValueError("a stand-in without its domain")
-        return Domain.from_json(self.receipt.domain)
+        return domain_from_json(self.receipt.domain)
 
     @property
-    def marginals(self) -> Marginals:
-        """The counts of its columns, for reuse."""
+    def free(self) -> bool:
+        """Whether it is the declared domain alone: nothing of the table is in it."""
+        return self.grade == DOMAIN
+
+    @property
+    def marginals(self) -> Marginals | None:
+        """The counts of its columns, for reuse; none where there are no counts."""
+        if self.free:
+            return None
         return Marginals(self.receipt, self.released) if self.earlier is None else self.earlier
 
     @property
@@ -121,6 +131,8 @@ class StandIn(Result):
         """How many independent rows of the table would know its histograms as well, at least 1: what its noise allows.
         Ties between columns that it does not have are not in this number.
         """
+        if self.free:
+            return 1.0
         noise, tree = self._columns.std, self._fitted[1]
         shares, stds = list(self._columns.shares), [noise] * len(self.features)
         if tree is not None:
@@ -146,8 +158,8 @@ class StandIn(Result):
 
     @property
     def total(self) -> float:
-        """The number of rows: public, or the mean of the noisy totals of its columns."""
-        return self._columns.total
+        """The number of rows: public, or the mean of the noisy totals of its columns; 0 where nothing says it."""
+        return float(self.receipt.rows or 0) if self.free else self._columns.total
 
     # Synthetic rows ---------------------------------------------------------------------------------------------------
 
@@ -175,7 +187,9 @@ class StandIn(Result):
     def origin(self, seed: int) -> JsonObject:
         """What is said about its synthetic rows wherever they go."""
         return {
-            "synthetic": "these rows are synthetic: drawn from a differentially private stand-in, nobody's data",
+            "synthetic": "these rows are synthetic: drawn evenly from the declared domain, nobody's data"
+            if self.free
+            else "these rows are synthetic: drawn from a differentially private stand-in, nobody's data",
             "account": self.receipt.entry.account,
             "entry": self.entry,
             "payload": self.receipt.entry.payload_hash,
@@ -218,13 +232,22 @@ class StandIn(Result):
 
     # Counts -----------------------------------------------------------------------------------------------------------
 
+    @property
+    def possible(self) -> tuple[float, float] | None:
+        return (0.0, 1.0) if self.free else None
+
     @cached_property
     def values(self) -> Floats:
+        """Counts of cells; of the domain alone, shares."""
+        if self.free:
+            return np.concatenate(self.joint.shares)
         parts = [nearest_with_total(counts.astype(np.float64), self.total) for counts in self._columns.by_column]
         return np.concatenate(parts)
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around the exact number of rows in each cell of each column."""
+        """(low, high) around the exact number of rows in each cell of each column; of the domain alone, any share."""
+        if self.free:
+            return np.zeros(len(self.values)), np.ones(len(self.values))
         counts, half = self._columns.counts, self._counts[1].halfwidth(level)
         return np.maximum(counts - half, 0).astype(np.float64), np.maximum(counts + half, 0).astype(np.float64)
 
@@ -234,6 +257,8 @@ class StandIn(Result):
         low, high = self.interval()
         cells = [(p.feature, label) for p in self.partitions for label in p.labels]
         features, labels = zip(*cells, strict=True)
+        if self.free:
+            return pd.DataFrame({"feature": features, "cell": labels, "share in the stand-in": self.values})
         fitted = self.total * np.concatenate(self.joint.shares)
         counts = {"count": self.values, "low": low, "high": high, "in the stand-in": fitted}
         return pd.DataFrame({"feature": features, "cell": labels, **counts})
@@ -245,7 +270,10 @@ class StandIn(Result):
         """
         import pandas as pd
 
-        lines, columns, tree = list[dict[str, Any]](), self._columns, self._fitted[1]
+        lines, tree = list[dict[str, Any]](), self._fitted[1]
+        if self.free:
+            return pd.DataFrame(columns=["table", "cells", "forecast", "realised"])
+        columns = self._columns
         for name, counts, shares in zip(self.features, columns.by_column, self.joint.shares, strict=True):
             away = (counts - self.total * shares) / columns.std
             lines.append({"table": name, "cells": len(counts), "realised": _size(away)})
@@ -263,6 +291,11 @@ class StandIn(Result):
     @property
     def lead(self) -> list[str]:
         tree = self.grade == "tree"
+        if self.free:
+            return [
+                f"A stand-in for {len(self.features)} columns: the declared domain alone. Every declared value is as "
+                "likely as any other. The table was not read, and nothing was spent."
+            ]
         said = [
             f"A stand-in for {len(self.features)} columns, worth about {self.worth:,.0f} independent rows: "
             + ("a tree of pairs of columns." if tree else "every column by itself, without ties between columns.")
@@ -278,18 +311,31 @@ class StandIn(Result):
         return said
 
     @property
+    def interval_about(self) -> str:
+        return ""  # its picture is of synthetic rows
+
+    @property
     def caveat(self) -> str:
         ties = "Ties between columns that are no pair of it are weaker in its rows than in the table, or lost."
         if self.grade != "tree":
             ties = "Its columns are independent of each other: no tie between columns is in its rows."
+        if self.free:
+            return (
+                "Rows that are drawn from it are synthetic, and say nothing about the table: which values are "
+                "frequent, and which go together, is not in them. Nor is there an interval."
+            )
         return f"Rows that are drawn from it are synthetic. {ties} What is read off them has no interval."
+
+    @property
+    def doubt(self) -> str:
+        return "" if self.free else super().doubt  # its caveat says it
 
     @property
     def picture_size(self) -> tuple[float, float]:
         return 7.36, 1.8 + 0.62 * len(self.partitions)
 
     def more_tables(self) -> dict[str, pd.DataFrame]:
-        return {"consistency": self.consistency}
+        return {} if self.free else {"consistency": self.consistency}
 
     def more_facts(self) -> JsonObject:
         edges = [list(edge) for edge in self.edges]
@@ -310,6 +356,8 @@ class StandIn(Result):
         for partition in result.partitions:
             if partition.feature not in result.domain:
                 raise ValueError("a column that is not declared")
+        if result.free and released != {"parts": {}}:
+            raise ValueError("values that nobody released")
         _ = result._edges, result._pair_tables, result.score_tables, result.interval()
         return result
 
@@ -320,7 +368,7 @@ class StandIn(Result):
         """The released counts of all columns: of this release, or of the earlier one."""
         if self.spec.marginals is None:
             return self.part("counts")
-        if self.earlier is None or digest(self.earlier.released) != self.spec.marginals:
+        if self.earlier is None or self.earlier.receipt.hash_of(self.earlier.released) != self.spec.marginals:
             raise ValueError("the marginals are not those that the stand-in was made with")
         counts = np.concatenate([self.earlier.noisy_counts(name) for name in self.features])
         if tuple(self.earlier.histogram(name).partition for name in self.features) != self.partitions:
@@ -366,6 +414,8 @@ class StandIn(Result):
 
     @cached_property
     def _fitted(self) -> tuple[Joint, Tree | None]:
+        if self.free:
+            return Joint.even(self.domain, self.features, self.partitions), None
         columns = self._columns
         if self.grade != "tree":
             return Joint.product(self.domain, self.partitions, columns.shares), None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 
-GRADES = ("marginals", "tree")
+DOMAIN, GRADES = "domain", ("domain", "marginals", "tree")  # the first one alone is free
 WHY = {
     "": "",
     "clear": "enough pairs of values would stand above the noise",
@@ -68,6 +68,11 @@ class Spec(Coded):
             and self.cells >= 1
         )
         fits = fits and (self.target is None or self.target in names) and (not tree or len(names) > 1)
+        if self.grade == DOMAIN:  # nothing is bought
+            bought = (*self.shares, self.marginals, self.why, *self.score_edges, *self.score_columns, self.score_share)
+            if not fits or any(bought):
+                raise ValueError("no stand-in of ours")
+            return
         fits = fits and sum(self.shares) == (self.score_share < 1) and min(self.shares) >= 0
         fits = fits and (self.shares[0] == 0) == (self.marginals is not None) and (self.shares[2] > 0) == tree
         fits = fits and 0 <= self.score_share <= 1 and (self.score_share > 0) == bool(self.score_columns)

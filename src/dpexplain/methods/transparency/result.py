@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from dpexplain.columns import labels
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.noise import checked_level
 from dpexplain.maths.grids import Partition
@@ -92,6 +93,10 @@ class TransparencyReport(PersonInfluence):
     kind: ClassVar[str] = "transparency-report"
     spec_type: ClassVar[type[Spec]] = Spec  # read only where outcomes were paid for
     text_view: ClassVar[str] = "dpexplain.render.transparency:report_view"
+
+    @property
+    def interval_about(self) -> str:
+        return self.influence.interval_about
 
     @property
     def caveat(self) -> str:
@@ -175,9 +180,13 @@ class TransparencyReport(PersonInfluence):
         than above it, and at most as large otherwise.
         """
         value, name = self.record[partition.feature], partition.feature
+
+        def words(value: Any) -> str:
+            return shown_value(*labels(self.receipt.domain, name, [value]))
+
         cells = np.arange(partition.size)
         if partition.edges is None:
-            return cells == partition.labels.index(value), f"{name} is {shown_value(value)}"
+            return cells == partition.labels.index(value), f"{name} is {words(value)}"
         if value is None:
             return cells == partition.size - 1, f"{name} is missing"
         numbers = cells < partition.size - partition.missing
@@ -185,9 +194,9 @@ class TransparencyReport(PersonInfluence):
         shares = self.marginals.shares(name)
         if own > 0 and shares[:own].sum() >= shares[numbers][own + 1 :].sum():
             start = partition.edges[own]
-            return numbers & (cells >= own), f"{name} is at least {shown_value(math.ceil(start) if whole else start)}"
+            return numbers & (cells >= own), f"{name} is at least {words(math.ceil(start) if whole else start)}"
         end = partition.edges[own + 1]
-        word = f"at most {shown_value(math.floor(end))}" if whole else f"below {shown_value(end)}"
+        word = f"at most {words(math.floor(end))}" if whole else f"below {words(end)}"
         return cells <= own, f"{name} is {word}"
 
     def _rate(self, partition: Partition, cells: Cells, level: float) -> Estimate:

@@ -436,3 +436,59 @@ def test_threads_do_not_overrun_the_total(make):
         list(pool.map(explainer.explain, records))
     assert explainer.spent <= explainer.total
     assert [query.how for query in explainer.history].count("computed") <= 1
+
+
+# As published --------------------------------------------------------------------------------------------------------
+
+
+def test_all_history_may_be_the_start(make):
+    """A path begins at the best of all computed explanations, not only at one that is near."""
+    for candidates, offered in ((1, 1), (3, 3), (None, 4)):
+        explainer = make(candidates=candidates, rho=12)
+        for one in FAR:
+            explainer.explain(one)
+        assert len(explainer.history[-1].attribution.spec.candidates) == offered
+    with pytest.raises(dpx.InputError, match="candidates must be"):
+        make(candidates=0)
+
+
+def test_the_noise_of_the_paper_is_larger_and_the_price_the_same(make, table):
+    ours, paper = make(), make(accounting="paper")
+    for explainer in (ours, paper):
+        explainer.explain(record(25))
+    one, two = (explainer.history[0] for explainer in (ours, paper))
+    scales = [query.attribution.released["parts"]["gradient-1"]["noise"]["scale"] for query in (one, two)]
+    assert float(Fraction(scales[1])) > 2 * float(Fraction(scales[0]))
+    assert two.attribution.receipt.cost == one.attribution.receipt.cost
+    assert two.cost.amount < one.cost.amount  # what the larger noise does not need is given back
+    bound = two.attribution.spec.path.bound(table.neighbours)
+    epsilon, delta, T = BUDGET.epsilon_of(paper.per_query), 1e-6, 6
+    prescribed = bound * math.sqrt(16 * T * math.log(math.e + math.sqrt(T) * epsilon / delta) * math.log(T / delta))
+    assert float(Fraction(scales[1])) == pytest.approx(prescribed / epsilon, rel=1e-3)
+
+
+def test_the_published_form_by_one_word(make):
+    explainer = make(method="paper", rho=12)
+    assert explainer.request == adaptive.AdaptiveExplanation(
+        record=None, iterations=6, reuse_distance=0.1, candidates=None, accounting="paper", anchor="middle"
+    )
+    first = explainer.explain(FAR[0])
+    explainer.explain(FAR[1])
+    assert first.spec.path.accounting == "paper"
+    assert from_json(first.to_json()).values == pytest.approx(first.values)
+    labels = explainer.non_interactive().explain(record(27)).receipt.request["spec"]["labels"]
+    assert labels == "paper"
+
+
+def test_the_loss_of_a_query_is_bounded(make):
+    """Theorem 3.2 with its constants; of so few steps it says nothing, and that is what it says."""
+    explainer = make()
+    explainer.explain(record(25))
+    query = explainer.history[0]
+    path = query.attribution.spec.path
+    assert query.loss_bound == pytest.approx(
+        5 * path.radius**2 / path.rate(0) * (2 + math.log(query.iterations)) / math.sqrt(query.iterations), rel=0.2
+    )
+    assert query.loss_bound > path.largest_loss
+    explainer.explain(record(25))
+    assert explainer.history[1].loss_bound is None

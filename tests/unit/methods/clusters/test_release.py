@@ -44,7 +44,7 @@ BAD = [
     ({"per_cluster": 5}, "5 attributes for each cluster"),
     ({"candidates": 5, "method": "two-stage"}, "candidates=5"),
     ({"candidates": 1, "per_cluster": 2, "method": "two-stage"}, "candidates=1"),
-    ({"epsilon": 1e-12}, "draw by lot|drown"),
+    ({"epsilon": 1e-12, "method": "one-stage"}, "draw by lot|drown"),
     ({"epsilon": 1e-9, "method": "two-stage"}, "draw by lot|drown"),
 ]
 
@@ -111,7 +111,7 @@ def test_too_many_clusters_are_refused_with_a_way_out_and_never_approximated():
 def test_without_numba_one_stage_is_refused_before_anything_is_paid(table, monkeypatch):
     monkeypatch.setattr(explain, "find_spec", lambda name: None)
     with pytest.raises(InputError, match="numba"):
-        explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=1)
+        explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=1, method="one-stage")
     assert spent(table) == 0
     explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=1, method="two-stage")
 
@@ -136,7 +136,22 @@ def test_a_request_there_and_back(share):
 
 
 def spec_of(rows=None, cost=pure(1), neighbours=ADD_REMOVE, **options):  # noqa: B008 - a constant
-    return explain.resolve(Clusters(labels=["a", "b", "c", "d"], **options), setting(DOMAIN, neighbours, rows), cost)
+    request = Clusters(labels=["a", "b", "c", "d"], **{"method": "one-stage", **options})
+    return explain.resolve(request, setting(DOMAIN, neighbours, rows), cost)
+
+
+@pytest.mark.parametrize("cost", [pure(1), zcdp(Fraction(1, 20))], ids=str)
+def test_the_method_follows_from_the_forecast(cost):
+    """One stage where half of the price loses at most a tenth of the largest score by forecast; else the posterior."""
+    methods = [spec_of(rows, cost, method="auto").method for rows in (100, 300, 1_000, 10_000, 10_000_000)]
+    assert methods[0] == "posterior"
+    assert methods[-1] == "one-stage"
+    assert methods == sorted(methods, reverse=True)  # it changes once
+    assert spec_of(None, cost, method="auto").method == "one-stage"  # nobody knows the number of rows
+    assert spec_of(100, cost, method="auto", bounds="paper").method == "one-stage"  # options of a choice with a price
+    rows = next(n for n in range(100, 10**5, 100) if spec_of(n, cost, method="auto").method == "one-stage")
+    lost = explain.shortfalls(spec_of(selection_share=Fraction(1, 2)), ADD_REMOVE, cost, 0.95)["combination"]
+    assert rows - 100 <= lost * 4 / 0.1 <= rows
 
 
 def test_the_choice_gets_what_it_needs():
@@ -262,6 +277,11 @@ def test_the_guarantee_names_the_price_of_the_clustering(make_table):
         "itself released with epsilon = 0.5 (pure) (clustering and explanation together: epsilon = 1 (pure))" in found
     )
     assert explain.OUTSIDE not in found
+    stand_in = dpx.stand_in(table, features=["age", "income"], epsilon=0.25)
+    paid = dpx.dp_kmeans(table, 2, ["age", "income"], epsilon=0.5, stand_in=stand_in)
+    found = _explained(table, paid).receipt.guarantee
+    assert "itself released with epsilon = 0.75 (pure), what it was computed from included, (clustering and" in found
+    assert "explanation together: epsilon = 1.25 (pure))" in found
     for elsewhere in (other, unit):
         found = _explained(elsewhere, paid).receipt.guarantee
         assert "not checked here" in found

@@ -25,7 +25,13 @@ from dpexplain.methods.result import from_json
 
 pytestmark = pytest.mark.usefixtures("sketched_pictures")
 
-FORMS = [{}, {"per_cluster": 2}, {"method": "two-stage"}, {"method": "two-stage", "bounds": "paper", "per_cluster": 2}]
+FORMS = [
+    {"method": "one-stage"},
+    {"method": "one-stage", "per_cluster": 2},
+    {"method": "posterior"},
+    {"method": "two-stage"},
+    {"method": "two-stage", "bounds": "paper", "per_cluster": 2},
+]
 
 
 @pytest.fixture(params=["replace-one", "add-remove"])
@@ -187,7 +193,7 @@ def _of(result, rest):
 def test_estimates_are_better_than_the_noisy_counts(make_table):
     """Totals and signs that are known make the histograms better: squared error over 200 draws of the noise."""
     table = make_table(people(500), domain=DOMAIN, exact=True)
-    result = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=0.1)
+    result = explain_clusters(table, CLUSTERING, attributes=ATTRIBUTES, epsilon=0.1, method="one-stage")
     values, noise = result.part("histograms")
     draw, errors = np.random.default_rng(2), []
     for _ in range(200):
@@ -239,7 +245,7 @@ def test_words_tell_noise_from_news(make_table):
     frame = pd.DataFrame({"x": draw.integers(0, 3, 2000), "group": draw.choice([*LABELS], 2000)})
     domain = dpx.Domain({"x": dpx.Categorical([0, 1, 2]), "group": DOMAIN["group"]})
     table = make_table(frame, domain=domain, exact=True)
-    result = explain_clusters(table, CLUSTERING, attributes=["x"], epsilon=0.05)
+    result = explain_clusters(table, CLUSTERING, attributes=["x"], epsilon=0.05, method="one-stage")
     values, noise = result.part("histograms")
     for _ in range(200):
         noisy = np.rint(values + draw.laplace(0, float(noise.scale), len(values))).astype(int)

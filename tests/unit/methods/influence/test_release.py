@@ -634,7 +634,7 @@ def test_the_outlook_is_what_results_say(make_table, frame, model, neighbours, c
     budget = dpx.Budget(5) if cost.definition is pure(1).definition else dpx.Budget(100, 1e-6)
     many = pd.concat([frame] * 10, ignore_index=True)
     table = make_table(many, exact=True, relation=neighbours.relation, budget=budget, rows_hint=4_000)
-    request = InfluenceRequest(samples=20)
+    request = InfluenceRequest(samples=20, smooth=False)
     setting = Setting(DOMAIN, UNIT, neighbours, 4_000, 4_000, None, list(DOMAIN))
     told = qii.outlook(request, setting, cost)
     found = qii.explain(table, model, request, cost=cost)

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from scipy.stats import binom
 
 import dpexplain as dpx
@@ -23,7 +24,8 @@ from dpexplain.methods.influence import forecast as forecasts
 from dpexplain.methods.influence.release import influence
 from dpexplain.methods.influence.result import SOURCE, TableInfluence, rounded_up
 from dpexplain.methods.result import from_json
-from dpexplain.render.plots import figure_of, svg_of
+from dpexplain.render.charts import chart_of
+from dpexplain.render.plots import figure_of
 from examples import score
 from stubs import FreeAccount
 
@@ -238,7 +240,7 @@ FORMS = {"features": {}, "given": {"features": ["age"], "given": ["income"]}, "s
 )
 def test_the_rates_are_those_of_the_table(make_table, many, model, relation, outcome, form):
     table = make_table(many, exact=True, relation=relation, budget=dpx.Budget(100))
-    options = {"outcome": outcome, "samples": 2, "exact": True if form == "shapley" else None}
+    options = {"outcome": outcome, "samples": 2, "exact": True if form == "shapley" else None, "smooth": False}
     found = influence(table, model, "disparity", group=FEMALE, epsilon=5, **FORMS[form], **options)
     answers = score(many) if outcome == "score" else score(many) >= 0.5
     inside = (many["sex"] == "Female").to_numpy()
@@ -258,7 +260,8 @@ def test_the_rates_are_those_of_the_table(make_table, many, model, relation, out
     assert "Ratio: " in rated.sentences[1]
     again = from_json(found.to_json()).disparity
     assert again.sentences == rated.sentences
-    shown = [str(found), found._repr_html_(), " ".join(svg_of(found).split())]
+    drawn = " ".join(above.get_xlabel() for above in found.plot(Figure().add_subplot()).child_axes)
+    shown = [str(found), found._repr_html_(), drawn]
     assert all(f"{rates[0] / rates[1]:.3g}" in " ".join(text.split()) for text in shown)
     assert all("at least 0.5" in " ".join(text.split()) for text in shown) == (outcome == "class")
 
@@ -334,7 +337,7 @@ def test_rates_of_small_groups_are_not_determined(make_table, frame, model):
 
 def test_files_of_earlier_versions_have_rates_where_they_were_released(ask):
     """Beside Shapley values there were none; for features by themselves they are the base."""
-    document = json.loads(ask("disparity", aggregate="shapley", samples=4).to_json())
+    document = json.loads(ask("disparity", aggregate="shapley", samples=4, smooth=False).to_json())
     spec, part = document["receipt"]["request"]["spec"], document["released"]["parts"]["influences"]
     del spec["outcome_weight"]
     kept = [i for i in range(len(part["values"])) if i not in (3, 7)]
@@ -433,11 +436,12 @@ def test_what_may_be_nothing_is_said_to_be(ask, model):
 def test_frames_and_pictures(ask, quantity):
     found = ask(quantity)
     frame = found.to_frame()
-    assert list(frame.columns) == ["item", "influence", "low", "high", "determined"]
+    beside = ["released", "proven low", "proven high"] if found.sharpened else []
+    assert list(frame.columns) == ["item", "influence", "low", "high", *beside, "determined"]
     np.testing.assert_array_equal(frame["influence"], found.values)
     assert (frame["low"] <= frame["influence"]).all()
-    picture = svg_of(found)
-    for words in ("age", "income", "Differentially private"):
+    picture = chart_of(found).svg
+    for words in ("age", "income"):
         assert words in picture
     assert ("raises outcomes" in picture) == (quantity != "average")
 
@@ -447,7 +451,7 @@ def test_long_pictures_leave_small_influences_out(make_table):
     frame = pd.DataFrame({name: np.arange(200) % (i + 2) % 2 for i, name in enumerate(domain)})
     model = dpx.Model(lambda rows: rows.to_numpy(dtype=float).mean(axis=1), output=(0, 1), name="m", version="1")
     found = influence(make_table(frame, domain=domain), model, epsilon=5, samples=1)
-    assert "5 smaller influences are not shown" in svg_of(found)
+    assert "5 smaller influences are not shown" in chart_of(found).notes[0]
 
 
 # Files ----------------------------------------------------------------------------------------------------------------

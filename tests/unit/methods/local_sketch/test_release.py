@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,6 @@ from dpexplain.core.domain import PublicRange
 from dpexplain.core.sensitivity import Neighbours, Relation
 from dpexplain.maths.surrogate.sketch import Histogram, spread_points
 from dpexplain.methods.local_sketch import release as module
-from dpexplain.methods.local_sketch.release import local_sketch
 from dpexplain.methods.local_sketch.request import LocalSketchRequest
 from dpexplain.methods.local_sketch.result import LocalSketch
 from dpexplain.methods.marginals.release import marginals
@@ -22,6 +22,7 @@ from dpexplain.methods.result import from_json
 from dpexplain.methods.setting import Setting
 from examples import DOMAIN
 
+local_sketch = partial(module.local_sketch, method="moments")
 ZCDP = dpx.Budget(1000, 1e-6)
 RECORD = {"age": 23, "sex": "Male", "income": 40.0}
 OTHER = dpx.Domain({**DOMAIN, "income": dpx.Numeric(0, 200)})
@@ -57,7 +58,7 @@ def test_a_pure_account_is_refused_with_a_hint(make_table, frame, model):
         local_sketch(table, model, epsilon=1)
     assert table.ledger.statement(table.name).spent.amount == 0
     with pytest.raises(dpx.InputError, match="pure account"):
-        module.outlook(LocalSketchRequest(), setting(), pure(1))
+        module.outlook(LocalSketchRequest(method="moments"), setting(), pure(1))
 
 
 def test_a_failing_model_and_marginals_of_another_domain_are_refused(make_table, frame, model):
@@ -238,11 +239,13 @@ def setting(rows: int = 1_000, hint: int | None = 1_000) -> Setting:
 
 
 def test_the_outlook_and_the_number_of_cells():
-    few, many = (module.outlook(LocalSketchRequest(), setting(n, n), zcdp(0.01)) for n in (1_000, 10**6))
+    few, many = (
+        module.outlook(LocalSketchRequest(method="moments"), setting(n, n), zcdp(0.01)) for n in (1_000, 10**6)
+    )
     assert few.points == 1
     assert many.points == 64
     assert many.error < few.error
-    assert module.outlook(LocalSketchRequest(), setting(hint=None), zcdp(0.01)).points == 4
+    assert module.outlook(LocalSketchRequest(method="moments"), setting(hint=None), zcdp(0.01)).points == 4
     one, two = (module.outlook(LocalSketchRequest(cells=4), setting(), zcdp(rho)) for rho in (0.01, 0.04))
     assert two.error < one.error
     assert one.std < one.error < one.interval < one.band
@@ -255,7 +258,7 @@ def test_below_some_thousand_rows_one_cell_is_left(relation, rows):
 
     def cells(n):
         asked = Setting(domain, PublicRange(0, 1), Neighbours(relation), n, n)
-        return module.outlook(LocalSketchRequest(), asked, dpx.Budget(1, 1e-6).total).points
+        return module.outlook(LocalSketchRequest(method="moments"), asked, dpx.Budget(1, 1e-6).total).points
 
     assert (cells(rows), cells(rows + 100)) == (1, 2)
 

@@ -172,7 +172,7 @@ def test_base_and_changes_share_a_pass_unless_groups_wait_for_a_noisy_number_of_
     data, readings = table(relation=relation), []
     known = dpx.marginals(data, USES, epsilon=1) if handed_over else None
     read = Reading.identified
-    monkeypatch.setattr(Reading, "identified", lambda self: readings.append(self) or read(self))
+    monkeypatch.setattr(Reading, "identified", lambda self, *ahead: readings.append(self) or read(self, *ahead))
     dpx.permutation_importance(data, model(), "ill", epsilon=5, marginals=known)
     assert len(readings) == passes
 

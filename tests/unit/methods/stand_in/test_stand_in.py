@@ -285,3 +285,78 @@ def test_noise_is_not_drawn_from():
     assert worth([np.array([1.0])], [5.0], 10) == 1.0
     with pytest.raises(ValueError, match="do not fit"):
         Joint.product(DOMAIN, [partition_of("sex", DOMAIN["sex"], 1)], [np.array([0.5, 0.4])])
+
+
+@pytest.mark.parametrize("options", PROTECTED, ids=str)
+def test_the_domain_alone_is_free_and_reads_nothing(make_table, linked, model, options, monkeypatch, tmp_path):
+    table = make_table(linked, **options)
+    with monkeypatch.context() as nothing_is_read:
+        nothing_is_read.setattr(table, "_reading", lambda *_, **__: pytest.fail("the table was read"))
+        found = dpx.stand_in(table, grade="domain", target="income")
+        dpx.posterior(found, model).partial_dependence(["age"])
+    assert (found.grade, found.target, found.edges, found.marginals) == ("domain", "income", [], None)
+    assert found.receipt.cost.amount == found.receipt.charged.amount == 0
+    assert table.ledger.statement(table.name).spent.amount == 0
+    assert "epsilon = 0" in found.receipt.guarantee
+    assert (found.worth, found.total) == (1.0, table.size or 0)
+    assert not found.determined().any()
+    assert "nothing was spent" in str(found)
+    assert "declared domain" in found.rows(5).attrs["synthetic"]["synthetic"]
+    again = dpx.from_json(found.to_json())
+    assert dpx.verify(again, table.ledger) == []
+    pd.testing.assert_frame_equal(again.rows(50, 3), found.rows(50, 3))
+    assert pq.read_table(again.to_parquet(tmp_path / "rows.parquet", 20)).num_rows == 20
+    assert dpx.stand_in(table, grade="domain", target="income").receipt.replayed
+    assert [row.status for row in table.ledger.statement(table.name).rows] == ["released"]  # and nothing failed
+    curve = dpx.partial_dependence(table, model, "age", epsilon=1, stand_in=found)
+    assert f"stand-in in entry {found.entry}" in curve.basis
+    assert f"for entry {found.entry}" in curve.receipt.guarantee
+    assert dpx.verify(dpx.from_json(curve.to_json()), table.ledger, model) == []
+    effects = dpx.accumulated_effects(table, model, ["age"], epsilon=1, stand_in=found)
+    evidence = dpx.posterior(found, model, [curve, effects, found]).evidence
+    assert (evidence["numbers used"] > 0).tolist() == [True, True, False]
+
+
+def test_rows_of_the_domain_are_even(make_table, linked):
+    rows = dpx.stand_in(make_table(linked), grade="domain").rows(10_000)
+    ages = rows["age"].value_counts(normalize=True)
+    declared = DOMAIN["age"]
+    assert len(ages) == declared.values
+    assert np.allclose(ages, 1 / declared.values, rtol=0.05)
+    assert np.allclose(rows["sex"].value_counts(normalize=True), 1 / len(DOMAIN["sex"].categories), rtol=0.05)
+    ends = DOMAIN["income"].low, DOMAIN["income"].high
+    assert np.allclose(rows["income"].quantile([0.1, 0.5, 0.9]), np.interp([0.1, 0.5, 0.9], [0, 1], ends), rtol=0.05)
+
+
+def test_another_stand_in_and_the_domain_as_evidence(make_table, linked, model):
+    table = make_table(linked, budget=ZCDP)
+    paid, free = dpx.stand_in(table, epsilon=1), dpx.stand_in(table, grade="domain")
+    known = dpx.posterior(paid, model, [free]).evidence
+    assert known["left out because"].tolist() == ["the declared domain says nothing about the table"]
+    assert dpx.posterior(free, model, [paid]).evidence["numbers used"].gt(0).all()
+
+
+def test_what_has_no_price_takes_none(make_table, linked, model):
+    table = make_table(linked)
+    marginals = dpx.marginals(table, epsilon=1)
+    spent = table.ledger.statement(table.name).spent
+    for wrong in ({"epsilon": 1}, {"model": model}, {"marginals": marginals}):
+        with pytest.raises(dpx.errors.InputError, match="the declared domain has no") as refused:
+            dpx.stand_in(table, grade="domain", **wrong)
+        assert "leave" in refused.value.hint
+    with pytest.raises(dpx.errors.InputError, match="has no price"):
+        dpx.plan(dpx.requests.StandIn(grade="domain"), table=table, epsilon=1)
+    with pytest.raises(dpx.errors.InputError, match="exactly one of epsilon and rho"):
+        dpx.stand_in(table)
+    assert table.ledger.statement(table.name).spent == spent
+
+
+@pytest.mark.parametrize("alter", ["parts", "shares"])
+def test_altered_files_of_the_domain_are_refused(make_table, linked, alter):
+    document = json.loads(dpx.stand_in(make_table(linked), grade="domain").to_json())
+    if alter == "parts":
+        document["released"]["parts"] = {"counts": {"values": [1], "noise": {}, "cost": {}}}
+    else:
+        document["receipt"]["request"]["spec"]["shares"] = ["1", "0", "0"]
+    with pytest.raises(dpx.errors.InputError, match="damaged"):
+        dpx.from_json(json.dumps(document))

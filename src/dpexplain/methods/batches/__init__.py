@@ -1,0 +1,1 @@
+"""Several requests under one reservation: planned together, read in shared passes, released through one door."""

@@ -1,0 +1,66 @@
+"""Which columns a report is about: by what the public model does on public rows, before anything is read or paid.
+
+Rows are drawn evenly from the declared domain. A column moves the model by the mean absolute change of its prediction
+when the column's values are drawn anew; two columns act together by what their joint change is more than the sum of
+both. Nothing of the table is in it: a column may matter less where the rows truly are, which the report then shows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpexplain.core.domain import Domain
+from dpexplain.data.rows import Rows
+from dpexplain.maths.trees import Joint
+from dpexplain.methods.evidence import Asked
+from dpexplain.models import Model
+
+PUBLIC_ROWS, SEED = 1024, 20
+ASKED = 2**20  # predictions about all columns together: fewer rows where there are many columns
+FEWEST_ROWS = 128
+
+
+@dataclass(frozen=True)
+class Movement:
+    """What public rows say about a model.
+
+    by_column  how far its prediction moves when the values of a column are drawn anew
+    spread     the standard deviation of its predictions
+    """
+
+    asked: Asked
+    others: Mapping[str, NDArray[Any]]
+    by_column: Mapping[str, float]
+    spread: float
+
+    @property
+    def order(self) -> list[str]:
+        """The columns, those that move it most first."""
+        return sorted(self.by_column, key=lambda name: -self.by_column[name])
+
+    def pairs(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """Pairs of these columns, those that act together most first."""
+        alone = {name: self.asked.at({name: self.others[name]}) for name in names}
+        base, found = self.asked.at({}), dict[tuple[str, str], float]()
+        for one, two in itertools.combinations(names, 2):
+            both = self.asked.at({one: self.others[one], two: self.others[two]})
+            found[one, two] = float(np.abs(both - alone[one] - alone[two] + base).mean())
+        return sorted(found, key=lambda pair: -found[pair])
+
+
+def movement(domain: Domain, model: Model) -> Movement:
+    """Ask the model about public rows."""
+    names = model.features(domain)
+    size = int(min(PUBLIC_ROWS, max(FEWEST_ROWS, ASKED // (len(names) + 1))))
+    even = Joint.even(domain, names)
+    drawn, others = even.draw(size, SEED), even.draw(size, SEED + 1)
+    asked = Asked(model, model.checked(domain), Rows(domain, drawn, size))
+    base = asked.at({})
+    moved = {name: float(np.abs(asked.at({name: others[name]}) - base).mean()) for name in names}
+    return Movement(asked, others, moved, float(base.std()))
