@@ -1,0 +1,130 @@
+"""`dpexplain serve`: uvicorn around the application, with the limits of a server that anybody may connect to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dpexplain.project.file import Project
+from dpexplain.service.service import Service
+
+CONNECTIONS = 4_000  # at a time; more are answered 503
+IDLE = 15.0  # seconds until a connection that has sent no whole head of a request is closed
+
+
+class Patient(H11Protocol):
+    """Closes connections that never send a request, so that nobody keeps the others out by connecting."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._waits = self.loop.call_later(IDLE, self._lose)
+
+    def _lose(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._waits.cancel()
+        super().connection_lost(exc)
+
+
+class Lines(logging.Formatter):
+    """One JSON object for each line of the log: public things alone, and no text of a client."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "level": record.levelname.lower()}
+        return json.dumps({**said, "logger": record.name, "message": record.getMessage()})
+
+
+def set_up_logs() -> None:
+    """Lines of JSON on standard error. uvicorn's own access log, which quotes paths, is off."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines())
+    for name in ("dpexplain.service", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
+
+
+def more_files() -> None:
+    """Let the process open as many connections as the system allows it."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def serve(projects: Sequence[Project], *, host: str, port: int, new_token: bool, processes: int = 1) -> None:
+    """Serve until a signal comes; then let running releases finish."""
+    set_up_logs()
+    more_files()
+    service = Service(projects)
+    if token := service.first_token(again=new_token):
+        print(f"Curator's token, shown once (it is kept as a hash):\n  {token}", flush=True)
+    print(f"Serving {', '.join(service.tables)} on http://{host}:{port}/v1", flush=True)
+    if processes == 1:
+        uvicorn.Server(config_of(service, host, port)).run()
+        return
+    service.store.close()
+    _serve_together(projects, host, port, processes)
+
+
+def _serve_together(projects: Sequence[Project], host: str, port: int, processes: int) -> None:
+    """Several processes that listen on one socket, each with a service of its own. One that dies is replaced."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family, backlog=2048) as listening:
+        listening.set_inheritable(True)
+        children, stopped = set[int](), False
+
+        def begin() -> None:
+            child = os.fork()
+            if child:
+                children.add(child)
+                return
+            try:
+                uvicorn.Server(config_of(Service(projects), host, port)).run(sockets=[listening])
+            finally:
+                os._exit(0)
+
+        def stop(number: int, _frame: Any) -> None:
+            nonlocal stopped
+            stopped = True
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, number)
+
+        for _ in range(processes):
+            begin()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+        while children:
+            child, _ = os.wait()
+            children.discard(child)
+            if not stopped:
+                time.sleep(1)
+                begin()
+
+
+def config_of(service: Service, host: str, port: int) -> uvicorn.Config:
+    """How uvicorn runs the application."""
+    from dpexplain.service.api import create_app
+
+    return uvicorn.Config(
+        create_app(service), host=host, port=port, http=Patient, ws="none", lifespan="on", access_log=False,
+        log_config=None, server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=5, timeout_graceful_shutdown=int(service.settings.grace),
+    )  # fmt: skip

@@ -1,0 +1,67 @@
+"""How a service is set up: the section [service] of the project file. Everything has a default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpexplain.errors import InputError
+from dpexplain.project.file import Project, ledger_url
+from dpexplain.service.oidc import Oidc
+
+STORE = "sqlite:///service.db"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an operator decides.
+
+    store         where tokens, jobs and results are kept; by default beside a SQLite ledger, or in the database
+                  of a PostgreSQL one
+    slot          seconds between two strokes of the public clock: releases begin and are announced at these alone
+    jobs          releases at a time in each process
+    rate          requests that one token may send in a minute, to each process
+    largest_body  bytes of a request
+    patience      seconds in which a request must have arrived
+    lease         seconds until another process goes on with what one that died has left behind
+    grace         seconds that running releases have to finish when the service is stopped
+    token_days    how long a token lasts, unless the curator says less
+    models        the folder that models may be registered from; without it, the project's model alone is served
+    approve_above the epsilon above which what an agent asks waits for the curator; without it, everything does
+    oidc          the issuer whose tokens are taken beside our own, if there is one
+    """
+
+    store: str
+    slot: float = 5.0
+    jobs: int = 2
+    rate: int = 6_000
+    largest_body: int = 1_000_000
+    patience: float = 10.0
+    lease: float = 15.0
+    grace: float = 30.0
+    token_days: int = 90
+    models: Path | None = None
+    approve_above: float = 0.0
+    oidc: Oidc | None = None
+
+    @classmethod
+    def of(cls, project: Project) -> Settings:
+        """The settings in a project file."""
+        names = ("slot", "jobs", "rate", "largest_body", "patience", "lease", "grace", "token_days", "approve_above")
+        given = {name: value for name in names if (value := project.get("service", name)) is not None}
+        for name, value in given.items():
+            if not (value > 0 or (name == "approve_above" and value == 0)) or value > 10**9:
+                raise InputError(f"{project.path.name}: [service] {name} must be a number above 0.", hint="slot = 5.0")
+        folder = project.get("service", "models")
+        models = None if folder is None else (project.folder / folder).resolve()
+        written = project.get("service", "oidc")
+        oidc = None if written is None else Oidc.read(written, f"{project.path.name}: [service.oidc]")
+        return cls(store=_store(project), models=models, oidc=oidc, **given)
+
+
+def _store(project: Project) -> str:
+    url = project.get("service", "store")
+    if url is None:
+        ledger = project.ledger()
+        url = ledger if ledger.startswith("postgres") else STORE
+    return ledger_url(url, project.folder)

@@ -1,0 +1,290 @@
+"""The console over plain HTTP: what it refuses, the headers of every page, sessions that end, names that stay text."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import time
+from html.parser import HTMLParser
+from urllib.parse import urlencode
+
+import pytest
+import sqlalchemy as sa
+
+import services
+from dpexplain.core.budget import Budget
+from dpexplain.errors import InputError
+from dpexplain.methods.registry import methods
+from dpexplain.service.console import sessions
+from dpexplain.service.console.curator import _column, _reviewed
+from dpexplain.service.console.forms import fields_of, record_from, request_from
+from dpexplain.service.console.pages import POLICY, Sent
+from dpexplain.service.console.words import plain_error, plain_price
+from dpexplain.service.store import sessions as kept
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with services.running(services.write_project(tmp_path_factory.mktemp("console"))) as found:
+        found.member("ana", limit=2.0)
+        found.member("vera", "viewer")
+        found.released = found.explained(found.tokens["ana"])["results"][0]
+        yield found
+
+
+def call(server, method, path, form=None, *, cookie="", **headers):
+    """Status, headers and text of a request of a browser."""
+    said = {"Cookie": f"dpx_session={cookie}"} if cookie else {}
+    said |= {"Content-Type": FORM} if form is not None else {}
+    said |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.request(method, f"/console{path}", None if form is None else urlencode(form, doseq=True), said)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+    finally:
+        connection.close()
+
+
+def enter(server, token) -> str:
+    """The cookie of a new session."""
+    status, headers, _ = call(server, "POST", "/sign-in", {"token": token})
+    assert status == 303
+    return re.search(r"dpx_session=([0-9a-f]+); HttpOnly", headers["set-cookie"])[1]
+
+
+def csrf(server, cookie, path="/") -> str:
+    return re.search(r'name="csrf" value="([0-9a-f]+)"', call(server, "GET", path, cookie=cookie)[2])[1]
+
+
+@pytest.fixture(scope="module")
+def ana(server) -> str:
+    return enter(server, server.tokens["ana"])
+
+
+def test_whoever_is_not_signed_in_is_sent_to_the_door(server):
+    for path in ("/", "/tables/people", "/jobs", "/curator", f"/releases/{server.released}", "/no-such"):
+        for cookie in ("", "0" * 64, "x; y"):
+            status, headers, text = call(server, "GET", path, cookie=cookie)
+            assert (status, headers.get("location")) == (303, "/console/sign-in") or path == "/no-such"
+            assert "people" not in text
+
+
+def test_every_page_has_the_headers_that_keep_it_safe(server, ana):
+    paths = ["/sign-in", "/", "/tables/people", "/tables/people/ask", "/tables/people/ask/partial-dependence", "/jobs"]
+    paths += [f"/releases/{server.released}", "/tables/people/verify", "/curator", "/tables/none", "/static/style.css"]
+    for path in paths:
+        status, headers, text = call(server, "GET", path, cookie=ana)
+        assert status < 500, path
+        assert headers["content-security-policy"] == POLICY, path
+        assert headers["x-frame-options"] == "DENY", path
+        assert headers["cache-control"] == "no-store", path
+        assert headers["referrer-policy"] == "no-referrer", path
+        if not path.startswith("/static"):
+            assert inline(text) == [], path
+    assert "unsafe" not in POLICY
+    assert "frame-ancestors 'none'" in POLICY
+
+
+def inline(page: str) -> list[str]:
+    """What the policy would refuse: scripts and styles in the page, handlers."""
+    seen: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            names = dict(attrs)
+            seen.extend([tag] if tag == "style" or (tag == "script" and "src" not in names) else [])
+            seen.extend(name for name in names if name.startswith("on") or name == "style")
+
+    Reader().feed(page)
+    return seen
+
+
+def test_the_check_sees_what_stands_inline():
+    assert inline('<script>1</script><p onclick="x" style="y"><style>') == ["script", "onclick", "style", "style"]
+    assert inline('<script src="a.js"></script>') == []
+
+
+def test_a_form_of_another_session_or_site_changes_nothing(server, ana):
+    other = enter(server, server.tokens["ana"])
+    form = {"feature": "sex", "epsilon": "0.01", "key": "k1"}
+    path = "/tables/people/ask/partial-dependence"
+    before = server.good("GET", "/jobs")["jobs"]
+    for mark, site in (("", None), (csrf(server, other), None), (csrf(server, ana), "cross-site")):
+        how = {"Sec_Fetch_Site": site} if site else {}
+        status, _, text = call(server, "POST", path, {**form, "csrf": mark}, cookie=ana, **how)
+        assert status == 403
+        assert "not" in text
+    right = {**form, "csrf": csrf(server, ana)}
+    assert call(server, "POST", path, right, cookie=ana, Origin="http://evil.example")[0] == 403
+    assert call(server, "POST", "/sign-in", {"token": server.tokens["ana"]}, Sec_Fetch_Site="cross-site")[0] == 403
+    assert call(server, "GET", path, cookie=ana)[0] == 200
+    assert server.good("GET", "/jobs")["jobs"] == before
+
+
+def test_a_form_that_is_sent_twice_is_one_job(server, ana):
+    form = {"feature": "sex", "epsilon": "0.05", "key": "twice", "csrf": csrf(server, ana)}
+    places = {
+        call(server, "POST", "/tables/people/ask/partial-dependence", form, cookie=ana)[1]["location"] for _ in "ab"
+    }
+    assert len(places) == 1
+    (place,) = places
+    assert server.done(place.rpartition("/")[2])["state"] == "done"
+
+
+def test_sessions_end(server):
+    token = server.member("bob", limit=None)
+    store = server.service.store
+
+    def aged(**values):
+        cookie = enter(server, token)
+        with store.write() as connection:
+            connection.execute(sa.update(kept).where(kept.c.id == sessions._hash(cookie)).values(**values))
+        return call(server, "GET", "/", cookie=cookie)[0]
+
+    at = time.time()
+    assert aged(used=at) == 200
+    assert aged(used=at - sessions.IDLE - 1) == 303
+    assert aged(begun=at - sessions.LONGEST - 1) == 303
+    cookie = enter(server, token)
+    assert call(server, "POST", "/sign-out", {"csrf": csrf(server, cookie)}, cookie=cookie)[0] == 303
+    assert call(server, "GET", "/", cookie=cookie)[0] == 303
+    cookie = enter(server, token)
+    server.good("DELETE", f"/tokens/{token.split('_')[1]}")
+    assert call(server, "GET", "/", cookie=cookie)[0] == 303
+    with store.read() as connection:  # neither the cookie nor the token is kept
+        rows = str(connection.execute(sa.select(kept)).all())
+    assert cookie not in rows
+    assert token not in rows
+
+
+def test_a_program_does_not_sign_in(server):
+    token = server.member("robot", limit=0.1, agent=True)
+    status, headers, text = call(server, "POST", "/sign-in", {"token": token})
+    assert status == 403
+    assert "set-cookie" not in headers
+    assert "for a program" in text
+
+
+def test_what_is_refused_is_a_page_that_says_so(server, ana):
+    status, _, text = call(server, "GET", "/tables/none", cookie=ana)
+    assert status == 404
+    assert "there is no such table" in text
+    form = {"feature": "sex", "epsilon": "no number", "csrf": csrf(server, ana)}
+    status, _, text = call(server, "POST", "/tables/people/ask/partial-dependence", form, cookie=ana)
+    assert status == 422
+    assert "Epsilon must be a number" in text
+    assert 'value="sex" checked' in text.replace("  ", " ")  # what was chosen stays
+    viewer = enter(server, server.tokens["vera"])
+    form["csrf"] = csrf(server, viewer)
+    assert call(server, "POST", "/tables/people/ask/partial-dependence", form, cookie=viewer)[0] == 403
+    assert call(server, "POST", "/view", {"expert": "1"}, cookie=viewer, Content_Type="text/plain")[0] in (403, 415)
+
+
+def test_plain_words_and_the_experts_view(server):
+    cookie = enter(server, server.tokens["ana"])
+    page = f"/releases/{server.released}"
+    assert "request and noise" not in call(server, "GET", page, cookie=cookie)[2]
+    assert call(server, "POST", "/view", {"expert": "1", "csrf": csrf(server, cookie)}, cookie=cookie)[0] == 303
+    assert "request and noise" in call(server, "GET", page, cookie=cookie)[2]
+
+
+PRICES = re.compile(r"\brho\b|zCDP|delta =|epsilon =")
+
+
+def test_prices_are_epsilons_in_the_plain_view_and_rho_in_the_experts(server):
+    name = "paul"
+    cookie = enter(server, server.member(name, limit=0.3))
+    done = server.explained(server.tokens[name], epsilon=0.2)
+    dear = server.explained(server.tokens[name], {"request": "partial-dependence", "feature": "age"}, epsilon=0.9)
+    assert dear["state"] == "refused"
+    release = f"/releases/{done['results'][0]}"
+    paths = [release, f"{release}/card", f"/jobs/{done['id']}", f"/jobs/{dear['id']}", "/jobs", "/tables/people"]
+    plain = [call(server, "GET", path, cookie=cookie)[2] for path in paths]
+    for path, text in zip(paths, plain, strict=True):
+        assert not PRICES.search(text), path
+    for text in plain[:3]:
+        assert "epsilon 0.2 at a delta of one in 1,000,000" in text
+    said = " ".join(plain[3].split())
+    found = re.search(r"costs epsilon 0.9 but only epsilon ([\d.]+) of 0.3 is left for analyst", said)
+    assert 0.1 < float(found[1]) < 0.3
+    assert f"use at most epsilon {found[1]}, or ask for fewer things" in said
+    document = server.good("GET", release)
+    form = {"document": json.dumps(document), "csrf": csrf(server, cookie)}
+    genuine = call(server, "POST", "/tables/people/verify/result", form, cookie=cookie)[2]
+    assert "Genuine" in genuine
+    assert not PRICES.search(genuine.partition("<textarea")[0])
+    call(server, "POST", "/view", {"expert": "1", "csrf": csrf(server, cookie)}, cookie=cookie)
+    for path in paths[:5]:
+        assert re.search(r"\brho ?= ?\d", call(server, "GET", path, cookie=cookie)[2]), path
+
+
+def test_a_price_in_words_is_never_less_than_it_is():
+    budget = Budget(epsilon=1, delta=3e-7)
+    said = plain_price(budget.describe(budget.cost(epsilon=0.25)), False)
+    assert said == "epsilon 0.25 at a delta of one in 3,333,333"
+    pure = Budget(epsilon=1)
+    assert plain_price(pure.describe(pure.cost(epsilon=1)), False) == "epsilon = 1 (pure)"
+    dear = '"rho = 5" costs rho=0.1 (epsilon=2 on its own) but only 0 of 1e-05 is left'
+    error = {"message": dear, "hint": "nothing is left to spend", "spent": "Nothing was spent."}
+    said = plain_error(error, False, budget)["message"]
+    assert said.startswith('"rho = 5" costs epsilon 2 but only epsilon 0 of 0.0')
+    assert plain_error(error, True, budget) == error
+    none = {**error, "message": dear.replace("1e-05", "0")}
+    assert "but only epsilon 0 of 0 is left" in plain_error(none, False, budget)["message"]
+
+
+def test_a_reviewed_column_is_what_was_typed():
+    draft = {"type": "numeric", "low": 0, "high": "???", "integer": True, "unit": "years"}
+    shown = {key: text for key, text, *_ in _column("a", draft, Sent({}))["fields"]}
+    assert shown == {"type": "numeric", "low": "0", "high": "???", "integer": "yes"}
+    typed = {f"a.{key}": [text] for key, text in {**shown, "high": "1"}.items()}
+    assert _reviewed("a", draft, Sent({**typed, "a.checked": ["1"]})) == {**draft, "high": 1}
+    with pytest.raises(InputError, match="not reviewed"):
+        _reviewed("a", draft, Sent(typed))
+    kinds = {"type": "categorical", "values": [1, 0]}
+    sent = Sent({"b.type": ["categorical"], "b.values": ["1\n0\n2"], "b.checked": ["1"]})
+    assert _reviewed("b", kinds, sent)["values"] == [1, 0, 2]
+
+
+GREEK = re.compile("[\u0370-\u03ff]")
+
+
+def test_no_greek_letter_is_needed(server, ana):
+    pages = ["/tables/people", f"/releases/{server.released}", "/tables/people/ask"]
+    pages += [f"/tables/people/ask/{name}" for name in ("partial-dependence", "performance", "influence")]
+    for path in pages:
+        text = call(server, "GET", path, cookie=ana)[2]
+        assert not GREEK.search(text), path
+
+
+def test_every_question_that_is_offered_has_a_form(server, ana):
+    offered = re.findall(r"/ask/([\w-]+)", call(server, "GET", "/tables/people/ask", cookie=ana)[2])
+    assert len(offered) > 10
+    for name in offered:
+        status, _, text = call(server, "GET", f"/tables/people/ask/{name}", cookie=ana)
+        assert status == 200, name
+        assert 'name="epsilon"' in text
+
+
+def test_a_form_spells_the_request_that_was_meant(server):
+    domain = server.service.tables["people"].opened.domain
+    performance = methods()["performance"]
+    fields = fields_of(performance, domain, None)
+    assert fields[0].needed
+    typed = {"target": ["sex"], "groups": ["age"], "positive": ["Male"], "threshold": ["0.5"], "all_classes": ["yes"]}
+    found = request_from(performance, fields, Sent(typed), domain)
+    assert found == {
+        "request": "performance", "target": "sex", "groups": ["age"], "positive": "Male", "threshold": 0.5,
+        "all_classes": True,
+    }  # fmt: skip
+    curves = methods()["partial-dependence"]
+    asked = request_from(curves, fields_of(curves, domain, None), Sent({"feature": ["age", "sex"]}), domain)
+    assert asked == {"request": "partial-dependence", "feature": ["age", "sex"]}
+    local = methods()["local-explanation"]
+    parts = next(one for one in fields_of(local, domain, ["age", "sex"]) if one.kind == "record").parts
+    sent = Sent({"record.age": ["25"], "record.sex": ["Male"]})
+    assert record_from(parts, sent, domain) == {"age": 25, "sex": "Male"}
