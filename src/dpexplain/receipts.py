@@ -7,11 +7,13 @@ to the values: it follows from the domain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
-from dpexplain.core.account import Entry
+from dpexplain.columns import Date, Names, domain_from_json, names_of, shown_date
+from dpexplain.core.account import Entry, Stored
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Categorical, Column, Domain
@@ -20,6 +22,82 @@ from dpexplain.core.sensitivity import Neighbours
 from dpexplain.errors import VerificationError
 
 MOST_NAMES, MOST_SENTENCES = 6, 6
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The batch that a release is a part of: several requests under one reservation, one entry for all of them.
+
+    The ledger has the request of the batch, with those of its parts in order, and the released values of all parts
+    under the names "0/...", "1/..." and so on. A part that is computed from another one of the same batch cannot know
+    that entry when it is asked for: the batch names it by `placeholder`, and `filled` says what it was in the end.
+    """
+
+    number: int  # of the part
+    request: JsonObject  # of the whole batch, as the ledger has it
+    payload_hash: str  # of the released values of all parts
+    charged: Cost  # for all parts
+
+    @property
+    def label(self) -> str:
+        """What the ledger calls the part."""
+        label: str = self.request["requests"][self.number]["label"]
+        return label
+
+    def part(self, payload: JsonObject) -> JsonObject:
+        """What was released for this part."""
+        return part_of(payload, self.number)
+
+    def bound(self, entry: Entry, payload: JsonObject) -> JsonObject:
+        """The request of this part: from what the ledger has of the batch, its entry and all that was released."""
+        requests = self.request["requests"]
+        hashes = [digest(part_of(payload, number)) for number in range(len(requests))]
+        return filled(requests[self.number]["request"], entry.sequence, hashes)
+
+    def to_json(self) -> JsonObject:
+        return {**self.__dict__, "charged": self.charged.to_json()}
+
+    @classmethod
+    def from_json(cls, value: JsonObject) -> Whole:
+        found = cls(**{**value, "charged": Cost.from_json(value["charged"])})
+        if type(found.number) is not int or not 0 <= found.number < len(found.request["requests"]):
+            raise ValueError("no part of a batch")
+        found.label.encode("utf-8")
+        found.payload_hash.encode("ascii")
+        return found
+
+
+def placeholder(number: int) -> tuple[int, str]:
+    """What stands for the entry and the digest of a part's values in requests of the same batch."""
+    return -1 - number, digest({"values of part": number})
+
+
+def part_name(number: int, part: str) -> str:
+    """What the ledger calls a released part of a part of a batch."""
+    return f"{number}/{part}"
+
+
+def part_of(payload: JsonObject, number: int) -> JsonObject:
+    """The released values of one part of a batch, under their own names."""
+    start = part_name(number, "")
+    return {"parts": {name.removeprefix(start): v for name, v in payload["parts"].items() if name.startswith(start)}}
+
+
+def filled(request: JsonObject, sequence: int, hashes: Sequence[str]) -> JsonObject:
+    """A part's request with the entry and the digests of values in the place of their placeholders."""
+    places = [placeholder(number) for number in range(len(hashes))]
+    known = {placeholder(number)[1]: value for number, value in enumerate(hashes)}
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, dict):
+            named = {"entry": sequence} if (value.get("entry"), value.get("payload")) in places else {}
+            return {name: fill(one) for name, one in value.items()} | named
+        if isinstance(value, list):
+            return [fill(one) for one in value]
+        return known.get(value, value) if isinstance(value, str) else value
+
+    result: JsonObject = fill(request)
+    return result
 
 
 @cache
@@ -42,7 +120,9 @@ class Receipt:
     software: str
     replayed: bool = False  # answered from the ledger: nothing was spent this time
     domain: JsonObject | None = None  # what was declared; None in files of earlier versions
+    batch: Whole | None = None  # which this is a part of: `entry` has its own values and its own price then
     also: tuple[JsonObject, ...] = field(default=(), compare=False)  # other releases that a result was computed from
+    names: Names = field(default_factory=Names, compare=False)  # for people; words that no ledger vouches for
 
     def __post_init__(self) -> None:
         if self.domain is not None and digest(self.domain) != self.request["table"]["domain"]:
@@ -51,6 +131,41 @@ class Receipt:
             raise VerificationError("the price of this receipt is not in the definition of its account.")
         if not self.charged <= self.cost:
             raise VerificationError("this receipt says that more was counted than was reserved.")
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Where it stands: the account, the entry, and the part of a batch; each release has another one."""
+        return self.entry.account, self.entry.sequence, 0 if self.batch is None else self.batch.number
+
+    def hash_of(self, released: JsonObject) -> str:
+        """The digest of its released values, by which later releases name them; while a batch is computed, and its
+        values are in no ledger yet, what stands for it.
+        """
+        return self.entry.payload_hash if self.entry.sequence < 0 else digest(released)
+
+    @property
+    def ledger_entry(self) -> Entry:
+        """The entry as the ledger has it: of a part, that of the whole batch."""
+        whole = self.batch
+        return (
+            self.entry if whole is None else replace(self.entry, payload_hash=whole.payload_hash, charged=whole.charged)
+        )
+
+    @property
+    def ledger_request_id(self) -> str:
+        """The digest of what the ledger was asked for: of a part, the whole batch."""
+        return digest(self.request if self.batch is None else self.batch.request)
+
+    def part_of(self, stored: Stored | None) -> Stored | None:
+        """This release, from what the ledger stored under `ledger_request_id`; None if it is not in there."""
+        whole = self.batch
+        if whole is None or stored is None:
+            return stored
+        if whole.bound(stored.entry, stored.payload) != self.request:
+            return None
+        mine = whole.part(stored.payload)
+        entry = replace(stored.entry, payload_hash=digest(mine), charged=self.cost)
+        return Stored(whole.label, entry, mine)
 
     @property
     def cost(self) -> Cost:
@@ -76,6 +191,18 @@ class Receipt:
             return words
         return f"{words}; counted against the account: {self.budget.describe(self.charged)}"
 
+    def called(self, name: str) -> str:
+        """What people call a column, or several: "age x sex" and "age + sex" too; the name itself without a title."""
+        for between in (" x ", " + "):
+            parts = name.split(between)
+            if len(parts) > 1 and all(part in (self.domain or {}) for part in parts):
+                return between.join(map(self.names.title, parts))
+        return self.names.title(name)
+
+    def called_value(self, name: str, value: Any) -> Any:
+        """What people call a category of a column; every other value as it is."""
+        return self.names.value(self.domain, name, value)
+
     @property
     def rows(self) -> int | None:
         """The number of rows, where it is public."""
@@ -89,7 +216,7 @@ class Receipt:
 
     def cleaning(self, names: Sequence[str] | None = None) -> list[str]:
         """What was done to the values of each column (of `names`) before anything was computed, in words."""
-        return [] if self.domain is None else sentences(Domain.from_json(self.domain), names)
+        return [] if self.domain is None else sentences(domain_from_json(self.domain), names)
 
     @property
     def line(self) -> JsonObject:
@@ -110,10 +237,18 @@ class Receipt:
         return f" {people} are declared to be in none of {', '.join(before)}; otherwise, {counted}."
 
     @property
+    def _together(self) -> str:
+        """What is promised about all parts of its batch."""
+        if self.batch is None:
+            return ""
+        total, parts = Cost.from_json(self.batch.request["cost"]), len(self.batch.request["requests"])
+        return f"All {parts} parts of this batch together: {self.budget.describe(total)}. "
+
+    @property
     def _earlier(self) -> list[JsonObject]:
         """Releases that were paid for before, and that this one, or what is shown of it, was computed from."""
         every = [*self.request.get("builds_on", []), *self.also]
-        return list({one["entry"]: one for one in every}.values())
+        return list({(one["entry"], one["payload"]): one for one in every}.values())
 
     @property
     def guarantee(self) -> str:
@@ -135,6 +270,7 @@ class Receipt:
         return (
             f"Differentially private with {self.budget.describe(cost)}{earlier}, "
             f"for {self.neighbours.describe()}. "
+            f"{self._together}"
             f"Public: {', '.join(self.public)}. Outside the guarantee: {'; '.join(map(str, outside))}."
             f"{self._repeated}"
         )
@@ -157,11 +293,14 @@ class Receipt:
             "entry": entry,
             "software": self.software,
             **({} if self.domain is None else {"domain": self.domain}),
+            **({"names": self.names.to_json()} if self.names else {}),
+            **({} if self.batch is None else {"batch": self.batch.to_json()}),
         }
 
     @classmethod
     def from_json(cls, value: JsonObject) -> Receipt:
-        if set(value) - {"domain"} != {"label", "request", "budget", "neighbours", "entry", "software"}:
+        needed = {"label", "request", "budget", "neighbours", "entry", "software"}
+        if set(value) - {"domain", "batch", "names"} != needed:
             raise KeyError("a receipt has other fields")
         entry = Entry(**{**value["entry"], "charged": Cost.from_json(value["entry"]["charged"])})
         texts = (entry.account, entry.reservation, entry.event_hash, entry.payload_hash, entry.committed_at)
@@ -169,6 +308,8 @@ class Receipt:
             text.encode("utf-8")  # a text, and one that can be written
         if type(entry.sequence) is not int or not 0 < entry.sequence < 2**62:
             raise ValueError("no number of an entry")
+        domain = None if value.get("domain") is None else domain_from_json(value["domain"])
+        named = domain is not None and "names" in value
         return cls(
             value["label"],
             value["request"],
@@ -176,7 +317,9 @@ class Receipt:
             Neighbours.from_json(value["neighbours"]),
             entry,
             value["software"],
-            domain=None if value.get("domain") is None else Domain.from_json(value["domain"]).to_json(),
+            domain=None if domain is None else domain.to_json(),
+            batch=None if value.get("batch") is None else Whole.from_json(value["batch"]),
+            names=Names.from_json(value["names"], domain) if named and domain is not None else Names(),
         )
 
 
@@ -191,6 +334,7 @@ def receipt_for(budget: Budget, neighbours: Neighbours, released: Released, doma
         package_version(),
         released.replayed,
         None if domain is None else domain.to_json(),
+        names=names_of(domain),
     )
 
 
@@ -212,8 +356,11 @@ def _words(column: Column) -> str:
     if isinstance(column, Categorical):
         return f"a missing or undeclared value becomes {column.missing}"
     whole = " and rounded to whole numbers" if column.integer else ""
-    stays = "stays missing, as the model sees it" if column.keeps_missing else f"becomes {_number(column.missing)}"
-    return f"values are clipped to {_number(column.low)}..{_number(column.high)}{whole}; a missing one {stays}"
+    if isinstance(column, Date):
+        whole = f" and cut to the {column.step}"
+    low, high, missing = (_number(shown_date(column, value)) for value in (column.low, column.high, column.missing))
+    stays = "stays missing, as the model sees it" if column.keeps_missing else f"becomes {missing}"
+    return f"values are clipped to {low}..{high}{whole}; a missing one {stays}"
 
 
 def _number(value: float | str | None) -> str:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with the reg
     from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
     from dpexplain.methods.adaptive.request import AdaptiveExplanation
     from dpexplain.methods.clusters.request import Clusters
+    from dpexplain.methods.compare.request import Compare
     from dpexplain.methods.generic_plot.request import GenericPlot
     from dpexplain.methods.influence.request import InfluenceRequest as Influence
     from dpexplain.methods.interaction_ranking.request import InteractionRanking
@@ -21,13 +22,15 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares with the reg
     from dpexplain.methods.permutation_importance.request import PermutationImportance
     from dpexplain.methods.quantiles.request import QuantilesRequest as Quantiles
     from dpexplain.methods.rank_aggregation.request import RankAggregation
+    from dpexplain.methods.reports.request import ReportRequest as Report
     from dpexplain.methods.stand_in.request import StandInRequest as StandIn
     from dpexplain.methods.transparency.request import TransparencyRequest as TransparencyReport
 
     __all__ = [
-        "AccumulatedEffects", "AdaptiveExplanation", "Clusters", "GenericPlot", "Influence", "InteractionRanking",
-        "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence", "Performance",
-        "PermutationImportance", "Quantiles", "RankAggregation", "StandIn", "TransparencyReport",
+        "AccumulatedEffects", "AdaptiveExplanation", "Clusters", "Compare", "GenericPlot", "Influence",
+        "InteractionRanking", "KMeans", "LocalExplanation", "LocalSketch", "Marginals", "PartialDependence",
+        "Performance", "PermutationImportance", "Quantiles", "RankAggregation", "Report", "StandIn",
+        "TransparencyReport",
     ]  # fmt: skip
 else:
 

@@ -2,9 +2,13 @@
 
 from dpexplain.methods.attributions import Attribution
 from dpexplain.methods.clusters.result import ClusterExplanation
+from dpexplain.methods.clusters.sharp import SharpClusters
+from dpexplain.methods.compare.result import RateDifferences
+from dpexplain.methods.compare.versions import VersionDifference
 from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.influence.result import Influence
 from dpexplain.methods.local_sketch.result import LocalSketch
+from dpexplain.methods.local_sketch.rows import RowSketch
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.quantiles.result import Quantiles
@@ -24,8 +28,12 @@ __all__ = [
     "Performance",
     "Quantiles",
     "Ranking",
+    "RateDifferences",
     "Result",
+    "RowSketch",
+    "SharpClusters",
     "StandIn",
     "TransparencyReport",
     "TransparencyReports",
+    "VersionDifference",
 ]

@@ -236,18 +236,27 @@ class TestWholeWay:
         found = answer(capsys, "pdp", "--feature", "sex", "--epsilon", "0.5", "--mechanism", "cube")
         assert found["forecasts"][0]["options"][0]["law"] == "cube"
 
-    def test_a_pickled_classifier(self, project, capsys):
+    def test_a_classifier_in_a_file(self, project, capsys):
         import joblib
         from sklearn.linear_model import LogisticRegression
 
+        skops = pytest.importorskip("skops.io")
         rows = pd.read_parquet(project / "people.parquet")
         fitted = LogisticRegression().fit(rows[["age"]], np.where(rows["age"] > 24, ">24", "<=24"))
         joblib.dump(fitted, project / "model.joblib")
         edit(project / "dpexplain.toml", 'import = "cli_test_model:score"', 'path = "model.joblib"\nlabel = ">24"')
+        error = refusal(capsys, 2, "pdp", "--feature", "age", "--epsilon", "2")
+        assert "is a pickle" in error["message"]
+        assert "skops" in error["hint"]
+        skops.dump(fitted, project / "model.skops")
+        edit(project / "dpexplain.toml", "model.joblib", "model.skops")
         values = [
-            line["value"] for line in answer(capsys, "pdp", "--feature", "age", "--epsilon", "2")["results"][0]["table"]
+            line["value"] for line in answer(capsys, "pdp", "--feature", "age", "--epsilon", "1")["results"][0]["table"]
         ]
-        assert values[0] < 0.2 < 0.8 < values[-1]
+        assert values[0] < 0.3 < 0.7 < values[-1]
+        skops.dump(fitted.fit(rows[["age"]], np.where(rows["age"] > 25, ">24", "<=24")), project / "model.skops")
+        error = refusal(capsys, 2, "pdp", "--feature", "sex", "--epsilon", "0.1")
+        assert "was read from another file" in error["message"]
 
     def test_several_csv_files(self, project, capsys):
         rows = pd.read_parquet(project / "people.parquet")
@@ -355,9 +364,9 @@ class TestInit:
         assert not (project / "new.yaml").exists()
 
     def test_an_account_that_cannot_pay_for_what_is_wanted_is_not_opened(self, project, capsys):
-        edit(project / "dpexplain.toml", "epsilon = 2.0", 'epsilon = 2.0\nwants = ["pdp", "sketch"]')
+        edit(project / "dpexplain.toml", "epsilon = 2.0", 'epsilon = 2.0\nwants = ["pdp", "local"]')
         error = refusal(capsys, 2, "pdp", "--feature", "age", "--epsilon", "0.5")
-        assert "[budget] wants sketch, which a pure account cannot pay for" in error["message"]
+        assert "[budget] wants local, which a pure account cannot pay for" in error["message"]
         assert "delta = 1e-6 in [budget]" in error["hint"]
         assert not (project / "budget.db").exists()
         edit(project / "dpexplain.toml", "epsilon = 2.0", "epsilon = 2.0\ndelta = 1e-6")
@@ -368,10 +377,10 @@ class TestInit:
         assert "This opens a pure account, for ever" in capsys.readouterr().out
         assert run(["pdp", "--feature", "sex", "--epsilon", "0.5"]) == 0
         assert "This opens" not in capsys.readouterr().out
-        hint = refusal(capsys, 2, "sketch", "--epsilon", "0.5")["hint"]
+        hint = refusal(capsys, 2, "sketch", "--epsilon", "0.5", "--method", "moments")["hint"]
         assert "by another name in [table], with delta = 1e-6 in [budget]" in hint
         assert "`dpexplain plan` compares both kinds" in hint
-        assert run(["plan", "--explainer", "sketch", "--epsilon", "0.5"]) == 0
+        assert run(["plan", "--explainer", "sketch", "--epsilon", "0.5", "--method", "moments"]) == 0
         assert "A pure account cannot pay for this" in capsys.readouterr().out
 
     def test_nothing_is_overwritten_unasked(self, project, capsys):
@@ -406,6 +415,7 @@ class TestPlan:
         edit(project / "dpexplain.toml", 'name = "score"', 'name = "score"\nfeatures = ["age", "sex"]')
         typed = {
             "pdp": ["--all", "--no-rug"],
+            "compare": ["--feature", "age", "--limit", "0.5"],
             "ale": ["--feature", "age", "--bins", "4"],
             "importance": ["--target", "third", "--repeats", "2"],
             "interactions": ["--kind", "total", "--top", "1"],
@@ -419,7 +429,7 @@ class TestPlan:
         )
         (forecast,) = found["forecasts"]
         assert [option["definition"] for option in forecast["options"]][-1] == "zcdp"
-        assert forecast["needs_delta"] is (explainer in ("local", "sketch"))
+        assert forecast["needs_delta"] is (explainer == "local")
         assert not (project / "budget.db").exists()
 
     def test_the_price_of_an_error(self, project, capsys):
@@ -749,7 +759,7 @@ class TestErrorsInGeneral:
             text = capsys.readouterr().out
             assert "--json" in text
         run(["pdp", "--help"])
-        assert "Loading either runs" in " ".join(capsys.readouterr().out.split())
+        assert "which runs your own code" in " ".join(capsys.readouterr().out.split())
 
     def test_no_row_and_no_path_of_a_traceback(self):
         assert app.application().pretty_exceptions_enable is False

@@ -1,21 +1,23 @@
-"""`dpexplain demo --quick` from an empty folder to the page, twice."""
+"""`dpexplain demo --quick` from an empty folder to the page, twice; and the demo for a table of one's own."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import dpexplain as dpx
 from dpexplain import demo
 from dpexplain.cli.app import run
+from dpexplain.data.sources import open_source
+from dpexplain.demo.own_table import _write, declare, run_on
 from dpexplain.ledger import open_ledger
-
-GROUPS = ["clusters", "dp-kmeans"]
-CAUSES = ["influence", "transparency-report"]
-RANKINGS = ["permutation-importance", "rank-aggregation"]
+from pictures import unpainted
 
 
 @pytest.fixture(scope="module")
@@ -27,102 +29,68 @@ def folder(tmp_path_factory):
     anchor = open_ledger(f"sqlite:///{out}/budget.db").anchor()
     again: list[object] = []
     second = demo.run(out, quick=True, show=again.append)
-    return out, (first, lines, anchor), (second, again)
+    after = open_ledger(f"sqlite:///{out}/budget.db").anchor()
+    return out, (first, lines, anchor), (second, again, after)
 
 
 @pytest.mark.long
-def test_every_feature_has_its_files(folder):
+def test_every_result_has_its_file_and_can_be_verified(folder):
     out, (first, lines, _), _ = folder
-    effects = [f"accumulated-effects-{name}{again}" for name in demo.EFFECTS for again in ("", "-2")]
-    people = ["attribution", "attribution-2"]
-    names = [*demo.COLUMNS, "-x-".join(demo.PAIR), *effects, *RANKINGS, "marginals", "local-sketch", *people, *GROUPS]
-    names += [*CAUSES, "performance", "stand-in"]
-    for name in names:
-        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        found = dpx.from_json(out / f"{name}.json")
-        assert isinstance(found, dpx.results.Result)
-        assert found.receipt.guarantee in " ".join(str(found).split())
-    assert len(first["results"]) == len(names)
+    ledger = open_ledger(f"sqlite:///{out}/budget.db", create=False)
+    for path in first["results"]:
+        found = dpx.from_json(path)
+        dpx.verify(found, ledger)
     assert first["spent_now"] is True
-    text = "\n".join(str(line) for line in lines)
-    assert "released for rho" in text
+    text = "\n".join(map(str, lines))
+    for step in range(1, 6):
+        assert f"{step}/5" in text
     assert "is genuine" in text
-    for curve in (dpx.from_json(out / f"{name}.json") for name in demo.COLUMNS):
-        assert curve.rug
+
+
+@pytest.mark.long
+def test_it_ends_with_where_it_is_what_was_spent_and_three_commands(folder):
+    out, (first, lines, _), _ = folder
+    last = str(lines[-1])
+    assert f"Open {first['page']}" in last
+    assert f"epsilon = {first['statement']['spent_epsilon']:.2g} of 3" in last
+    commands = re.findall(r"^  dpexplain (.*)$", last, re.MULTILINE)
+    assert len(commands) == 3
+    project = ["--project", str(out / "dpexplain.toml")]
+    ale = commands[0].replace("stand-in.json", str(out / "stand-in.json")).split()
+    assert run([*ale, *project, "--out", str(out / "more")]) == 0
+    assert run(["report", "--from", str(out), "--title", "My own title", *project, "--out", str(out / "more")]) == 0
+    assert run(["budget", *project]) == 0
 
 
 @pytest.mark.long
 def test_the_second_run_is_free(folder):
-    out, (first, _, anchor), (second, again) = folder
+    _, (first, _, anchor), (second, again, after) = folder
     assert second["spent_now"] is False
-    assert second["statement"] == first["statement"]
-    assert open_ledger(f"sqlite:///{out}/budget.db").anchor() == anchor
-    assert sum("already released, free" in str(line) for line in again) == len(demo.PRICES)
+    assert second["statement"]["spent_epsilon"] == first["statement"]["spent_epsilon"]
+    assert after == anchor
+    assert "before; this time nothing" in str(again[-1])
+    assert second["in_short"] == first["in_short"]
 
 
 @pytest.mark.long
-def test_the_page_stands_alone_and_says_what_is_not_protected(folder):
-    page = (folder[0] / "index.html").read_text(encoding="utf-8")
-    outside = [url for url in re.findall(r"https?://[^\s\"'<>)]+", page) if not url.startswith("http://www.w3.org/")]
-    assert outside == []
-    assert not re.search(r"<(script|link|img|iframe)\b", page)
-    assert re.findall(r"(?:src|href)=\"(?!#|data:)[^\"]*\"", page) == []
-    assert re.findall(r"<svg (?!role=\"img\" aria-label=\"[^\"]{12,}\")", page) == []  # every picture in words
-    assert "What is not" in page
-    assert "no person id" in page
-    several = [demo.COLUMNS, demo.EFFECTS, RANKINGS, demo.PEOPLE, GROUPS, CAUSES]
-    assert page.count("<svg") == sum(map(len, several)) + len(demo.EFFECTS) + 4
-    assert "What counted" in (folder[0] / "transparency.html").read_text(encoding="utf-8")
-    for name in demo.COLUMNS:
-        assert f"Partial dependence of {name}" in page
-    for name in demo.EFFECTS:
-        assert f"Accumulated effect of {name}" in page
-
-
-@pytest.mark.long
-def test_the_page_says_in_short_what_came_out_of_each_kind_of_question(folder):
-    page = (folder[0] / "index.html").read_text(encoding="utf-8")
-    short = page[page.index("In short") : page.index("The promise")]
-    assert short.count("<li>") == 7
-    assert page.index("<h2>How good is the model, and for whom?") < page.index("<h2>In short")
-    importance = dpx.from_json(folder[0] / "permutation-importance.json")
-    assert f"The model needs {importance.items[0]} most" in short
-    clusters = dpx.from_json(folder[0] / "clusters.json")
-    assert clusters.explanations[0].attribute in short
-    assert f"epsilon = {folder[1][0]['statement']['spent_epsilon']:.2g}" in short
-    for section in ("Which columns count", "What the model has learned", "Why this prediction?", "Free care", "Groups"):
-        assert f"<h2>{section}" in page
-
-
-@pytest.mark.long
-def test_one_budget_is_spent_both_ways(folder):
-    out, page = folder[0], (folder[0] / "index.html").read_text(encoding="utf-8")
-    section = page[page.index("One budget, both ways") : page.index("<h2>Why this prediction?")]
-    assert "5 synthetic rows, drawn from the stand-in. They are nobody's data" in section
-    stand_in = dpx.from_json(out / "stand-in.json")
-    assert str(stand_in.rows(5)["coinsurance"].iloc[0]) in section
-    alone = dpx.from_json(out / f"accumulated-effects-{demo.EFFECTS[0]}.json")
-    sharper = dpx.from_json(out / f"accumulated-effects-{demo.EFFECTS[0]}-2.json")
-    assert stand_in.receipt.cost + sharper.receipt.cost <= alone.receipt.cost
-    for curve in (sharper, dpx.from_json(out / f"{'-x-'.join(demo.PAIR)}.json")):
-        assert curve.sharpening.origin["entry"] == stand_in.entry
-    ledger = f"sqlite:///{out}/budget.db"
-    assert dpx.verify(sharper, ledger) != []
-
-
-@pytest.mark.long
-def test_the_folder_is_a_project_to_go_on_with(folder, capsys, tmp_path):
-    out = folder[0]
-    project = ["--project", str(out / "dpexplain.toml")]
-    assert run(["verify", str(out / "health.json"), *project]) == 0
-    assert run(["budget", *project]) == 0
-    capsys.readouterr()
-    pair = ["pdp", "--pair", ",".join(demo.PAIR), "--epsilon", str(demo.PRICES["pair"])]
-    assert run([*pair, *project, "--out", str(tmp_path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["spent_now"] is False  # the same request, so the same release
-    people = ["local", "--sketch", str(out / "local-sketch.json"), "--rows", str(out / "people.csv")]
-    assert run([*people, "--out", str(tmp_path), "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["results"]) == len(demo.PEOPLE)
+def test_the_page_has_every_section_in_the_words_of_the_domain_file(folder):
+    page = Path(folder[1][0]["page"]).read_text(encoding="utf-8")
+    for name in (
+        "short",
+        "performance",
+        "importance",
+        "effects",
+        "interactions",
+        "groups",
+        "clusters",
+        "persons",
+        "rows",
+        "promise",
+    ):
+        assert f'<section id="{name}"' in page
+    assert "Partial dependence of Index of chronic diseases" in page
+    assert "any one of the rows (one person in one year)" in page
+    assert not re.search(r"<(link|img|iframe)\b", page)
 
 
 def test_the_full_demo_fits_the_budget_beside_the_quick_one():
@@ -145,3 +113,102 @@ def test_a_folder_that_cannot_be_written(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run(["demo", "--out", str(tmp_path / "file"), "--quick", "--json"]) == 2
     assert "cannot be written to" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+# A table of one's own -------------------------------------------------------------------------------------------------
+
+SAID = {
+    "age": "18 80", "sex": "f, m", "member": "yes", "note": "", "paid": "0 1", "Which column": "paid",
+    "Is the number": "yes", "About how many": "2000", "The most": "4", "Your name": "Ada",
+}  # fmt: skip
+
+
+def answers(**others: list[str] | str):
+    """Somebody who types these, one after the other where there are several."""
+    left = {name: list(said) if isinstance(said, list) else [said] for name, said in {**SAID, **others}.items()}
+
+    def ask(question: str, default: str) -> str:
+        name = next(name for name in left if question.startswith(name))
+        said = left[name].pop(0) if len(left[name]) > 1 else left[name][0]
+        return said or default
+
+    return ask
+
+
+def people() -> pd.DataFrame:
+    i = np.arange(2000)
+    frame = pd.DataFrame(
+        {"age": 18 + i % 63, "sex": np.where(i % 3, "m", "f"), "member": i % 2 == 0, "note": i.astype(str)}
+    )
+    return frame.assign(paid=np.clip((frame["age"] - 10) / 80, 0, 1))
+
+
+def test_what_is_declared_is_what_a_person_said():
+    shown: list[object] = []
+    asked = {"age": ["young", "80 18", "18 80"], "sex": "f, m", "The most": ["0", "4"]}
+    found = declare(open_source(people()), answers(**asked), shown.append)
+    assert list(found.domain) == ["age", "sex", "member", "paid"]
+    assert found.domain["age"] == dpx.Numeric(18, 80, integer=True)
+    assert found.domain["sex"] == dpx.Categorical(["f", "m"])
+    assert (found.target, found.relation, found.epsilon, found.domain.reviewed_by) == (
+        "paid",
+        "replace-one",
+        4.0,
+        "Ada",
+    )
+    assert any("two numbers, such as 0 120" in str(line) for line in shown)
+    private = declare(open_source(people()), answers(**{"Is the number": "no"}), shown.append)
+    assert (private.relation, private.hint) == ("add-remove", 2000)
+
+
+@pytest.mark.parametrize("seen", [["m"], ["m", "f"], []], ids=["one class", "a class of one row", "no rows"])
+@pytest.mark.parametrize("target", ["sex", "paid"])
+def test_training_fails_on_no_table_and_knows_every_declared_class(tmp_path, seen, target):
+    """Whether it fails would tell what the rows are like."""
+    import joblib
+
+    frame = people().iloc[np.arange(12_000) % 2000].reset_index(drop=True)
+    frame["sex"] = "m"
+    frame.loc[: max(len(seen) - 2, -1), "sex"] = "f"
+    path = tmp_path / "people.parquet"
+    frame[: len(frame) if seen else 0].to_parquet(path)
+    source = open_source(path)
+    declared = declare(source, answers(**{"Which column": target}), lambda *_: None)
+    _write(path, tmp_path, declared, source)
+    (model,) = map(joblib.load, tmp_path.glob("*.joblib"))
+    assert list(getattr(model, "classes_", ["f", "m"])) == ["f", "m"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"age": "", "sex": "", "member": "no"}, "fewer than two columns"),
+        ({"Your name": " "}, "no answer to"),
+        ({"Which column": "height"}, "no answer to"),
+        ({"age": "1 2 3"}, "no answer to"),
+    ],
+)
+def test_answers_that_cannot_be_used(asked, said):
+    with pytest.raises(dpx.InputError, match=said):
+        declare(open_source(people()), answers(**asked), lambda *_: None)
+
+
+def test_a_table_that_is_too_wide_to_ask_about():
+    wide = pd.DataFrame(np.zeros((3, 60)), columns=[f"c{i}" for i in range(60)])
+    with pytest.raises(dpx.InputError, match="too many to ask about"):
+        declare(open_source(wide), answers(), lambda *_: None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["paid", "sex"])
+def test_a_table_of_one_s_own_from_questions_to_the_page(tmp_path, target):
+    people().to_parquet(tmp_path / "people.parquet")
+    out, shown = tmp_path / "out", list[object]()
+    with unpainted():
+        told = run_on(tmp_path / "people.parquet", out, answers(**{"Which column": target}), shown.append)
+        again = run_on(tmp_path / "people.parquet", out, answers(), shown.append)
+    assert told["spent_now"] is True
+    assert again["spent_now"] is False
+    assert "<h2>In short</h2>" in Path(told["page"]).read_text(encoding="utf-8")
+    assert "It is not private" in "\n".join(map(str, shown))
+    assert run(["budget", "--project", str(out / "dpexplain.toml")]) == 0

@@ -14,6 +14,7 @@ from dpexplain.ledger import Ledger, open_ledger
 from ledger_servers import drop_triggers, execute
 
 
+@pytest.mark.posix
 @pytest.mark.long
 def test_ten_kills(url: str) -> None:
     result = fault_driver.run_kills(url, kills=10, seed=2)

@@ -61,6 +61,7 @@ def work(url: str, kind: str) -> None:
     renew(ledger, 2)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("kind", [AccountClosed.kind, AccountOpened.kind])
 def test_a_process_that_dies_between_closing_and_opening_has_done_neither(url: str, kind: str) -> None:
     ledger = open_ledger(url)

@@ -62,6 +62,20 @@ def test_several_records_from_a_file(sketched, capsys, name):
     ]
 
 
+def test_a_pure_account_explains_from_a_sketch_and_from_its_stand_in(project, capsys):
+    told = answer(capsys, "sketch", "--epsilon", "1", "--method", "stand-in")
+    assert told["spent_now"] is True
+    before = entries(project)
+    assert len(answer(capsys, "local", "--sketch", SKETCH, *ROW)["results"]) == 1
+    (result,) = answer(capsys, "local", "--stand-in", SKETCH, *ROW)["results"]
+    assert {line["feature"] for line in result["table"]} == {"age", "sex"}
+    assert entries(project) == before
+    assert answer(capsys, "verify", result["json"])
+    assert "has no stand-in" in refusal(capsys, 2, "local", "--stand-in", result["json"], *ROW)["message"]
+    error = refusal(capsys, 2, "local", "--stand-in", SKETCH, "--sketch", SKETCH, *ROW)
+    assert "give either --sketch FILE or --stand-in FILE" in error["message"]
+
+
 def test_an_attribution_can_be_verified(sketched, capsys):
     told = answer(capsys, "local", "--sketch", SKETCH, *ROW)
     assert answer(capsys, "verify", told["results"][0]["json"])
@@ -109,7 +123,9 @@ def test_bad_input_is_refused_and_nothing_is_spent(sketched, capsys, arguments, 
     assert entries(sketched) == before
 
 
-@pytest.mark.parametrize("arguments", [["sketch", "--epsilon", "1"], ["local", *ROW, "--epsilon", "1"]])
+@pytest.mark.parametrize(
+    "arguments", [["sketch", "--epsilon", "1", "--method", "moments"], ["local", *ROW, "--epsilon", "1"]]
+)
 def test_a_pure_account_is_told_to_have_a_delta(project, capsys, arguments):
     error = refusal(capsys, 2, *arguments)
     assert "delta" in error["hint"]

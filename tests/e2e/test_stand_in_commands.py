@@ -163,3 +163,24 @@ def test_marginals_are_the_rug_of_curves(folder, capsys):
     assert told["view"]["marginals"]["kind"] == "marginals"
     errors = [one["forecasts"][0]["options"][0]["error"] for one in (own, found)]
     assert errors[1] < errors[0]  # the whole price is for the curve
+
+
+def test_the_domain_alone_has_no_price(folder, capsys):
+    found = answer(capsys, "stand-in", "--grade", "domain", "--rows", "30", "--out", "results")
+    (result,) = found["results"]
+    assert (result["grade"], found["price"], found["spent_now"]) == ("domain", None, False)
+    assert len(pd.read_parquet(folder / "results" / "stand-in.parquet")) == 30
+    assert "The table was not read" in (folder / "results" / "index.html").read_text()
+    written = from_json(folder / result["json"])
+    assert written.receipt.cost.amount == 0
+    assert run(["verify", result["json"]]) == 0
+    capsys.readouterr()
+    error = refusal(capsys, 2, "stand-in", "--grade", "domain", "--epsilon", "1")
+    assert "has no price" in error["message"]
+    assert "leave epsilon and rho out" in error["hint"]
+    assert "exactly one of" in refusal(capsys, 2, "stand-in")["message"]
+    assert run(["stand-in", "--grade", "domain"]) == 0
+    assert "Free: the table was not read." in capsys.readouterr().out
+    (folder / "dpexplain.toml").write_text(PROJECT + MODEL)
+    curves = answer(capsys, *f"pdp --feature age --epsilon 1 --stand-in {result['json']} --out curves".split())
+    assert f"entry {written.entry}" in from_json(folder / curves["results"][0]["json"]).basis

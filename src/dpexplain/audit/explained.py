@@ -57,7 +57,7 @@ def attacked_explanations(
         notes.append("local explanations that each pay for themselves: with so many columns they would take too long.")
     for epsilon in epsilons:
         cost = subject.budget.cost(epsilon=epsilon)
-        request, table = LocalSketchRequest(), subject.opened(subject.frame)
+        request, table = LocalSketchRequest(method="moments"), subject.opened(subject.frame)
         sketch = local_sketch.explain(table, subject.model, request, cost=cost)
         lines = sketch.explain_many(records).to_frame().to_numpy(dtype=np.float64)
         attacks.append(Explained("sketch", epsilon, attack(lines)))

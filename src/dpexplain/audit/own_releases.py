@@ -1,4 +1,5 @@
-"""The releases that can be attacked on a user's own rows: every method that has a command.
+"""The releases that can be attacked on a user's own rows: every method that has a command,
+but for comparisons.
 
 Each is asked as its command would ask it, for the first columns of the model (more of them would take longer and show
 nothing new), the project's target and a record that is made up, and public. `Method.attacked` has what else is asked.
@@ -25,8 +26,9 @@ MAX_COMBINATIONS = 5_000  # of columns for clusters: the probability of each is 
 
 
 def explainers() -> dict[str, Method]:
-    """What can be attacked, by command."""
-    by_command = {method.command: method for method in methods().values() if method.command}
+    """What can be attacked, by command: not a comparison, because a project has one model."""
+    known = [method for method in methods().values() if "request" not in method.request.model_fields]
+    by_command = {method.command: method for method in known if method.command}
     return dict(sorted(by_command.items()))
 
 

@@ -149,9 +149,10 @@ def _lacking(
     method: Method, budget: Budget, target: str | None, clustering: bool, keep_missing: Sequence[str]
 ) -> tuple[str, str] | None:
     """What a project lacks for this method, and how to give it."""
-    if method.needs_delta and budget.definition is Definition.PURE:
+    needy = method.needs_delta or method.attacked.get("method") == "moments"  # as it is attacked: Gaussian noise
+    if needy and budget.definition is Definition.PURE:
         return "needs an account with a delta.", "write delta = 1e-6 in [budget] of the project"
-    if method.needs_delta and keep_missing:  # local explanations, which need distances
+    if method.no_missing and keep_missing:
         return f"needs numbers, and {', '.join(keep_missing)} may be missing.", "declare what a missing one becomes"
     if target is None and any(k == "target" and f.is_required() for k, f in method.request.model_fields.items()):
         return "needs the column that the model predicts.", 'write target = "NAME" in [model] of the project'

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from dpexplain.audit.capture import recorded
 from dpexplain.audit.cases import NoLedger
+from dpexplain.columns import shown_date
 from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import digest
 from dpexplain.core.domain import Categorical, Domain, Numeric
@@ -237,7 +238,7 @@ def candidates(subject: Subject, seed: int = 1) -> list[int]:
     rows = subject.clean(subject.frame.iloc[:ATTACKED_ROWS])
     predictions = np.nan_to_num(subject.predictor.predict_at(subject.predictor.inputs(rows), {}))
     numbers = {
-        name: replace(c, missing=None) if isinstance(c, Numeric) and c.keeps_missing else c
+        name: Numeric(c.low, c.high, c.integer) if isinstance(c, Numeric) and c.keeps_missing else c
         for name, c in subject.domain.items()
     }
     columns = {name: column.clean(rows[name]) for name, column in numbers.items()}  # missing ones in the middle
@@ -333,5 +334,7 @@ def record_of(rows: Rows, i: int, features: Sequence[str]) -> Mapping[str, Any]:
     record: dict[str, Any] = {}
     for name in features:
         column, value = rows.domain[name], rows[name][i]
-        record[name] = column.categories[int(value)] if isinstance(column, Categorical) else float(value)
+        record[name] = (
+            column.categories[int(value)] if isinstance(column, Categorical) else shown_date(column, float(value))
+        )
     return record

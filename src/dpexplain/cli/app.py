@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpexplain.cli import audit, books, methods, plan, start
+from dpexplain.cli import audit, batch, books, mcp, methods, page, plan, serve, start
 from dpexplain.cli.hints import spoken
 from dpexplain.cli.options import option
 from dpexplain.cli.report import show_error
@@ -31,7 +31,8 @@ HELP = """Explain machine-learning models with differential privacy.
 Every answer has a known price, a known error and an entry in a ledger that cannot be overdrawn.
 
 Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, and `plan` tells the error
-before anything is spent. Then there is one command for each kind of explanation. `budget` shows what is left, `renew`
+before anything is spent. `report` writes one page that answers most questions. Then there is one command for each kind
+of explanation, and `batch` for several at one price. `budget` shows what is left, `renew`
 opens an account for new people, `verify` checks a published result, `audit` attacks your own releases.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed or a claim refuted, 70 internal error.
@@ -43,8 +44,12 @@ FIRST: Commands = {
     start.demo: "Explain a model on a public table, and write a page.",
     start.init: "Draft what has to be declared about a table.",
     plan.plan: "Tell the error of a price, or the price of an error. Free.",
+    batch.batch: "Release several explanations for one price, divided by forecast.",
+    page.report: "Write one page for people about a model and a table.",
 }
 LAST: Commands = {
+    serve.serve: "Serve explanations over HTTP to people who may not see the data.",
+    mcp.mcp: "Give an AI assistant the analyst's verbs, against such a service.",
     books.budget: "Show what was spent and left; verify the ledger.",
     books.renew: "Close an account, and open one for new people by the project's policy.",
     books.verify: "Check a published explanation against the ledger.",

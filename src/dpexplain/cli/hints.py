@@ -13,9 +13,9 @@ VALUE = r"""("[^"]*"|'[^']*'|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|-?\w[\w.+-]*\w|\w|\.
 ARGUMENT = re.compile(rf"""(?<![\w'"=-])([a-z_]+)={VALUE}""")
 SNAKE = re.compile(r"""(?<![\w'"=-])([a-z]+(?:_[a-z]+)+)(?![\w=])""")
 PROJECT_KEYS = {
-    **dict.fromkeys(("relation", "row_id", "rows_hint", "separate_from", "unit"), "table"),
+    **dict.fromkeys(("relation", "row_id", "rows_hint", "separate_from", "unit", "processes"), "table"),
     **dict.fromkeys(("delta", "ledger"), "budget"),
-    **dict.fromkeys(("output", "label", "name", "version", "thread_safe", "block"), "model"),
+    **dict.fromkeys(("output", "label", "name", "version", "thread_safe", "block", "classes", "options"), "model"),
     "labels": "clustering",
 }
 # arguments whose option has another name or takes something else
@@ -27,6 +27,7 @@ OTHER_OPTIONS = {
     "marginals": "--marginals FILE",
     "performance": "--performance FILE",
     "stand_in": "--stand-in FILE",
+    "sections": "--section NAME",
     "k": "--top {}",
 }
 PHRASES: tuple[tuple[str, str], ...] = (
@@ -43,6 +44,10 @@ PHRASES: tuple[tuple[str, str], ...] = (
     (r"dpx\.Categorical", "categorical"),
     (r" \(in a project file under \[table\]\)", ""),
     (r"missing=(\.\.\.|\S+?)(?=[.,;]?(\s|$))", r"missing: \1 in the domain file"),
+    (
+        r"; or load a file that you made yourself.*",
+        '; or load a file that you made yourself in a module of yours: import = "package.module:object" in [model]',
+    ),
     (r", for example pandas\.read_csv\([^)]*\)", ""),
     (r": frame\[.*", " in the file"),
     (r"a file written by to_json", "a .json file that a command wrote"),
@@ -69,6 +74,8 @@ def spoken(text: str, known: Collection[str], own: Collection[str] = ()) -> str:
         if name not in PROJECT_KEYS:
             return match[0]
         written = {"True": "true", "False": "false"}.get(value, value).replace("'", '"')
+        if name == "options":  # an inline table
+            written = re.sub(r'"(\w+)": ', r"\1 = ", written).replace("True", "true")
         return f"{name} = {written.replace('(', '[').replace(')', ']') or '...'} in [{PROJECT_KEYS[name]}]"
 
     for pattern, instead in PHRASES:

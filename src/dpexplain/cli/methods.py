@@ -42,8 +42,8 @@ ABOUT = """\
 Shows the price, the expected error and what is left; then releases, and writes a page, pictures and receipts. The price
 is taken from the budget for ever. The same request again (same versions of table and model) is free.
 
-What is explained is loaded from the project's path, a pickle or joblib file, or imported. Loading either runs the code
-inside: use only a model you trust."""
+What is explained is loaded from the project's path (a pickle is refused), asked for at its url, or imported, which runs
+your own code."""
 
 
 # Options from fields --------------------------------------------------------------------------------------------------
@@ -194,16 +194,17 @@ def command_of(method: Method) -> Callable[..., None]:
     def command(**typed: Any) -> None:
         call = Call(**{one.name: typed.pop(one.name) for one in shared})
         if method.free is not None:
-            answers = called(method, method.free, typed)(call.paid)
+            answers = called(method, method.free, typed)(call.paid, lambda: Project.load(call.project))
             if answers is not None:
                 show_free(call, answers)
                 return
         known, project = earlier_results(method, typed), Project.load(call.project)
-        free = "marginals" in known and not call.paid
+        named_free = any(typed.get(name) == value for name, value in method.request.free_options.items())
+        free = not call.paid and ("marginals" in known or named_free)
 
         def ask(domain: Domain, subject: Any) -> Task:
             request = request_of(method, typed, Place(domain, project.target, subject))
-            if free and not request.free_with_marginals:
+            if free and not (request.free or request.free_with_marginals):
                 call.require_price()
             return Task(request, known)
 

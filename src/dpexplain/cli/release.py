@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dpexplain.ledger import Statement
     from dpexplain.methods.result import Result
 
-FREE = "Free: computed from released values alone."
+FREE, UNREAD = "Free: computed from released values alone.", "Free: the table was not read."
 
 
 Also = Callable[[Sequence[Any], Sequence[Path]], list[Path]]  # (results, their files) -> what else was written
@@ -37,10 +38,10 @@ def release(call: Call, project: Project, ask: Ask, find: Find, *, free: bool, a
     files = run.publish(results)
     show_results(call, results)
     if run.cost is None:
-        call.reporter.show(FREE, f"Files: {text(files.page)}.")
+        call.reporter.show(UNREAD if run.task.request.free else FREE, f"Files: {text(files.page)}.")
     else:
         written = f"{text(files.page)}, and for each result a .png and a .json with its receipt (`dpexplain verify`)"
-        call.reporter.show(*_paid(run, results), _left("Left", after, call.analyst), f"Files: {written}.")
+        call.reporter.show(*_paid(run, results), left_words("Left", after, call.analyst), f"Files: {written}.")
     more = [] if also is None else also(results, files.results)
     if more:
         call.reporter.show("Also written: " + ", ".join(text(str(path)) for path in more) + ".")
@@ -57,7 +58,7 @@ def release(call: Call, project: Project, ask: Ask, find: Find, *, free: bool, a
             "forecasts": [forecast.to_json() for forecast in forecasts],
             "entry": receipt.entry.sequence,
             "guarantee": receipt.guarantee,
-            "results": _listed(results, files.results),
+            "results": listed(results, files.results),
             "page": str(files.page),
             **({"also": [str(path) for path in more]} if more else {}),
         }
@@ -74,7 +75,7 @@ def show_free(call: Call, answers: Sequence[Result]) -> None:
     call.reporter.show(FREE, f"Files: {text(call.out)}, a .png and a .json for each record.")
     receipt = answers[0].receipt
     facts = {"guarantee": receipt.guarantee, "entry": receipt.entry.sequence}
-    call.reporter.finish({**facts, "results": _listed(answers, files)})
+    call.reporter.finish({**facts, "results": listed(answers, files)})
 
 
 def show_results(call: Call, results: Sequence[Result]) -> None:
@@ -98,7 +99,7 @@ def _before(call: Call, run: Opened, forecasts: Sequence[Any]) -> None:
         call.reporter.show(f"This opens a pure account, for ever: {never} cannot be paid from it.")
     if table.size is None and call.n is None:
         call.reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
-    call.reporter.show(f"Price: {run.price}.", _left("Left before", before, call.analyst), "")
+    call.reporter.show(f"Price: {run.price}.", left_words("Left before", before, call.analyst), "")
 
 
 def _paid(run: Opened, results: Sequence[Result]) -> list[str]:
@@ -125,7 +126,7 @@ def _afterwards(call: Call, files: Files, then: str) -> None:
         call.reporter.show(f"{text(files.page.name)} shows all of them: it is for whoever may see them all.")
 
 
-def _listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, Any]]:
+def listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, Any]]:
     """Every result with its files, for --json."""
     return [
         {
@@ -142,12 +143,12 @@ def _listed(results: Sequence[Result], files: Sequence[Path]) -> list[dict[str, 
 
 
 def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """A table for JSON: what is not there is null."""
+    """A table for JSON: what is not there is null, and so is the end of an interval that has none."""
     frame = frame.astype(object)
-    return frame.where(frame.notna(), None).to_dict("records")
+    return frame.where(frame.notna() & ~frame.isin([math.inf, -math.inf]), None).to_dict("records")
 
 
-def _left(when: str, statement: Statement, analyst: str | None) -> str:
+def left_words(when: str, statement: Statement, analyst: str | None) -> str:
     """What is left for this analyst, in words."""
     from dpexplain.render import text as words
 

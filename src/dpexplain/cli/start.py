@@ -30,6 +30,7 @@ relation = "???"            # "replace-one": the number of rows is public; "add-
 # unit = {{column = "person_id", max_rows = 4}}   # when a person may have several rows
 # row_id = "id"
 # rows_hint = 20000              # a public guess where the number of rows is private; forecasts go by it
+# processes = 2                  # for a model that holds Python's interpreter lock: ask it in processes, not threads
 
 [budget]
 epsilon = "???"             # the most that may ever be spent on these people, e.g. 2.0; compare with `dpexplain plan`
@@ -38,7 +39,9 @@ ledger = "sqlite:///budget.db"   # keep it and back it up; or postgresql://user@
 # renewal = {{every = "year", people = "new-only"}}   # when new people get an account of their own: `dpexplain renew`
 
 [model]
-path = "model.joblib"       # loading it runs the code inside: use only a file you trust; or import = "module:object"
+path = "model.onnx"         # ONNX, XGBoost, LightGBM, CatBoost, torch, skops, MLflow; or url = "http://.../v2/models/NAME"
+#                           # (a server, which is sent the rows), or import = "module:object", your own code (a pickle
+#                           # is loaded there)
 output = "???"              # the public range of its predictions, e.g. [0.0, 1.0]
 # label = ">50K"            # for a classifier: the class whose probability is explained
 # target = "income"         # the column that it predicts: for importance
@@ -50,7 +53,7 @@ version = "1"               # change it whenever the model changes
 # what the project file says about delta: when nothing was said, and when something was
 UNDECIDED = """\
 # delta = 1e-6              # with it the account counts zCDP, without it pure epsilon; the choice is made once.
-#                           # `sketch` and `local` need it; many releases have less error with it
+#                           # `local` needs it; many releases have less error with it
 # wants = ["pdp", "local"]  # what the account has to pay for: one that cannot is refused before it is opened"""
 PURE = """\
 # no delta: pure epsilon.   # {why}
@@ -67,17 +70,31 @@ def demo(
         "demo-output"
     ),
     quick: Annotated[bool, option("--quick", None, "Fewer rows and a smaller model: a few seconds.")] = False,
+    table: Annotated[
+        Path | None, option("--table", "FILE", "Your own table: asks for what must be declared, and trains a model.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Train a model on a public table, explain it privately, and write a page about it.
+    """Train a model on a public table, explain it privately, and write one page about it.
 
     The table is the RAND Health Insurance Experiment (20,190 rows, shipped with statsmodels; nothing is downloaded).
     Run again, the same explanations come from the ledger, free. The folder is a project of its own to try the other
     commands on.
+
+    With --table it does the same for a table of yours. It asks for what has to be declared about each column, from
+    public knowledge; the model that it trains is not private.
     """
+    reporter = Reporter(as_json=json)
+    if table is not None:
+        from dpexplain.demo.own_table import run_on
+
+        def ask(question: str, default: str) -> str:
+            return str(typer.prompt(question, default=default, show_default=bool(default), err=json))
+
+        reporter.finish(run_on(table, out, ask, reporter.show))
+        return
     from dpexplain.demo import run  # draws, and matplotlib is slow to come
 
-    reporter = Reporter(as_json=json)
     reporter.finish(run(out, quick=quick, show=reporter.show))
 
 
@@ -101,7 +118,7 @@ def init(
     types, bounds and categories are suggested from the data and marked; they reveal the data until a person replaces
     them.
 
-    An account is either pure or has a delta, for ever, and a pure one cannot pay for `sketch` and `local`. --wants
+    An account is either pure or has a delta, for ever, and a pure one cannot pay for `local`. --wants
     names the explanations that you want (on a terminal, init asks), and the account that suits them is written into the
     project file.
 

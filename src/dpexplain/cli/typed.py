@@ -5,7 +5,7 @@ The registration of a method names the functions that it needs; their keywords a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,28 +91,44 @@ def record(place: Place, *, row: Row = None) -> dict[str, Any]:
 
 def from_sketch(
     paid: bool,
+    project: Callable[[], Any],
     *,
     sketch: Annotated[Path | None, option("--sketch", "FILE", "A file that `dpexplain sketch` wrote.")] = None,
+    stand_in: Annotated[
+        Path | None,
+        option("--stand-in", "FILE", "A file of `dpexplain stand-in`: its rows are asked, with the project's model."),
+    ] = None,
     row: Row = None,
     rows: Rows = None,
     prediction: Annotated[
         float | None, option("--prediction", "X", "The model's own answer, to show beside it. With --sketch.")
     ] = None,
 ) -> list[Any] | None:
-    """Explanations of records from a sketch, without ledger and table; None where one is to be paid for."""
-    if (sketch is None) != paid:
+    """Explanations of records from a sketch or a stand-in, without table and ledger; None where one is paid for."""
+    if (sketch is not None) + (stand_in is not None) + paid != 1:
         raise InputError(
-            "give either --sketch FILE (free) or a price.", hint="`dpexplain sketch` writes such a file, paid once"
+            "give either --sketch FILE or --stand-in FILE (both free), or a price.",
+            hint="`dpexplain sketch` writes such a file, paid once",
         )
-    if sketch is None:
+    if paid:
         if rows is not None or prediction is not None:
             raise InputError("--rows and --prediction belong to --sketch.", hint="--row NAME=VALUE for each column")
         return None
-    from dpexplain.methods.local_sketch.result import LocalSketch
+    if stand_in is not None:
+        from dpexplain.methods.posterior import posterior
 
-    known = LocalSketch.load(sketch)
-    records = records_of("record", known.space.domain, row, rows, known.space.features)
-    return [known.explain(record, prediction=prediction if rows is None else None) for record in records]
+        given = _earlier("stand-in", stand_in)
+        known: Any = posterior(given, project().model())
+    else:
+        from dpexplain.methods.local_sketch.result import LocalSketch, sketch_from
+        from dpexplain.methods.local_sketch.rows import RowSketch
+
+        assert sketch is not None
+        known = sketch_from(sketch, None, (LocalSketch, RowSketch))
+    space = known.local.rows.space if stand_in is not None else known.space
+    records = records_of("record", space.domain, row, rows, space.features)
+    said = None if prediction is None or rows is not None else [prediction]
+    return list(known.explain_many(records, said))
 
 
 def persons(place: Place, *, row: Row = None, rows: Rows = None, features: Features = None) -> dict[str, Any]:
@@ -181,12 +197,15 @@ def record_of(domain: Domain, pairs: Sequence[str], features: Sequence[str]) -> 
 
 def value_of(domain: Domain, name: str, value: str) -> Any:
     """A value as a person types it, in the type that is declared."""
+    from dpexplain.columns import Date
     from dpexplain.core.domain import Categorical
 
     column = domain.column(name)
     if isinstance(column, Categorical):
         spelled = {str(category): category for category in column.categories}
         return spelled.get(value, value)
+    if isinstance(column, Date):
+        return value
     try:
         return float(value)
     except ValueError:
@@ -249,14 +268,13 @@ def model_or_score(project: Any, _domain: Any, *, score: Score = None) -> Any:
     return None if score is not None else project.model()
 
 
-def performances(
-    place: Place,
-    *,
-    group: Annotated[
-        list[str] | None,
-        option("--group", "NAME[,NAME]", "A column whose values are compared, or several, crossed. May be repeated."),
-    ] = None,
-) -> dict[str, Any]:
+Groups = Annotated[
+    list[str] | None,
+    option("--group", "NAME[,NAME]", "A column whose values are compared, or several, crossed. May be repeated."),
+]
+
+
+def performances(place: Place, *, group: Groups = None) -> dict[str, Any]:
     """Groups are columns, or several with commas between them."""
     entries: list[Any] = []
     for typed in once(group):
@@ -265,6 +283,60 @@ def performances(
             place.domain.column(name)
         entries.append(names[0] if len(names) == 1 else tuple(names))
     return {"groups": entries}
+
+
+# Comparisons ----------------------------------------------------------------------------------------------------------
+
+CURVES, IMPORTANCE, RATES = "curves", "importance", "rates"
+
+
+def two_models(
+    project: Any,
+    _domain: Any,
+    *,
+    with_model: Annotated[
+        str | None, option("--with", "FILE", "The model to compare with: a file, or module:object to import.")
+    ] = None,
+    with_version: Annotated[str, option("--with-version", "V", "The version of that model.")] = "before",
+) -> Any:
+    """The model that is named, and the project's, which is compared with it."""
+    from dpexplain.models import ModelPair
+
+    if with_model is None:
+        raise InputError("name the model to compare with.", hint="--with old-model.onnx, or --with module:object")
+    return ModelPair.of([project.other_model(with_model, with_version), project.model()])
+
+
+def compared(
+    place: Place,
+    *,
+    what: Annotated[str, option("--what", "WHAT", "One of: curves, importance, rates.")] = CURVES,
+    feature: Features = None,
+    pair: Pairs = None,
+    everything: All = False,
+    group: Groups = None,
+    target: Annotated[str | None, option("--target", "NAME", "The column that the models predict.")] = None,
+    threshold: Annotated[float | None, option("--threshold", "X", "From which score on a decision is yes.")] = None,
+) -> dict[str, Any]:
+    """What is compared, with the options that it has in a command of its own."""
+    from dpexplain import requests
+
+    if what not in (CURVES, IMPORTANCE, RATES):
+        raise InputError(f"unknown --what {what!r}."[:200], hint="use curves, importance or rates")
+    if (group or threshold is not None) and what != RATES:
+        raise InputError("--group and --threshold belong to rates.", hint="--what rates")
+    if what == CURVES:
+        named = curves(place, feature=feature, pair=pair, everything=everything)
+        return {"request": requests.PartialDependence(**named)}
+    target = target or place.target
+    if target is None:
+        raise InputError("name the column that the models predict.", hint="--target NAME")
+    if pair or (feature and what == RATES):
+        raise InputError("columns are named for curves and importances.", hint="--group names groups of rates")
+    if what == IMPORTANCE:
+        return {"request": requests.PermutationImportance(target=target, features=once(feature) or None)}
+    groups = performances(place, group=group)["groups"]
+    return {"request": requests.Performance(target=target, groups=groups, threshold=threshold)}
 
 
 # Clusters -------------------------------------------------------------------------------------------------------------

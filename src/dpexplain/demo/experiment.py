@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,17 @@ COLUMNS: dict[str, tuple[Numeric | Categorical, str]] = {
         "self-rated; three 0/1 columns put together (hlthg, hlthf, hlthp)",
     ),
 }  # fmt: skip
+# What people call them; words alone
+NAMES: dict[str, dict[str, Any]] = {
+    "coinsurance": {"title": "Share of bills that the family pays", "unit": "%"},
+    "deductible_plan": {"title": "Plan with a deductible"},
+    "incentive": {"title": "Payment for taking part", "unit": "dollars a year"},
+    "max_expenditure": {"title": "Most that the family pays", "unit": "dollars a year"},
+    "physical_limitation": {"title": "Physical limitation", "unit": "0 no, 1 yes"},
+    "chronic_diseases": {"title": "Index of chronic diseases"},
+    "health": {"title": "Self-rated health"},
+    "visits": {"title": "Doctor visits", "unit": "a year", "description": "outpatient visits in a year (mdvis)"},
+}
 TARGET, MOST_VISITS = "visits", 24
 VISITS = Numeric(0, MOST_VISITS, integer=True, missing=0)
 OUTPUT = (0, 12)  # predicted visits a year: from none to one a month
@@ -63,11 +75,20 @@ delta = {float(BUDGET.delta)}
 ledger = "sqlite:///budget.db"
 
 [model]
-path = "model.joblib"
+import = "visits_model:estimator"
 output = [{OUTPUT[0]}, {OUTPUT[1]}]
 name = "{MODEL}"
 version = %s
 target = "{TARGET}"
+"""
+# A pickle runs code when it is loaded, so a project file names none; a module of one's own may load one.
+MODULE = """\
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+estimator = joblib.load(Path(__file__).with_name("visits_model.joblib"))
 """
 
 
@@ -86,7 +107,10 @@ def prepare(out: Path, *, quick: bool) -> tuple[PrivateTable, Model]:
     rows = rows.iloc[::5].reset_index(drop=True) if quick else rows
     rows.to_parquet(out / "table.parquet")
     declared = {name: column for name, (column, _) in COLUMNS.items()}
-    domain = Domain({**declared, TARGET: VISITS}, reviewed_by="the authors of the demo")
+    names = {name: {**NAMES[name], "description": meaning} for name, (_, meaning) in COLUMNS.items()}
+    names[TARGET] = NAMES[TARGET]
+    about: dict[str, Any] = {"names": names, "units": "rows (one person in one year)"}
+    domain = Domain({**declared, TARGET: VISITS}, reviewed_by="the authors of the demo", **about)
     domain.save(out / "domain.yaml")
     estimator = HistGradientBoostingRegressor(
         max_iter=30 if quick else 120,
@@ -97,7 +121,8 @@ def prepare(out: Path, *, quick: bool) -> tuple[PrivateTable, Model]:
         random_state=0,
     )
     estimator.fit(rows[list(COLUMNS)], rows[TARGET].clip(0, MOST_VISITS))
-    joblib.dump(estimator, out / "model.joblib")
+    joblib.dump(estimator, out / "visits_model.joblib")
+    (out / "visits_model.py").write_text(MODULE, encoding="utf-8")
     version = "quick" if quick else "1"
     model_version = f"{version}, scikit-learn {sklearn.__version__}"
     project = PROJECT % (json.dumps(version), json.dumps(model_version))

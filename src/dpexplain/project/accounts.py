@@ -9,7 +9,7 @@ epsilon 2 (delta 1e-6) shared by that many equal releases:
            6   1.0   1.2          0.8         1.2           1.0        2.5            3.6         4.0            4.5
           10   0.8   1.3          1.0         1.6           1.2        3.3            4.7         5.1            5.8
 
-Sketches and local explanations have Gaussian noise, which has no price in a pure account.
+Local explanations, and sketches of moments, have Gaussian noise, which has no price in a pure account.
 """
 
 from __future__ import annotations

@@ -8,15 +8,28 @@ version = "2026-11"                      wants = ["pdp", "local"]
 relation = "replace-one"                 renewal = {every = "year", people = "new-only"}
 unit = {column = "id", max_rows = 4}
 row_id = "id"                            [model]
-separate_from = ["staff"]                path = "model.joblib"
+separate_from = ["staff"]                path = "model.onnx"
                                          output = [0.0, 1.0]
                                          label = ">50K"
                                          name = "credit"
                                          version = "3"
                                          target = "income"
+                                         classes = ["<=50K", ">50K"]
+                                         transform = "columns:derived"
+                                         options = {output = "probabilities"}
 [clustering]                             of `dpexplain clusters`, if it is not DP k-means
 import = "segments:of"                   name = "segments"
 labels = ["young", "old"]                version = "1"
+
+[service]                                of `dpexplain serve`; docs/service.md says what each one is
+store = "sqlite:///service.db"           slot = 5.0
+jobs = 2                                 rate = 6000
+largest_body = 1000000                   patience = 10.0
+token_days = 90                          models = "models"
+approve_above = 0.1                      grace = 30.0
+lease = 15.0                             oidc = {...}, a section [service.oidc]
+
+A model has a path (docs/models.md has the kinds of files), a url of a model server, or an import of one's own code.
 """
 
 from __future__ import annotations
@@ -24,7 +37,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
-import pickle
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -52,18 +64,27 @@ KEYS: Mapping[str, Mapping[str, Any]] = {  # and the types of their values
         "path": (str, NAMES),
         "unit": dict,
         "rows_hint": int,
+        "processes": int,
         "separate_from": NAMES,
     },
     "budget": {"epsilon": NUMBER, "delta": NUMBER, "ledger": str, "wants": NAMES, "renewal": dict},
     "model": {
-        **dict.fromkeys(("path", "import", "name", "version", "target"), str),
+        **dict.fromkeys(("path", "url", "import", "transform", "name", "version", "target"), str),
         "output": list,
+        "classes": list,
+        "options": dict,
         "label": (str, int, float, bool),
         "features": NAMES,
         "thread_safe": bool,
         "block": int,
     },
     "clustering": {**dict.fromkeys(("path", "import", "name", "version"), str), "labels": list, "features": NAMES},
+    "service": {
+        **dict.fromkeys(("store", "models"), str),
+        **dict.fromkeys(("jobs", "rate", "largest_body", "token_days"), int),
+        **dict.fromkeys(("slot", "patience", "lease", "grace", "approve_above"), NUMBER),
+        "oidc": dict,
+    },
 }
 EXAMPLES = {
     ("table", "path"): '"patients.parquet"',
@@ -221,17 +242,21 @@ class Project:
             version=str(self.need("table", "version")),
             analyst=analyst,
             separate_from=self.get("table", "separate_from") or [],
+            processes=self.get("table", "processes"),
         )
 
-    def _object(self, section: str) -> Any:
-        """What a section names. Loading it runs code: its own module, or whatever a pickle holds."""
-        path, imported = self.get(section, "path"), self.get(section, "import")
-        if (path is None) == (imported is None):
+    def _source(self, section: str) -> Any:
+        """What a section names: a path, an address, or an object of one's own code, which is run to find it."""
+        keys = [key for key in ("path", "url", "import") if key in KEYS[section]]
+        given = {key: value for key in keys if (value := self.get(section, key)) is not None}
+        if len(given) != 1:
+            either = ", ".join(keys[:-1]) + " or import"
             raise InputError(
-                f"{self.path.name}: [{section}] needs either path or import.",
-                hint=f'write path = "{section}.joblib" or import = "package.module:object"',
+                f"{self.path.name}: [{section}] needs either {either}.",
+                hint=f'write path = "{section}.skops" or import = "package.module:object"',
             )
-        return _import_object(imported, self.folder) if path is None else _unpickle(self.folder / path)
+        key, value = given.popitem()
+        return self.folder / value if key == "path" else value if key == "url" else _import_object(value, self.folder)
 
     @property
     def has_clustering(self) -> bool:
@@ -243,21 +268,36 @@ class Project:
 
         options = {key: self.get("clustering", key) for key in ("labels", "features")}
         options |= {key: self.need("clustering", key) for key in ("name", "version")}
-        return Clustering.of(self._object("clustering"), domain=domain, **options)
+        from dpexplain.models.kinds import recognised
+
+        return Clustering.of(recognised(self._source("clustering")).model, domain=domain, **options)
 
     def model_at_hand(self) -> Model | None:
         """The model, if its file is there already or it can be imported; a plan may be made before there is one."""
         path = self.get("model", "path")
-        there = self.get("model", "import") is not None if path is None else (self.folder / path).is_file()
+        there = path is None and any(self.get("model", key) is not None for key in ("import", "url"))
+        there = there or (path is not None and (self.folder / path).exists())
         return self.model() if there else None
 
     def model(self) -> Model:
         """The model."""
+        return self._model(self._source("model"), self.need("model", "version"))
+
+    def other_model(self, named: str, version: str) -> Model:
+        """Another model of the same thing: a file, an address, or "module:object"; the rest as in [model]."""
+        if "://" in named:
+            return self._model(named, version)
+        return self._model(_import_object(named, self.folder) if ":" in named else self.folder / named, version)
+
+    def _model(self, source: Any, version: str) -> Model:
         from dpexplain.models import Model
 
-        options = {key: self.get("model", key) for key in ("features", "thread_safe", "block")}
-        options |= {key: self.need("model", key) for key in ("name", "version")}
-        return Model(self._object("model"), output=self.output, label=self.label, **options)
+        options = {key: self.get("model", key) for key in ("features", "thread_safe", "block", "classes", "options")}
+        options |= {"name": self.need("model", "name"), "version": version}
+        transform = self.get("model", "transform")
+        if transform is not None:
+            options["transform"] = _import_object(transform, self.folder)
+        return Model(source, output=self.output, label=self.label, **options)
 
 
 def reviewed(path: Path) -> Domain:
@@ -295,27 +335,6 @@ def _check_keys(where: str, what: str, written: Mapping[str, Any], known: Mappin
             close = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {close[0]}?" if close else "it may have: " + ", ".join(sorted(known))
             raise InputError(f"{where} has an unknown {what} {key!r}.", hint=hint)
-
-
-def _unpickle(path: Path) -> Any:
-    if not path.is_file():
-        raise ModelError(f"there is no model file {path.name}.", hint="[model] path is relative to the project file")
-    try:
-        if path.suffix == ".joblib":
-            import joblib
-
-            return joblib.load(path)
-        with path.open("rb") as file:
-            return pickle.load(file)
-    except ModuleNotFoundError as error:
-        raise ModelError(
-            f"the model file {path.name} needs the package {error.name!r}.", hint="install it next to dpexplain"
-        ) from None
-    except Exception as error:
-        raise ModelError(
-            f"the model file {path.name} cannot be loaded ({type(error).__name__}).",
-            hint="write it with joblib.dump or pickle.dump, with the same versions of the packages it needs",
-        ) from None
 
 
 def _import_object(spec: str, folder: Path) -> Any:

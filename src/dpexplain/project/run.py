@@ -115,7 +115,7 @@ class Opened:
         table, cost = self.table, self.cost
         if cost is None:
             return []
-        setting = replace(Setting.of(table, self.subject), model=None, **self.task.known)
+        setting = replace(Setting.of(table, self.subject), model=_whole(self.subject), **self.task.known)
         sizes = [table.size] if table.size is not None else [rows] if rows is not None else list(SOME_SIZES)
         return [forecast(self.task.request, replace(setting, rows=size), table.budget, cost) for size in sizes]
 
@@ -203,6 +203,7 @@ def opened(
     from dpexplain.methods.planning import forecast
     from dpexplain.methods.setting import Setting
     from dpexplain.models import Model
+    from dpexplain.models.classes import checked_whole
 
     domain, budget = project.domain(), project.budget()
     cost = None if price is None else price(budget)
@@ -210,9 +211,9 @@ def opened(
     task = ask(domain, subject)
     if cost is not None:
         if isinstance(subject, Model):
-            subject.checked(domain)
+            checked_whole(subject, domain)
         setting = Setting.declared(domain, project.neighbours, subject, rows=1000, hint=project.rows_hint)
-        setting = replace(setting, model=None, row_id=project.row_id, **task.known)
+        setting = replace(setting, model=_whole(subject), row_id=project.row_id, **task.known)
         forecast(task.request, setting, budget, cost)  # refuses what no table could answer
     prepare_folder(out)
     return Opened(project, task, project.table(domain, analyst=analyst), subject, cost, out)
@@ -236,3 +237,10 @@ def left_for(statement: Statement, analyst: str | None) -> Cost:
             own = max(line.limit.amount - line.spent.amount, 0 * left.amount)
             left = replace(left, amount=min(left.amount, own))
     return left
+
+
+def _whole(subject: Any) -> Any:
+    """A model whose classes are explained together: what a request is about depends on them. Others are not tried here,
+    so that a forecast takes no time.
+    """
+    return subject if getattr(subject, "every_class", ()) else None

@@ -21,15 +21,16 @@ from rich.console import Console
 from rich.text import Text
 
 from dpexplain.render import picture as draw
+from dpexplain.render.marks import in_words, mark
 from dpexplain.render.picture import FAINT, LEVEL, LOWERS, NOTE, RAISES, name_lines, plain, short_label
 
 if TYPE_CHECKING:
     from dpexplain.methods.attributions import Attribution, Push
 
 DIVERGING = LinearSegmentedColormap.from_list("lowers-raises", ["#123a5e", "#4f8fc4", "#f7f7f7", "#e08a4a", "#8f3a05"])
-INTERVAL = f"{LEVEL:.0%} noise interval of each"
 LEFT_OUT: dict[str, Any] = {"facecolor": "white", "edgecolor": NOTE, "hatch": "////", "linewidth": 0.8}
 FORCE_LABELS = 8
+ROUNDING = 1e-12  # of the largest number in a picture
 
 
 def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
@@ -37,27 +38,31 @@ def plot_waterfall(attribution: Attribution, ax: Axes | None = None) -> Axes:
     ax = draw.new_axes(ax)
     pushes, left_out = _all_pushes(attribution), attribution.left_out
     ends = attribution.base + np.cumsum([0.0, *(push.value for push in pushes)])
+    least = ROUNDING * max([abs(attribution.base), *(abs(push.value) for push in pushes)])
     for i, (push, start, end) in enumerate(zip(pushes, ends[:-1], ends[1:], strict=True)):
         line = len(pushes) - i
         look = LEFT_OUT if push is left_out else {"color": _colour(push), "alpha": 1 if push.sure else FAINT}
         ax.barh(line, push.value, left=start, height=0.62, **look)
         draw.bar_interval(ax, line, start + push.low, start + push.high, sure=push.sure)
         ax.plot([end, end], [line + 0.31, line - 1.31 if i + 1 < len(pushes) else 0], color="#9a9a9a", linewidth=0.7)
-        _number(ax, push, start, line)
+        _number(ax, push, start, line, least)
+        words = in_words([push.name], [push.value], ([push.low], [push.high]), kind="adds", name=_interval(attribution))
+        mark(ax, end, line, words, ([start + push.low], [start + push.high]), lying=True)
     ax.plot([ends[0]] * 2, [len(pushes) + 1, len(pushes) + 0.31], color="#9a9a9a", linewidth=0.7)
     ax.plot([ends[0], attribution.prediction], [len(pushes) + 1, 0], "D", color="black", markersize=4.5)
     for place, value in ((len(pushes) + 1, ends[0]), (0, attribution.prediction)):
         ax.annotate(f"{value:.3g}", (value, place), (6, 0), textcoords="offset points", va="center", fontsize=7.5)
     names = [attribution.base_name, *(name_lines(plain(push.name)) for push in pushes), attribution.end_name]
     draw.names_down(ax, names)
-    ax.set_ylim(-1.6, len(names) - 0.3)  # room for the legend below the bars and their numbers
+    lowest = -0.7 if draw.NARROW.get() else -1.6  # room for the legend below the bars and their numbers
+    ax.set_ylim(lowest, len(names) - 0.3)
     ax.use_sticky_edges = False  # room for the numbers beside bars that end at the edge
     ax.margins(x=0.19)
     ax.set_xlabel("prediction")
     ax.grid(axis="x", alpha=0.25)
     ax.set_axisbelow(True)
-    entries = draw.bar_key("raises", "lowers", _faint(attribution, pushes), INTERVAL)
-    ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower center", ncol=len(entries), columnspacing=1.2)
+    entries = draw.bar_key("raises", "lowers", _faint(attribution, pushes), _interval(attribution))
+    draw.add_key(ax, entries, frameon=False, loc="lower center", ncols=len(entries), columnspacing=1.2)
     _headline(ax, attribution, width=84)
     return ax
 
@@ -73,12 +78,13 @@ def _faint(attribution: Attribution, pushes: list[Push]) -> str:
     return "" if all(push.sure for push in pushes) else f"faint: {attribution.unsure_words}"
 
 
-def _number(ax: Axes, push: Push, start: float, line: float) -> None:
-    """The signed contribution beyond the bar and its interval."""
+def _number(ax: Axes, push: Push, start: float, line: float, least: float) -> None:
+    """The signed contribution beyond the bar and its interval; below `least` it is an error of rounding, so zero."""
     up = push.value >= 0
     end = start + (max(push.value, push.high) if up else min(push.value, push.low))
+    text = f"{push.value:+.3g}" if abs(push.value) > least else "0"
     ax.annotate(
-        f"{push.value:+.3g}", (end, line), (4 if up else -4, 0), textcoords="offset points", va="center",
+        text, (end, line), (4 if up else -4, 0), textcoords="offset points", va="center",
         ha="left" if up else "right", fontsize=7.5, color="black" if push.sure else NOTE,
     )  # fmt: skip
 
@@ -111,8 +117,8 @@ def plot_force(attribution: Attribution, ax: Axes | None = None) -> Axes:
     for side in ("left", "right", "top"):
         ax.spines[side].set_visible(False)
     entries = draw.bar_key("raises", "lowers", _faint(attribution, pushes), "")
-    ax.legend(handles=entries, fontsize=7, frameon=False, loc="lower right")
-    _headline(ax, attribution, f"Behind ±: half of the {INTERVAL}.")
+    draw.add_key(ax, entries, frameon=False, loc="lower right")
+    _headline(ax, attribution, f"Behind ±: half of the {_interval(attribution)}.")
     return ax
 
 
@@ -178,7 +184,7 @@ def plot_heatmap(
     bar.set_label("contribution: lowers (blue), raises (orange)", fontsize=8)
     bar.ax.tick_params(labelsize=7.5)
     low, high = attribution.interval(LEVEL)
-    half = f"{INTERVAL} pixel: at most ±{float((high - low).max()) / 2:.3g}. "
+    half = f"{_interval(attribution)} pixel: at most ±{float((high - low).max()) / 2:.3g}. "
     doubt = f"{int((~sure).sum()):,} of {sure.size:,} pixels are faint: the noise could explain them."
     _headline(ax, attribution, half + doubt, width=84)
     return ax
@@ -189,10 +195,11 @@ def _headline(ax: Axes, attribution: Attribution, before: str = "", width: int =
     first = [text for text in (attribution.missed, attribution.compared) if text]
     said = [line for text in first for line in textwrap.wrap(plain(text), 96)]
     ax.set_title(plain(attribution.title), fontsize=11, loc="left", pad=8 + 10 * len(said))
-    ax.annotate(
+    above = ax.annotate(
         "\n".join(said), (0, 1), xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", va="bottom",
         fontsize=7.5, annotation_clip=False,
     )  # fmt: skip
+    draw.SAID[above] = ""  # the caveat says it too
     draw.guarantee_note(ax, attribution, before, width)
 
 
@@ -221,7 +228,8 @@ class Highlight:
         from dpexplain.render.html import fill
 
         most = max((abs(push.value) for _, push in self.pieces if push), default=0.0)
-        words = [(text, *(_look(push, most) if push else ("", ""))) for text, push in self.pieces]
+        name = self.attribution.interval_name
+        words = [(text, *(_look(push, most, name) if push else ("", ""))) for text, push in self.pieces]
         note = f"{LINES} {self.attribution.caveat} {self.attribution.receipt.guarantee}"
         return fill("highlight.html", words=words, between=self.between, note=note, colour=NOTE)
 
@@ -248,7 +256,7 @@ class Highlight:
         return f"{self.__rich__().plain}\n{self.attribution.receipt.short_guarantee}"
 
 
-def _look(push: Push, most: float) -> tuple[str, str]:
+def _look(push: Push, most: float, name: str) -> tuple[str, str]:
     """A word's style and title: a line above it if it raises, below if it lowers, dotted if the noise could do it."""
     colour, depth = _colour(push), 0.12 + 0.45 * abs(push.value) / max(most, 1e-300)
     red, green, blue = (round(255 * part) for part in to_rgb(colour))
@@ -256,7 +264,7 @@ def _look(push: Push, most: float) -> tuple[str, str]:
     return (
         f"background:rgba({red},{green},{blue},{depth if push.sure else depth * FAINT:.2f});"
         f"border-{side}:2px {line} {colour};border-radius:2px;padding:0 .1em",
-        f"{push.name}: {push.value:+.3g}, {LEVEL:.0%} noise interval {push.low:+.3g} to {push.high:+.3g}",
+        f"{push.name}: {push.value:+.3g}, {LEVEL:.0%} {name} {push.low:+.3g} to {push.high:+.3g}",
     )
 
 
@@ -268,3 +276,7 @@ def _style(push: Push | None) -> str:
     if push is None:
         return ""
     return ("bold " if push.sure else "dim ") + ("#e08a4a" if push.value >= 0 else "#5fa3dc")
+
+
+def _interval(attribution: Attribution) -> str:
+    return f"{LEVEL:.0%} {attribution.interval_name} of each"

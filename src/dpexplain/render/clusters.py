@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 
-from dpexplain.render.picture import INK, LEVEL, NOTE, plain, short_label
+from dpexplain.render.marks import in_words, mark
+from dpexplain.render.picture import INK, LEVEL, NOTE, SAID, add_key, plain, short_label
 
 if TYPE_CHECKING:
     from dpexplain.methods.clusters.result import ClusterExplanation, Explanation
@@ -34,11 +36,11 @@ def plot_clusters(result: ClusterExplanation, ax: Axes | None = None) -> Axes:
         _draw(panel, result, i, explanation)
         if i == 0:
             panel.set_ylim(top=1.25 * panel.get_ylim()[1])  # the legend covers no bar
-            panel.legend(fontsize=7, frameon=False, loc="upper right", ncols=2)
+            add_key(panel, *panel.get_legend_handles_labels(), frameon=False, loc="upper right", ncols=2)
     top, bottom = ax.figure.add_subplot(grid[0, :]), ax.figure.add_subplot(grid[lines + 1, :])
     _write(top, plain(result.title), size=11)
     words = textwrap.fill(plain(f"{result.utility} {result.receipt.guarantee}"), 78 * columns)
-    _write(bottom, words, size=6.5, colour=NOTE)
+    SAID[_write(bottom, words, size=6.5, colour=NOTE)] = result.utility
     return ax
 
 
@@ -54,11 +56,14 @@ def _draw(ax: Axes, result: ClusterExplanation, number: int, e: Explanation) -> 
         cells = range(len(e.names))
         ends = np.array([result.share_interval(number, [i], rest=rest, level=LEVEL) for i in cells])
         _whiskers(ax, places + shift, 100 * shares, 100 * ends)
+        where = [f"{e.attribute} {value}, {'outside' if rest else 'in the cluster'}" for value in e.names]
+        words = in_words(where, 100 * shares, 100 * ends.T, kind="% of rows")
+        mark(ax, places + shift, 100 * shares, words, 100 * ends.T)
     step = -(-len(e.names) // MOST_NAMES)
     long = max(len(name) for name in e.names) * len(places[::step]) > 50
     ax.set_xticks(
         places[::step],
-        [short_label(name, 18) for name in e.names[::step]],
+        [short_label(str(result.receipt.called_value(e.attribute, name)), 18) for name in e.names[::step]],
         fontsize=7,
         rotation=30 if long else 0,
         ha="right" if long else "center",
@@ -67,7 +72,7 @@ def _draw(ax: Axes, result: ClusterExplanation, number: int, e: Explanation) -> 
     ax.tick_params(axis="y", labelsize=7)
     ax.set_ylim(bottom=0)
     ax.set_ylabel("% of rows", fontsize=7)
-    ax.set_xlabel(short_label(e.attribute), fontsize=8)
+    ax.set_xlabel(short_label(result.receipt.names.axis(e.attribute)), fontsize=8)
     ax.grid(axis="y", alpha=0.2)
     ax.set_axisbelow(True)
     ax.set_title(textwrap.fill(plain(result.sentences[number]), 72), fontsize=8, loc="left")
@@ -80,7 +85,7 @@ def _whiskers(ax: Axes, x: Any, shares: Floats, ends: Floats) -> None:
         ax.vlines(x, low, high, color=colour, linewidth=width)
 
 
-def _write(ax: Axes, text: str, *, size: float, colour: str = "black") -> None:
+def _write(ax: Axes, text: str, *, size: float, colour: str = "black") -> Text:
     """Words in a place of their own."""
     ax.set_axis_off()
-    ax.text(0, 1, text, va="top", fontsize=size, color=colour, transform=ax.transAxes)
+    return ax.text(0, 1, text, va="top", fontsize=size, color=colour, transform=ax.transAxes)

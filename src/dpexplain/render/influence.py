@@ -15,6 +15,7 @@ from matplotlib.ticker import PercentFormatter
 from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
 from dpexplain.render import picture as draw
+from dpexplain.render.marks import in_words, mark
 from dpexplain.render.picture import FAINT, INK, LEVEL, LOWERS, NOTE, RAISES, name_lines, plain, short_label
 
 if TYPE_CHECKING:
@@ -35,21 +36,28 @@ def plot_influence(influence: Influence, ax: Axes | None = None) -> Axes:
         colour = RAISES if signed and value >= 0 else LOWERS
         ax.barh(line, value, height=0.62, color=colour, alpha=1 if sure else FAINT)
         draw.bar_interval(ax, line, low[i], high[i], sure=sure)
+    values, ends, names = influence.values[shown], (low[shown], high[shown]), [influence.names[i] for i in shown]
+    mark(ax, values, places, in_words(names, values, ends, name=f"{LEVEL:.0%} interval"), ends, lying=True)
     ax.axvline(0, color="#9a9a9a", linewidth=0.8)
     _outcome_axis(ax, influence.unit_words, influence.is_class)
     faint = "" if all(influence.sure[i] for i in shown) else DOUBT
     directions = ("raises outcomes", "lowers outcomes") if signed else ("", "")
     entries = draw.bar_key(*directions, faint, f"{LEVEL:.0%} interval")
-    ax.legend(handles=entries, fontsize=7, frameon=False, loc="best")
+    apart = draw.NARROW.get() and influence.disparity is not None  # the page has the title; rates stand above the bars
+    if apart:
+        below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.4, -0.16), "ncols": 2}
+        ax.legend(handles=entries, fontsize=draw.SMALLEST, frameon=False, columnspacing=1.2, **below)
+    else:
+        draw.add_key(ax, entries, frameon=False, loc="best")
     above = ax if influence.disparity is None else _rates(ax, influence.disparity)
-    above.set_title(plain(influence.title), fontsize=10, loc="left")
+    (ax if apart else above).set_title(plain(influence.title), fontsize=10, loc="left")
     left_out = len(influence.items) - len(shown)
     before = f"{left_out} smaller influences are not shown." if left_out else ""
     draw.guarantee_note(ax, influence, before, width=96)
     return ax
 
 
-def _outcome_axis(ax: Axes, words: str, is_class: bool, size: int = 8) -> None:
+def _outcome_axis(ax: Axes, words: str, is_class: bool, size: float = 8) -> None:
     """The axis along which outcomes are counted; in per cent for a class."""
     ax.tick_params(axis="x", labelsize=8)
     ax.margins(x=0.08)
@@ -69,8 +77,14 @@ def _rates(ax: Axes, rates: Disparity) -> Axes:
     for line, (value, a, b) in enumerate(zip(rates.rates, low, high, strict=True)):
         above.plot([a, b], [1 - line] * 2, "|-", color=NOTE, linewidth=1.1, markersize=5)
         above.plot(value, 1 - line, "o" if rates.conclusive else "", color=INK, markersize=5)
+    said = in_words([f"where {rates.group}", "all others"], rates.rates, (low, high), kind="rate")
+    mark(above, rates.rates, [1, 0], said, (low, high), lying=True)
     above.set_yticks([1, 0], [short_label(f"where {rates.group}", 36), "all others"], fontsize=8)
     above.set_ylim(-0.6, 1.6)
     words = " ".join(rates.sentences[1:]) if rates.conclusive else rates.sentences[0]
+    if draw.NARROW.get():  # the page has these words
+        _outcome_axis(above, plain(rates.spec.outcome.rate), rates.is_class, size=draw.SMALLEST)
+        above.tick_params(labelsize=draw.SMALLEST)
+        return above
     _outcome_axis(above, plain(textwrap.fill(f"{rates.spec.outcome.rate}. {words}", 104)), rates.is_class, size=7)
     return above

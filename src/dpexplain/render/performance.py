@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.text import Text
 from matplotlib.ticker import PercentFormatter
 
 from dpexplain.methods.performance.words import BARS, OVERALL, TOP, WORDS, picture_size, row_heights
 from dpexplain.render import picture as draw
-from dpexplain.render.picture import BAND, INK, LEVEL, NOTE, name_lines, plain, short_label
+from dpexplain.render.marks import in_words, mark
+from dpexplain.render.picture import BAND, INK, LEVEL, NOTE, SAID, name_lines, plain, short_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +77,7 @@ def plot_performance(perf: Performance, ax: Axes | None = None) -> Axes:
     if perf.task != "regression":
         shown += f" Calibration: cells with intervals of at most {100 * READABLE:.0f} points, where there are several."
     words = " ".join(part for part in (shown, perf.doubt, perf.footnote, perf.receipt.guarantee) if part)
-    _write(figure.add_subplot(grid[line, :]), textwrap.fill(plain(words), 190), size=7, colour=NOTE)
+    SAID[_write(figure.add_subplot(grid[line, :]), textwrap.fill(plain(words), 190), size=7, colour=NOTE)] = shown
     return ax
 
 
@@ -87,7 +89,7 @@ def _lines(perf: Performance) -> list[tuple[str, dict[str, Any], str]]:
     if perf.task == "classes":
         return [(str(c), {"label": c}, _colour(i)) for i, c in enumerate(perf.labels[:LINES])]
     groups = perf.cells_of(perf.by[0])[:LINES] if perf.by else []
-    named = [(perf.group_name(group), {"group": group}, _colour(i)) for i, group in enumerate(groups)]
+    named = [(perf.group_title(group), {"group": group}, _colour(i)) for i, group in enumerate(groups)]
     return [("everybody", {}, INK), *named]
 
 
@@ -113,6 +115,8 @@ def _roc(ax: Axes, perf: Performance) -> None:
         ax.fill_between(x, low, high, color=BAND if colour == INK else colour, alpha=0.3, linewidth=0)
         words = f"{_short(name)}: AUC {area.value:.3f} ({area.low:.3f} to {area.high:.3f})"
         ax.plot(x, y, color=colour, linewidth=1.6, label=plain(words))
+        where = [f"{name}: {at:.0%} false positives" for at in x]
+        mark(ax, x, y, in_words(where, y, (low, high), kind="true positive rate"), (low, high))
     if perf.task == "binary":
         _at_threshold(ax, perf)
     ax.set_xlim(-0.01, 1.01)
@@ -163,6 +167,7 @@ def _dotted(ax: Axes, frame: pd.DataFrame, name: str, colour: str) -> None:
         ink, width = (BAND, 4) if colour == INK else (colour, 2)
         ax.vlines(x, low, high, color=ink, linewidth=width, alpha=0.5)
         ax.plot(x, y, "o-", color=colour, linewidth=1.2, markersize=3.5, label=plain(_short(name)))
+        mark(ax, x, y, in_words([f"{name}: score {at:.3g}" for at in x], y, (low, high)), (low, high))
 
 
 def _shares(ax: Axes, perf: Performance) -> None:
@@ -191,19 +196,20 @@ def _finished(ax: Axes, title: str, x: str, y: str, legend: str) -> None:
 def _by_group(panels: Sequence[Axes], perf: Performance, by: Any) -> None:
     """A panel for each figure, a bar for each group; a dotted line is everybody."""
     groups = perf.cells_of(by)[:BARS]
-    names = [name_lines(plain(perf.group_name(group))) for group in groups]
+    names = [name_lines(plain(perf.group_title(group))) for group in groups]
     figures = ERRORS if perf.task == "regression" else {"accuracy": "accuracy"} if perf.task == "classes" else RATES
     for number, (ax, (name, words)) in enumerate(zip(panels, figures.items(), strict=False)):
         places = draw.names_down(ax, names if number == 0 else [""] * len(names))
         in_curves = perf.task != "classes" and by == perf.by[0]  # there classes have the colours
         colours = [_colour(i) if in_curves and i < LINES else INK for i in range(len(groups))]
         for line, group, colour in zip(places, groups, colours, strict=True):
-            _bar(ax, line, perf.figure(name, group=group), colour, LOWEST.get(name, -np.inf))
+            who = f"{perf.group_name(group)}: {words}"
+            _bar(ax, line, perf.figure(name, group=group), who, colour, LOWEST.get(name, -np.inf))
         everybody = perf.figure(name)
         if everybody.determined and everybody.value >= LOWEST.get(name, -np.inf):
             ax.axvline(everybody.value, color=NOTE, linewidth=0.9, linestyle=":")
         _bar_axis(ax, words, perf)
-    panels[0].set_ylabel(short_label(" x ".join(by), 60), fontsize=8)
+    panels[0].set_ylabel(short_label(" x ".join(map(perf.receipt.called, by)), 60), fontsize=8)
     for ax in panels[len(figures) :]:
         ax.set_axis_off()
 
@@ -212,16 +218,18 @@ def _overall(ax: Axes, perf: Performance) -> None:
     """Without groups: the figures of everybody."""
     names = list(ERRORS) if perf.task == "regression" else list(OVERALL)
     for line, name in zip(draw.names_down(ax, [name.replace("_", " ") for name in names]), names, strict=True):
-        _bar(ax, line, perf.figure(name), INK, LOWEST.get(name, -np.inf))
+        _bar(ax, line, perf.figure(name), name.replace("_", " "), INK, LOWEST.get(name, -np.inf))
     _bar_axis(ax, "everybody", perf)
 
 
-def _bar(ax: Axes, line: float, estimate: Any, colour: str, lowest: float = -np.inf) -> None:
+def _bar(ax: Axes, line: float, estimate: Any, who: str, colour: str, lowest: float = -np.inf) -> None:
     if not estimate.determined:
         ax.text(0.02, line, "not determined", transform=ax.get_yaxis_transform(), fontsize=6.5, color=NOTE, va="center")
         return
     ax.barh(line, max(estimate.value, lowest), height=0.62, color=colour, alpha=0.75)
     draw.bar_interval(ax, line, max(estimate.low, lowest), estimate.high, sure=True)
+    words = in_words([who], [estimate.value], ([estimate.low], [estimate.high]))
+    mark(ax, max(estimate.value, lowest), line, words, ([max(estimate.low, lowest)], [estimate.high]), lying=True)
 
 
 def _bar_axis(ax: Axes, words: str, perf: Performance) -> None:
@@ -246,13 +254,17 @@ def _confusion(ax: Axes, perf: Performance) -> None:
     ax.set_yticks(range(len(targets)), targets, fontsize=7)
     for (line, column), share in np.ndenumerate(shares):
         words = "not determined" if np.isnan(share) else f"{share:.0%}"
-        ax.text(column, line, words, ha="center", va="center", fontsize=7, color="white" if share > 0.6 else "black")
+        dark = share > 0.6
+        ax.text(
+            column, line, words, ha="center", va="center", fontsize=7, color="white" if dark else "black",
+            gid="is-on-dark" if dark else "is-on-light",
+        )  # fmt: skip
     ax.set_xlabel("predicted class", fontsize=8)
     ax.set_ylabel(short_label(perf.target_words, 40), fontsize=8)
     ax.set_title("Of the rows of each class, the share predicted to be of which", fontsize=8, loc="left")
 
 
-def _write(ax: Axes, text: str, *, size: float, colour: str = "black") -> None:
+def _write(ax: Axes, text: str, *, size: float, colour: str = "black") -> Text:
     """Words in a place of their own."""
     ax.set_axis_off()
-    ax.text(0, 1, text, va="top", fontsize=size, color=colour, transform=ax.transAxes)
+    return ax.text(0, 1, text, va="top", fontsize=size, color=colour, transform=ax.transAxes)

@@ -10,13 +10,17 @@ from __future__ import annotations
 import itertools
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Annotation, Text
@@ -27,7 +31,9 @@ if TYPE_CHECKING:
 INK, BAND, RUG, NOTE = "#1f4e79", "#9dc3e6", "#b7b7b7", "#5f5f5f"
 RAISES, LOWERS, FAINT = "#c55a11", INK, 0.3
 LEVEL = 0.95
-NAME = 30  # letters of a name along the y axis before it gets a second line
+NAME, SHORT_NAME = 30, 20  # letters of a name along the y axis before it gets a second line; in a narrow picture
+SMALLEST = 8.5  # points of a letter in a narrow picture
+NARROW: ContextVar[bool] = ContextVar("narrow", default=False)
 LONGEST = 110  # letters of a name
 ACROSS = 60  # letters of all names along the x axis before they are turned
 LEAST = (2.6, 1.3)  # inches of a plot, between its names and its note
@@ -159,6 +165,16 @@ def new_picture(size: tuple[float, float]) -> Picture:
     return figure
 
 
+@contextmanager
+def narrow(is_so: bool = True) -> Iterator[None]:
+    """Pictures that are drawn here are narrow, with larger letters: lines have fewer of them."""
+    token = NARROW.set(is_so)
+    try:
+        yield
+    finally:
+        NARROW.reset(token)
+
+
 def _crowded(ax: Axes) -> float:
     """How much higher a plot must be, in inches, for the names along its y axis to stand apart."""
     low, high = sorted(ax.get_ylim())
@@ -175,7 +191,11 @@ def _title(ax: Axes) -> Text:
 
 def name_lines(name: str) -> str:
     """A name along the y axis: in several lines where it is long, cut where it is much too long."""
-    return _filled(cut(name, LONGEST), NAME)
+    return _filled(cut(name, LONGEST), _letters())
+
+
+def _letters() -> int:
+    return SHORT_NAME if NARROW.get() else NAME
 
 
 def cut(name: str, letters: int) -> str:
@@ -186,16 +206,17 @@ def cut(name: str, letters: int) -> str:
 def _shorten_names(ax: Axes) -> None:
     """Long names along the y axis get a second line; those along the x axis are turned, and longer ones cut."""
     names = [label.get_text() for label in ax.get_yticklabels()]
-    if any(len(line) > NAME for name in names for line in name.splitlines()):
-        ax.set_yticks(ax.get_yticks(), [_filled(name, NAME) for name in names])
+    letters = _letters()
+    if any(len(line) > letters for name in names for line in name.splitlines()):
+        ax.set_yticks(ax.get_yticks(), [_filled(name, letters) for name in names])
     names = [label.get_text() for label in ax.get_xticklabels()]
     if sum(map(len, names)) > ACROSS and ax.get_xticklabels()[0].get_rotation() == 0:
-        short = [cut(name, NAME) for name in names]
+        short = [cut(" ".join(name.splitlines()), letters) for name in names]
         ax.set_xticks(ax.get_xticks(), short, rotation=20, ha="right", rotation_mode="anchor")
 
 
 def _filled(words: str, letters: int) -> str:
-    """Wrapped, and never between a backslash and its dollar sign."""
+    """A text in lines: wrapped, and never between a backslash and its dollar sign."""
     return "\n".join(textwrap.wrap(words.replace(r"\$", "\0"), letters)).replace("\0", r"\$")
 
 
@@ -236,22 +257,33 @@ def finish(
     if grid:
         ax.grid(axis=grid, alpha=0.2 if grid == "both" else 0.25)
     if legend:
-        entries = [list(column) for column in zip(*key, strict=True)]
-        ax.legend(*entries, fontsize=7, framealpha=0.85, edgecolor="none", loc=legend)
+        handles, labels = zip(*key, strict=True) if key else ax.get_legend_handles_labels()
+        add_key(ax, handles, labels, framealpha=0.85, edgecolor="none", loc=legend)
 
 
-def note(ax: Axes, words: str, width: int = 104, *, colour: str = NOTE, line: int = 0) -> None:
-    """Words under the plot."""
-    ax.annotate(
+def add_key(ax: Axes, handles: Sequence[Any], labels: Sequence[str] | None = None, **look: Any) -> None:
+    """The legend of a plot. It can be put elsewhere later: what it is made of is kept."""
+    names = list(labels) if labels is not None else [handle.get_label() for handle in handles]
+    KEYS[ax.legend(list(handles), names, fontsize=7, **look)] = list(handles)
+
+
+KEYS: WeakKeyDictionary[Legend, list[Any]] = WeakKeyDictionary()  # what legends stand for
+SAID: WeakKeyDictionary[Text, str] = WeakKeyDictionary()  # notes: what in them no card of the result says
+
+
+def note(ax: Axes, words: str, width: int = 104, *, colour: str = NOTE, line: int = 0, said: str | None = None) -> None:
+    """Words under the plot; `said` is what of them a page has to say that shows the result's own words already."""
+    text = ax.annotate(
         textwrap.fill(plain(words), width), (0, 0), xycoords="axes fraction", xytext=(0, -40 - 9 * line),
         textcoords="offset points", va="top", fontsize=6.5, color=colour, annotation_clip=False,
     )  # fmt: skip
+    SAID[text] = words if said is None else said
 
 
 def guarantee_note(ax: Axes, result: Result, before: str = "", width: int = 104) -> None:
     """Under the plot: what is not determined, what its reader has to know, and the guarantee."""
     parts = (result.doubt, before, result.footnote, result.receipt.guarantee)
-    note(ax, " ".join(part.strip() for part in parts if part.strip()), width)
+    note(ax, " ".join(part.strip() for part in parts if part.strip()), width, said=before)
 
 
 def names_down(ax: Axes, names: Sequence[str]) -> Any:

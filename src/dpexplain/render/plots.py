@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from dpexplain.columns import date_text, unit_of
 from dpexplain.render import picture as draw
+from dpexplain.render.charts import described
+from dpexplain.render.marks import curve_words, from_table, in_words, kind_of, mark
 from dpexplain.render.picture import BAND, INK, LEVEL, NOTE, RUG, Picture, name_lines, plain, short_label
 from dpexplain.render.text import cell, percent
 
@@ -50,11 +51,11 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
     if len(curve.axes) == 2:
         return _plot_surface(curve, ax)
     axis = curve.axes[0]
-    (low, high), proven, key, kind = curve.interval(LEVEL), curve.proven_interval(LEVEL), list[Any](), _kind(curve)
+    (low, high), proven, key, kind = curve.interval(LEVEL), curve.proven_interval(LEVEL), list[Any](), kind_of(curve)
     if axis.ordered:
         x = axis.numbers
         band, line, dots = ((low[: len(x)], high[: len(x)]), curve.values[: len(x)], curve.raw[: len(x)])
-        shade = ax.fill_between(x, *band, color=BAND, alpha=0.45, linewidth=0, label=NOISE_INTERVAL)
+        shade = ax.fill_between(x, *band, color=BAND, alpha=0.45, linewidth=0, label=NOISE_INTERVAL, gid="is-noise")
         (stroke,) = ax.plot(x, line, color=INK, linewidth=1.8, label=kind)
         if curve.sharpened:
             key = [((shade, stroke), LIKELY), (_released(ax, x, dots, proven, upright=True), PROVEN)]
@@ -62,32 +63,35 @@ def plot_curve(curve: Curve, ax: Axes | None = None) -> Axes:
             ax.plot(x, dots, ".", color=INK, markersize=3, alpha=0.5, label="released values")
         room = 0.015 * (x[-1] - x[0]) if curve.sharpened else 0.0  # for what is released at the ends
         ax.set_xlim(x[0] - room, x[-1] + room)
+        mark(ax, x, line, curve_words(curve)[: len(x)], band)
         if len(x) < len(axis.points):
             _missing_point(ax, curve, x, low[-1], high[-1])
         bottom, top = float(np.min([low, *proven])), float(np.max([high, *proven]))
         span = max(top - bottom, 0.02 * curve.span)
         ax.set_ylim(bottom - 0.22 * span, top + 0.08 * span)  # room for the band, and below it for the rug
-        draw.finish(ax, curve.title, x=short_label(axis.feature), y=curve.quantity, key=key)
+        if len(x) == len(axis.points):
+            _dates_below(ax, unit_of(curve.receipt.domain, axis.feature))
+        draw.finish(ax, curve.title, x=_axis(curve, axis.feature), y=curve.quantity, key=key)
         if curve.rug:
             _draw_rug(ax, curve.rug[0])
     else:
-        names = [plain(str(point)) for point in axis.points]
+        names = [plain(str(curve.receipt.called_value(axis.feature, point))) for point in axis.points]
         if curve.rug:
             names = [f"{name}  ({share})" for name, share in zip(names, _shares(curve.rug[0]), strict=True)]
-        places, *drawn = _dots(ax, curve, list(map(name_lines, names)), NOISE_INTERVAL, kind)
+        places, *drawn = _dots(ax, curve, list(map(name_lines, names)), NOISE_INTERVAL, kind, curve_words(curve))
         if curve.sharpened:
             key = [(tuple(drawn), LIKELY), (_released(ax, places - BELOW, curve.raw, proven, upright=False), PROVEN)]
         elif curve.smoothed:
             ax.plot(curve.raw, places, ".", color=INK, markersize=3, alpha=0.5, label="released values")
         below = "  (share of rows ± noise of its count)" if curve.rug else ""
-        draw.finish(ax, curve.title, x=curve.quantity, y=short_label(axis.feature) + below, grid="x", key=key)
+        draw.finish(ax, curve.title, x=curve.quantity, y=_axis(curve, axis.feature) + below, grid="x", key=key)
     draw.guarantee_note(ax, curve)
     return ax
 
 
-def _kind(curve: Curve) -> str:
-    """What its values are, for a legend."""
-    return "likely value" if curve.sharpened else "smoothed" if curve.smoothed else "released"
+def _axis(result: Result, feature: str) -> str:
+    """The name of an axis: what people call the column, with its unit."""
+    return short_label(result.receipt.names.axis(feature))
 
 
 def _released(ax: Axes, places: Any, values: Any, ends: Any, *, upright: bool) -> Any:
@@ -99,11 +103,18 @@ def _released(ax: Axes, places: Any, values: Any, ends: Any, *, upright: bool) -
     return Line2D([], [], **THIN), points
 
 
-def _dots(ax: Axes, result: Result, names: Sequence[str], interval: str, kind: str = "released") -> Any:
+def _dots(
+    ax: Axes, result: Result, names: Sequence[str], interval: str, kind: str = "released", words: Any = None
+) -> Any:
     """Names from top to bottom, a dot and its interval each; the places of the lines, and what was drawn."""
-    places, (low, high) = draw.names_down(ax, names), result.interval(LEVEL)
-    bars = ax.hlines(places, low[: len(names)], high[: len(names)], color=BAND, linewidth=6, alpha=0.6, label=interval)
-    (dots,) = ax.plot(result.values[: len(names)], places, "o", color=INK, markersize=5, label=kind)
+    places, (low, high) = draw.names_down(ax, names), (end[: len(names)] for end in result.interval(LEVEL))
+    values = result.values[: len(names)]
+    bars = ax.hlines(places, low, high, color=BAND, linewidth=6, alpha=0.6, label=interval, gid="is-noise")
+    (dots,) = ax.plot(values, places, "o", color=INK, markersize=5, label=kind, gid="is-value")
+    if words is None:
+        said, sure = [" ".join(name.split()) for name in names], result.determined()[: len(names)]
+        words = in_words(said, values, (low, high), known=sure, name=f"{LEVEL:.0%} interval")
+    mark(ax, values, places, words, (low, high), lying=True)
     return places, bars, dots
 
 
@@ -124,12 +135,15 @@ def _missing_point(ax: Axes, curve: Curve, x: Any, low: float, high: float) -> N
     place = float(x[-1]) + 0.12 * span
     ax.vlines(place, low, high, color=BAND, linewidth=6, alpha=0.6)
     ax.plot([place], curve.values[-1:], "o", color=INK, markersize=5)
+    mark(ax, place, curve.values[-1], curve_words(curve)[-1:], ([low], [high]))
     if curve.sharpened:
         proven = [end[-1:] for end in curve.proven_interval(LEVEL)]
         _released(ax, [place + 0.02 * span], curve.raw[-1:], proven, upright=True)
     ax.axvline(float(x[-1]) + 0.05 * span, color=NOTE, linewidth=0.6, linestyle=":")
+    unit = unit_of(curve.receipt.domain, curve.axes[0].feature)
+    _dates_below(ax, unit)
     ticks = [tick for tick in ax.get_xticks() if x[0] <= tick <= x[-1]]
-    ax.set_xticks([*ticks, place], [*(f"{tick:g}" for tick in ticks), "missing"])
+    ax.set_xticks([*ticks, place], [*(_tick(tick, True, unit) if unit else f"{tick:g}" for tick in ticks), "missing"])
     ax.set_xlim(x[0], place + 0.07 * span)
     if curve.rug and curve.rug[0].partition.missing:
         share = f"{curve.rug[0].shares[-1]:.0%}\nof rows"
@@ -155,37 +169,53 @@ def _plot_surface(curve: Curve, ax: Axes) -> Axes:
         places = np.arange(0, len(axis.numbers) if axis.ordered else len(axis.points), step)
         if axis.points[-1] is None:
             places = np.append(places[places < len(axis.points) - 2], len(axis.points) - 1)
-        names = [_tick(axis.points[i], axis.ordered) for i in places]
+        unit = unit_of(curve.receipt.domain, axis.feature)
+        shown = [curve.receipt.called_value(axis.feature, axis.points[i]) for i in places]
+        names = [_tick(point, axis.ordered, unit) for point in shown]
         set_ticks(places, names, fontsize=8)
-    ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({_kind(curve)})")
+    ax.figure.colorbar(image, ax=ax, label=f"{curve.quantity} ({kind_of(curve)})")
+    columns, lines = np.indices(curve.shape)
+    mark(ax, columns.ravel(), lines.ravel(), curve_words(curve))
     half, proven = (
         float((high - low).max() / 2) for low, high in (curve.interval(LEVEL), curve.proven_interval(LEVEL))
     )
     said = f"{LEVEL:.0%} noise interval of each cell: at most ±{half:.3g}."
     if curve.sharpened:
         said = f"{LEVEL:.0%} interval of each cell, likely: at most ±{half:.3g}; proven: at most ±{proven:.3g}."
-    draw.finish(ax, curve.title, x=short_label(first.feature), y=short_label(second.feature), grid="", legend="")
+    draw.finish(ax, curve.title, x=_axis(curve, first.feature), y=_axis(curve, second.feature), grid="", legend="")
     draw.guarantee_note(ax, curve, said, width=84)
     return ax
 
 
-def _tick(point: Any, ordered: bool) -> str:
+def _dates_below(ax: Axes, unit: str) -> None:
+    """Dates where numbers of steps would stand, few enough to be read side by side."""
+    if unit:
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda place, _: date_text(place, unit)))
+
+
+def _tick(point: Any, ordered: bool, unit: str = "") -> str:
+    if unit and point is not None:
+        return date_text(point, unit)
     return "missing" if point is None else f"{point:.3g}" if ordered else name_lines(plain(str(point)))
 
 
 def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     """The share of rows in each cell, a strip of bars for each feature, with its values below it."""
-    ax = draw.new_axes(ax)
+    ax, frame = draw.new_axes(ax), marginals.to_frame()
     for line, feature in enumerate(reversed(marginals.features)):
         rug = marginals.histogram(feature)
         x = (np.arange(rug.partition.size) + 0.5) / rug.partition.size
         ax.bar(x, STRIP * rug.shares / rug.shares.max(), 0.9 / len(x), line, color=INK, linewidth=0)
+        words = from_table(frame[frame["feature"] == feature], marginals)
+        mark(ax, x, line + STRIP * rug.shares / rug.shares.max(), words)
         ax.plot([0, 1], [line, line], color=NOTE, linewidth=0.6)
-        for place, value, side in values_below(rug.partition):
+        below = values_below(rug.partition, unit_of(marginals.receipt.domain, feature))
+        for place, value, side in below:
             ax.text(place, line - 0.04, plain(value), fontsize=6.5, color=NOTE, va="top", ha=side)
         most = int(np.argmax(rug.shares))
         ax.text(1.01, line + 0.3, f"highest bar:\n{_shares(rug)[most]}", fontsize=6.5, color=NOTE, va="center")
-    names = [name_lines(plain(feature)) for feature in reversed(marginals.features)]
+    names = [name_lines(plain(marginals.receipt.called(feature))) for feature in reversed(marginals.features)]
     ax.set_yticks(np.arange(len(names)) + 0.3, names, fontsize=8)
     ax.set_xticks([])
     ax.spines[["top", "right", "bottom"]].set_visible(False)
@@ -198,17 +228,20 @@ def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def values_below(partition: Partition) -> list[tuple[float, str, str]]:
+def values_below(partition: Partition, unit: str = "") -> list[tuple[float, str, str]]:
     """Where which value is written under a strip: its ends and its middle, or the categories that there is room for."""
     if partition.edges is not None:
         low, high = partition.edges[0], partition.edges[-1]
         if all(edge % 1 == 0.5 for edge in partition.edges):  # cells of whole numbers
             low, high = low + 0.5, high - 0.5
+        if unit:
+            return [(p, date_text(x, unit), s) for p, x, s in zip((0.0, 1.0), (low, high), SIDES[::2], strict=True)]
         numbers = zip((0.0, 0.5, 1.0), (low, (low + high) / 2, high), SIDES, strict=True)
         return [(place, f"{x:,.0f}" if float(x).is_integer() else f"{x:,.4g}", side) for place, x, side in numbers]
-    room = max(4, LETTERS // partition.size)
+    letters = LETTERS // 2 if draw.NARROW.get() else LETTERS
+    room = max(4, letters // partition.size)
     names = [draw.cut(str(label), room) for label in partition.labels]
-    step = max(1, -(-partition.size // (LETTERS // 4)))
+    step = max(1, -(-partition.size // (letters // 4)))
     return [((i + 0.5) / len(names), name, "center") for i, name in enumerate(names) if i % step == 0]
 
 
@@ -221,9 +254,13 @@ def plot_quantiles(quantiles: Quantiles, ax: Axes | None = None) -> Axes:
     if len(quantiles.probs) == 1:  # a band needs two lines to stand between
         ax.hlines(quantiles.probs, low, high, color=BAND, linewidth=6, alpha=0.45)
     ax.plot(quantiles.values, quantiles.probs, "o-", color=INK, linewidth=1.2, markersize=3.5, label="released")
+    names = [f"{p:.0%} of rows have at most this" for p in quantiles.probs]
+    words = [[name, *said[1:]] for name, said in zip(names, from_table(quantiles.to_frame(), quantiles), strict=True)]
+    mark(ax, quantiles.values, quantiles.probs, words, (low, high), lying=True)
     ax.set_ylim(0, 1)
-    x, y = short_label(quantiles.feature), "share of rows up to this value"
-    draw.finish(ax, f"Quantiles of {quantiles.feature}", x=x, y=y)
+    _dates_below(ax, unit_of(quantiles.receipt.domain, quantiles.feature))
+    x, y = _axis(quantiles, quantiles.feature), "share of rows up to this value"
+    draw.finish(ax, f"Quantiles of {quantiles.receipt.called(quantiles.feature)}", x=x, y=y)
     error = quantiles.rank_error(LEVEL).max()
     draw.guarantee_note(
         ax, quantiles, f"{LEVEL:.0%} of such releases have all ranks right to ±{error:.2g} of the rows."
@@ -235,7 +272,8 @@ def plot_ranking(ranking: Ranking, ax: Axes | None = None) -> Axes:
     """Items top to bottom, the best first, a dot and its interval each; behind a name, how sure its place is."""
     ax = draw.new_axes(ax)
     sure = [f"  (among the best {ranking.top}: {percent(p)})" for p in ranking.top_probability()]
-    names = [name_lines(plain(item)) + words for item, words in zip(ranking.items, sure, strict=True)]
+    named = map(ranking.receipt.called, ranking.items)
+    names = [name_lines(plain(item)) + words for item, words in zip(named, sure, strict=True)]
     _dots(ax, ranking, names, f"{LEVEL:.0%} interval of each")
     draw.finish(ax, ranking.title, x=ranking.quantity, grid="x", legend="lower right")
     draw.guarantee_note(ax, ranking, width=84)
@@ -247,22 +285,30 @@ def plot_centres(result: ClusterCentres, ax: Axes | None = None) -> Axes:
 
     Of many coordinates those in which the centres differ most.
     """
-    ax = draw.new_axes(ax)
+    ax, frame = draw.new_axes(ax), result.to_frame()
     apart = np.ptp(result.scaled[0], axis=0)
     shown = np.sort(np.argsort(-apart, kind="stable")[: result.coordinates_shown])
-    places = draw.names_down(ax, [name_lines(plain(result.space.names[i])) for i in shown])
+    places = draw.names_down(ax, [name_lines(plain(_coordinate(result, result.space.names[i]))) for i in shown])
     for cluster, (label, rows) in enumerate(zip(result.labels, result.rows, strict=True)):
         centre, low, high = (line[cluster, shown] for line in result.scaled)
         at, colour = places + 0.6 * (0.5 - (cluster + 0.5) / len(result.labels)), f"C{cluster % 10}"
         ax.hlines(at, low, high, color=colour, linewidth=4, alpha=0.3)
-        mark, name = MARKS[cluster % len(MARKS)], short_label(f"{label}: about {rows:,.0f} rows", 30)
-        ax.plot(centre, at, mark, color=colour, markersize=5, label=name)
+        shape, name = MARKS[cluster % len(MARKS)], short_label(f"{label}: about {rows:,.0f} rows", 30)
+        ax.plot(centre, at, shape, color=colour, markersize=5, label=name)
+        own = frame.iloc[cluster * len(apart) + shown]
+        mark(ax, centre, at, from_table(own, result, "cluster", "coordinate"), (low, high), lying=True)
     ax.set_xlim(-0.02, 1.02)
     ax.set_xticks([0, 1], ["lowest value\n(or no row)", "highest value\n(or all rows)"], fontsize=8)
     draw.finish(ax, result.title, grid="y", legend="")
-    ax.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    draw.add_key(ax, *ax.get_legend_handles_labels(), frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     draw.guarantee_note(ax, result, f"Bars: {LEVEL:.0%} noise interval of each.", width=84)
     return ax
+
+
+def _coordinate(result: Result, name: str) -> str:
+    """What people call a coordinate: a column, or a category of one."""
+    column, separator, category = name.partition("=")
+    return f"{result.receipt.called(column)}{separator}{result.receipt.called_value(column, category)}"
 
 
 def plot_sketch(sketch: LocalSketch, ax: Axes | None = None) -> Axes:
@@ -275,6 +321,8 @@ def plot_sketch(sketch: LocalSketch, ax: Axes | None = None) -> Axes:
     label = f"{LEVEL:.0%} noise interval of each"
     ax.bar(ends, high - low, -rows, low, align="edge", color=BAND, alpha=0.6, label=label)
     ax.hlines(sketch.values[order], ends - rows, ends, color=INK, linewidth=2, label="released")
+    names = [f"cell {i + 1}, about {count:,.0f} rows" for i, count in zip(order, rows, strict=True)]
+    mark(ax, ends - rows / 2, sketch.values[order], in_words(names, sketch.values[order], (low, high)), (low, high))
     less = "" if sketch.cells.before else "; rows far from the middle of their cell count less"
     x = f"rows, cell after cell ({len(order)} of {len(sketch.values)} cells stand out of the noise{less})"
     draw.finish(ax, "Local sketch: what the model says in each cell", x=x, y="mean prediction of these rows")
@@ -302,32 +350,6 @@ def figure_of_all(curves: Sequence[Curve]) -> Picture:
 
 def save_png(result: Result, path: str | Path, dpi: int = 150) -> None:
     figure_of(result).savefig(path, dpi=dpi, metadata={"Description": described(result)})
-
-
-def svg_of(result: Result) -> str:
-    """The picture of a result as SVG for a page."""
-    return svg_text(figure_of(result), described(result))
-
-
-def described(result: Result) -> str:
-    """The picture in words, for those who cannot see it."""
-    values = result.values[np.isfinite(result.values)]
-    ends = f", from {values.min():.3g} to {values.max():.3g}" if len(values) else ""
-    kind = "likely" if result.basis else "released"
-    return f"{result.title}: a picture of {len(result.values)} {kind} values{ends}, with their {LEVEL:.0%} intervals."
-
-
-def svg_text(figure: Figure, words: str = "") -> str:
-    """A figure as SVG for a page: text stays text, no outside reference. `words` say what it shows; else its titles."""
-    import matplotlib as mpl
-
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpexplain"}):
-        figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = buffer.getvalue()
-    said = words or ". ".join(title for ax in figure.axes if (title := ax.get_title(loc="left"))) or "a picture"
-    label = f'role="img" aria-label="{escape(" ".join(said.replace(chr(92) + "$", "$").split()))}"'
-    return text[text.index("<svg") :].replace("<svg", f"<svg {label}", 1)
 
 
 def _draw_rug(ax: Axes, rug: Histogram) -> None:

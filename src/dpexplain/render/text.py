@@ -354,9 +354,8 @@ def attribution_view(attribution: Attribution) -> RenderableType:
         [attribution.end_name, _number(attribution.prediction), "", ""],
     ]
     said = [words for words in (attribution.missed, attribution.compared) if words]
-    return _view(
-        attribution.title, said, ["", attribution.quantity, "95 % noise interval", ""], lines, [attribution.notes]
-    )
+    head = ["", attribution.quantity, f"95 % {attribution.interval_name}", ""]
+    return _view(attribution.title, said, head, lines, [attribution.notes])
 
 
 def receipt_view(receipt: Receipt) -> RenderableType:

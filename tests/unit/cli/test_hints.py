@@ -15,7 +15,8 @@ from dpexplain.project.file import KEYS
 PACKAGE = Path(dpexplain.__file__).parent
 # no command leads there
 PYTHON_ONLY = {
-    *("methods/evidence.py", "methods/posterior.py", "methods/readings.py"),
+    *("methods/evidence.py", "methods/posterior.py", "methods/readings.py", "data/queries.py"),
+    *("methods/counterfactuals.py", "methods/individuals.py", "methods/swarms.py", "methods/reports/result.py"),
     *("calculators/sampling.py", "calculators/training.py", "design/dataflow.py", "models/arguments.py"),
     *(
         "methods/adaptive/release.py",
@@ -24,7 +25,7 @@ PYTHON_ONLY = {
         "methods/local_explanation/descent.py",
     ),
     *("methods/attributions.py", "methods/local_sketch/result.py", "methods/clusters/scores.py"),
-    "methods/performance/result.py",
+    *("methods/performance/result.py", "service/client.py", "service/verbs.py", "service/remote.py"),
     *(f"audit/{path.name}" for path in (PACKAGE / "audit").rglob("*.py") if path.name != "project.py"),
 }
 # of requests and objects that commands always make right: arguments that no option sets
@@ -32,7 +33,7 @@ NO_COMMAND = (
     "dpx.plan(", "dpx.requests.", "dpx.Domain(", "dpx.Numeric(", "be a dpx.", "needs a dpx.Model", "model=dpx.Model(",
     "interval(", ".marginals of another", "marginals_share", "selection_share", "candidates=", "weights=", "labels are",
     "lambda", "pairs=", "items=", "columns=", "anchor", "accounting", "radius", "width", "float(",
-    "repeats", "None for an open",
+    "repeats", "None for an open", "dpx.Query(sql",
 )  # fmt: skip
 FILE_KEYS = set().union(*KEYS.values()) | {"max_rows", "reviewed_by", "dpexplain_domain", "n_jobs"}
 PYTHON = re.compile(r"dpx\.|\b[A-Za-z_]\w*\((?!s\))|(?<![\w.-])[a-z_]+=|\b(None|True|False|to_\w+)\b|lambda")

@@ -19,8 +19,8 @@ SHORT = [name for name, method in commands().items() if not method.long and not 
 
 def test_every_command_can_be_wished_for():
     assert wanted(",".join(commands())) == list(commands())
-    assert needing_delta(commands()) == ["local", "sketch"]
-    assert (len(LONG), len(SHORT)) == (5, 5)
+    assert needing_delta(commands()) == ["local"]
+    assert (len(LONG), len(SHORT)) == (6, 6)
 
 
 def test_what_is_wanted_decides():
@@ -63,5 +63,5 @@ def test_two_explanations_of_clusters_are_better_with_a_delta():
 def test_an_account_that_cannot_pay():
     check_account(["pdp"], None)
     check_account(["sketch"], 1e-6)
-    with pytest.raises(dpx.InputError, match="wants sketch and local, which a pure account cannot pay for"):
+    with pytest.raises(dpx.InputError, match="wants local, which a pure account cannot pay for"):
         check_account(["sketch", "local"], None)

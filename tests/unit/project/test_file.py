@@ -95,8 +95,8 @@ def test_a_typo_is_never_silent(tmp_path, old, new, message, hint):
         ("[0.0, 1.0]", '"???"', lambda p: p.output, r"still \?\?\?"),
         ("sqlite:///budget.db", "sqlite:///:memory:", lambda p: p.ledger(), "must not be forgotten"),
         ("sqlite:///budget.db", "sqlite:///", lambda p: p.ledger(), "must not be forgotten"),
-        ('path = "model.pkl"', "", lambda p: p.model(), "either path or import"),
-        ('path = "model.pkl"', 'path = "model.pkl"\nimport = "a:b"', lambda p: p.model(), "either path or import"),
+        ('path = "model.pkl"', "", lambda p: p.model(), "either path, url or import"),
+        ('path = "model.pkl"', 'path = "model.pkl"\nimport = "a:b"', lambda p: p.model(), "either path, url or import"),
         ('path = "model.pkl"', 'import = "a"', lambda p: p.model(), "names no object"),
         ('path = "model.pkl"', 'import = "no_such_module_here:b"', lambda p: p.model(), "cannot be imported"),
         ("", "", lambda p: p.model(), "no model file"),
@@ -139,21 +139,38 @@ class TestLedger:
 
 
 class TestModel:
-    def test_a_pickle(self, tmp_path):
-        (tmp_path / "model.pkl").write_bytes(pickle.dumps(len))
-        model = project(tmp_path).model()
-        assert (model.name, model.version) == ("score", "1")
-
-    @pytest.mark.parametrize("content", [b"", b"no pickle", b"\x80\x04K\x01."])
-    def test_not_a_pickle_or_not_a_model(self, tmp_path, content):
+    @pytest.mark.parametrize("content", [pickle.dumps(len), b"", b"no pickle"])
+    def test_a_pickle_is_refused_with_the_safe_ways(self, tmp_path, content):
         (tmp_path / "model.pkl").write_bytes(content)
-        with pytest.raises(dpx.errors.ModelError):
+        with pytest.raises(dpx.errors.ModelError, match="pickle") as error:
             project(tmp_path).model()
+        assert "skops" in error.value.hint
+        assert "import =" in error.value.hint
 
-    def test_a_pickle_of_a_package_that_is_not_installed(self, tmp_path):
-        (tmp_path / "model.pkl").write_bytes(b"cno_such_package_here\nThing\n.")
-        with pytest.raises(dpx.errors.ModelError, match="needs the package 'no_such_package_here'"):
-            project(tmp_path).model()
+    def test_a_file_with_options(self, tmp_path):
+        from sklearn.linear_model import LinearRegression
+
+        skops = pytest.importorskip("skops.io")
+        skops.dump(LinearRegression().fit([[0.0], [1.0]], [0.0, 1.0]), tmp_path / "model.skops")
+        text = FULL.replace("model.pkl", "model.skops") + "options = {trusted = []}\nfeatures = ['a']\n"
+        found = project(tmp_path, text).model()
+        assert (found.name, found.version, found.as_array) == ("score", "1", True)
+        assert len(found.file_digest) == 64
+        assert project(tmp_path, text).model_at_hand() is not None
+        with pytest.raises(dpx.errors.ModelError, match="has no option 'trustd'") as error:
+            project(tmp_path, text.replace("trusted", "trustd")).model()
+        assert "did you mean trusted" in error.value.hint
+
+    def test_a_transform_is_imported(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("sys.path", list(sys.path))
+        (tmp_path / "with_transform.py").write_text(
+            "def half(rows):\n    return rows / 2\n\n\ndef score(rows):\n    return rows['a'].to_numpy()\n"
+        )
+        text = FULL.replace('path = "model.pkl"', 'import = "with_transform:score"\ntransform = "with_transform:half"')
+        domain = dpx.Domain({"a": dpx.Numeric(0, 2)})
+        predictor = project(tmp_path, text).model().checked(domain)
+        rows = dpx.Model(lambda rows: rows["a"].to_numpy(), output=(0, 1)).checked(domain)
+        assert (predictor.answers * 2 == rows.answers).all()
 
     def test_an_import_beside_the_project_file(self, tmp_path, monkeypatch):
         monkeypatch.setattr("sys.path", ["/nowhere", *sys.path])

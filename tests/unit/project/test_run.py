@@ -66,7 +66,7 @@ def test_a_guess_where_the_number_of_rows_is_private(folder):
 @pytest.mark.parametrize("wrong", ["a pure account", "cannot be written to", "no column"])
 def test_what_is_wrong_is_found_before_the_account_is_opened(folder, wrong):
     out = folder / "people.parquet" / "out" if wrong == "cannot be written to" else folder / "out"
-    asked = {"a pure account": LocalSketch(), "no column": PartialDependence(feature="height")}
+    asked = {"a pure account": LocalSketch(method="moments"), "no column": PartialDependence(feature="height")}
 
     def ask(domain, model):
         return Task(asked[wrong]) if wrong in asked else age(domain, model)

@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib
-import pandas as pd
 import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
@@ -23,13 +22,13 @@ from dpexplain.audit.project_report import Explained, Outcome, ProjectAudit
 from dpexplain.audit.reconstruction import FeatureAttack, Gain, Reconstruction
 from dpexplain.audit.table_reconstruction import TableReconstruction
 from dpexplain.core.sensitivity import Neighbours, Relation
-from dpexplain.demo import page as demo
+from dpexplain.methods.reports.result import Report
 from dpexplain.render import html
 from dpexplain.render.attributions import Highlight
 from dpexplain.render.audit_page import audit_page
 from dpexplain.render.audit_page import pictures as audit_pictures
+from dpexplain.render.charts import chart_of, described
 from dpexplain.render.html import fill, results_page
-from dpexplain.render.plots import described
 
 matplotlib.use("Agg")
 PACKAGE = Path(dpx.__file__).parent
@@ -55,8 +54,8 @@ class Reader(HTMLParser):
 
 
 def intruders(page: str) -> list[str]:
-    """What no page of ours has: tags that run or load something, and handlers."""
-    seen = Reader(page)
+    """What no page of ours has: tags that run or load something, but our own script, and handlers and styles."""
+    seen = Reader(page.replace(f"<script>{html.static('charts.js')}</script>", "", 1))
     return [tag for tag in seen.tags if tag in ("script", "img", "iframe", "link", "object")] + [
         name for name in seen.attributes if name.startswith("on") or name == "src"
     ]
@@ -78,8 +77,8 @@ def results():
 def pages(results) -> dict[str, str]:
     """Each kind of page by its name; every picture is drawn once."""
     with pytest.MonkeyPatch.context() as patch, pictures.sketched():
-        drawn = {id(result): html.svg_of(result) for result in results.values()}
-        patch.setattr(html, "svg_of", lambda result: drawn[id(result)])
+        drawn = {id(result): chart_of(result) for result in results.values()}
+        patch.setattr(html, "chart_of", lambda result: drawn[id(result)])
         return pages_of(results)
 
 
@@ -89,7 +88,7 @@ def pages_of(results) -> dict[str, str]:
     made |= {f"notebook: {name}": result._repr_html_() for name, result in results.items() if name in NOTEBOOK}
     attribution = results["attribution"]
     made["highlight"] = Highlight(attribution, ((ODD, attribution.pushes()[0]), (ODD, None)), ODD).html
-    made["demo"] = demo_of(results)
+    made["whole report"] = report_of(results)
     audited = audit()
     made["audit"] = audit_page(audited, audit_pictures(audited))
     return made
@@ -98,32 +97,11 @@ def pages_of(results) -> dict[str, str]:
 NOTEBOOK = ("dots", "marginals", "influence", "report", "attribution", "clusters")
 
 
-def demo_of(results) -> str:
-    """The demo's page of other results, with odd names wherever the demo has its own."""
-    released = {
-        "performance": [results["performance of numbers"]],
-        "curves": [results["curve"], results["dots"]],
-        "pair": [results["surface"]],
-        "effects": [results["accumulated"]],
-        "stand-in": [results["stand-in"]],
-        "effects with it": [results["accumulated"]],
-        "importance": [results["importance"]],
-        "interactions": [results["interactions"]],
-        "people": [results["attribution"]],
-        "disparity": [results["influence"], results["report"]],
-        "clusters": [results["clusters"], results["centres"]],
-        "marginals": [results["marginals"]],
-    }
-    table = dpx.PrivateTable(
-        pd.DataFrame({"a": [1, 0]}), domain=dpx.Domain({"a": dpx.Numeric(0, 1)}), budget=dpx.Budget(1.0),
-        relation="replace-one", ledger="sqlite:///:memory:", name=f"account {ODD}", version=ODD, analyst=ODD,
-    )  # fmt: skip
-    dpx.marginals(table, epsilon=0.5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "in_short", lambda *_: [ODD])
-        patch.setattr(demo, "COLUMNS", {ODD: (dpx.Categorical([ODD, "b"]), ODD)})
-        errors = {"performance": 0.1, "curves": 0.1, "effects": 0.1, "pair": 0.1}
-        return demo.demo_page(released, errors, [ODD, ODD], table.ledger.statement(table.name))
+def report_of(results) -> str:
+    """A report of results with odd names."""
+    kinds = "performance", "importance", "curve", "dots", "interactions", "influence", "clusters", "stand-in"
+    left_out, statement = (ODD,), {"facts": [(ODD, ODD)]}
+    return Report(ODD, tuple(results[name] for name in kinds), left_out, 0, statement=statement).to_html()
 
 
 def audit() -> ProjectAudit:
@@ -166,7 +144,7 @@ def test_headings_are_in_order(pages):
 
 
 def test_pages_have_a_language_a_viewport_and_a_guarantee_at_the_end(pages, results):
-    for name in ("results", "transparency", "demo", "audit"):
+    for name in ("results", "transparency", "whole report", "audit"):
         page = pages[name]
         assert page.startswith('<!doctype html>\n<html lang="en">'), name
         assert '<meta name="viewport" content="width=device-width' in page, name
@@ -175,7 +153,7 @@ def test_pages_have_a_language_a_viewport_and_a_guarantee_at_the_end(pages, resu
     assert Reader(pages["results"]).text.count(results["curve"].receipt.short_guarantee) >= 1
 
 
-IMAGE = re.compile(r"<(?:svg|img)\b[^>]*>")
+IMAGE = re.compile(r"<(?:svg|img)\b(?![^>]*aria-hidden)[^>]*>")
 
 
 def undescribed(page: str) -> list[str]:

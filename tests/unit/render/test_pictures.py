@@ -18,7 +18,8 @@ from matplotlib.text import Text
 import pictures
 from dpexplain.methods.curves import Curve
 from dpexplain.methods.result import Result
-from dpexplain.render.plots import figure_of, figure_of_all, svg_of, svg_text
+from dpexplain.render.charts import chart_of, svg_text
+from dpexplain.render.plots import figure_of, figure_of_all
 
 matplotlib.use("Agg")
 ROOT = Path(__file__).parents[3]
@@ -185,7 +186,7 @@ def test_descriptions_are_escaped_and_fall_back_to_titles(figures, results):
     assert 'aria-label="a &lt;b&gt; &quot;c&quot;"' in svg_text(figure, 'a <b> "c"')
     assert 'aria-label="Partial dependence of Insurance plan with $0-$500' in svg_text(figure)
     with pictures.sketched():
-        assert "$0-$500" in svg_of(results["rough curve"]).split(">")[0]
+        assert "$0-$500" in chart_of(results["rough curve"]).svg.split(">")[0]
 
 
 def test_every_picture_of_the_documents_is_described():

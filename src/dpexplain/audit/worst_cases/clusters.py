@@ -86,12 +86,15 @@ def of_clusters() -> list[Case]:
         add("two stages, paper", pairs_by_paper, ["combination"], worst / 2, seen / 4, each)
     counted = partial(cases_of, "clusters", domain=LABELLED, pairs=COUNTED, parts={"histograms": 0.99})
     halves = {"histograms": 0.99, "everyone": 0.99}
+    released = asks(Clusters(attributes=["p", "q"], method="posterior"), CLUSTERING)
     by_paper = partial(cases_of, "clusters", domain=LABELLED, pairs=COUNTED, parts=halves)
     return [
         *cases,
         *counted(form="one stage", run=one, answers={0: [[0], [1]]}),
         *counted(form="two per cluster", run=several, answers={0: [[0, 1], [0, 2]]}),
         *counted(form="two stages", run=two, answers={0: [0], 1: [1]}),
+        # a row is in one cell of the table of each attribute
+        *cases_of("clusters", "counts of everything", released, LABELLED, COUNTED, {"tables": 0.99}),
         # half of the price for the clusters, half for all rows: an attribute for each cluster, and a row in both
         *by_paper(form="histograms as in the paper", run=run(histograms="paper"), answers={0: [[0], [1]]}),
     ]

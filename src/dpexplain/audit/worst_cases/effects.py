@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpexplain.audit.cases import ADD_REMOVE, Case, Pair, Row, cases_of
+from dpexplain.audit.cases import ADD_REMOVE, BOTH, Case, Pair, Row, cases_of
 from dpexplain.audit.worst_cases import asks
+from dpexplain.core.budget import Definition
 from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.marginals.request import MarginalsRequest
@@ -54,7 +55,31 @@ def of_partial_dependence() -> list[Case]:
     """The flag decides every point of the curve, and the row changes its cell of the rug."""
     of = partial(cases_of, "partial_dependence", domain=FLAGS, pairs=FLIPPED, units={"curve": 0.44})
     runs = {m: asks(PartialDependence(feature="g", method=m), FLAG) for m in ("default", "paper")}
-    return [case for form, run in runs.items() for case in of(form, run, parts={"curve": 0.99, "rug": 0.99})]
+    cases = [case for form, run in runs.items() for case in of(form, run, parts={"curve": 0.99, "rug": 0.99})]
+    for mechanism in (None, "cube"):  # the row goes from one class to another, which the third one does not show
+        run = asks(PartialDependence(feature="g", rug=False, mechanism=mechanism), CLASSES)
+        definitions = BOTH if mechanism is None else (Definition.PURE,)
+        cases += of(
+            f"all classes, {mechanism}", run, parts={"curve": 0.99}, definitions=definitions, units={"curve": 0.42}
+        )
+    return cases
+
+
+class _Classes:
+    """Surely the first class without the flag, and the last one with it."""
+
+    classes_ = ("no", "maybe", "yes")
+    feature_names_in_ = ("flag",)
+
+    def predict(self, rows: pd.DataFrame) -> Floats:
+        return _flag(rows)
+
+    def predict_proba(self, rows: pd.DataFrame) -> Floats:
+        flag = _flag(rows)
+        return np.column_stack([1 - flag, np.zeros_like(flag), flag])
+
+
+CLASSES = Model(_Classes(), output=(0, 1), name="classes", version="1")
 
 
 TWISTED = Domain({"g": Categorical(["a", "b"]), "two": Numeric(0, 1, integer=True), "up": Categorical([0, 1])})
@@ -74,6 +99,9 @@ def of_accumulated_effects() -> list[Case]:
     up, parts, cases = ("a", 0, 1), {"counts": 0.99, "effects": 0.99}, list[Case]()
     for feature, down in (("g", ("b", 0, 0)), ("two", ("a", 1, 0))):
         pairs: dict[str, Pair] = {"replace-one": ([up, up], [up, down]), "add-remove": ([up], [up, up])}
+        if feature == "g":
+            published = asks(AccumulatedEffects(feature="g", method="paper", clip=1), TWIST)
+            cases += cases_of("accumulated_effects", "paper, categories", published, TWISTED, pairs, parts)
         default = asks(AccumulatedEffects(feature=feature, clip=1), TWIST)
         cases += cases_of("accumulated_effects", f"of {feature}", default, TWISTED, pairs, parts)
     paper = asks(AccumulatedEffects(feature="two", method="paper", bins=2, clip=1), TWIST)

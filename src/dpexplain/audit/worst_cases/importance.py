@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,19 +35,30 @@ def _by_column(rows: pd.DataFrame) -> Floats:
     return np.where((rows["c"] == "z").to_numpy(), 3.0, 1.5 + 1.5 * rows["b"].to_numpy())
 
 
+COLUMN = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
+
+
 def of_permutation_importance() -> list[Case]:
     """A group of rows goes from one end of its ball to the other one; a loss goes from 0 to its bound."""
-    model = Model(_by_column, output=(0, 3), features=["b", "c"], name="column", version="1")
 
     def run(**options: Any) -> Run:
-        return asks(PermutationImportance(target="y", features=["b"], **{"method": "groups", **options}), model)
+        return asks(PermutationImportance(target="y", features=["b"], **{"method": "groups", **options}), COLUMN)
 
+    still, wrong = (0, -1.0, "x"), (0, 1.0, "z")
+    pairs: dict[str, Pair] = {"replace-one": ([still, still], [still, wrong])}
+    paper = partial(cases_of, "permutation_importance", "paper", run(method="paper", seed=SWAP), TARGET)
+    listed = of_groups(partial(cases_of, "permutation_importance", "groups"), run)
+    listed += paper(pairs, {"errors": 0.99}, protections=PROTECTIONS[:1])
+    return listed + _importance_by_marginals(COLUMN)
+
+
+def of_groups(cases: Callable[..., list[Case]], run: Callable[..., Run]) -> list[Case]:
+    """The cases of changes within groups; `run` asks for the importance of `b` with these options."""
     first, agree, disagree = (1, 0.0, "x"), (3, 1.0, "x"), (3, -1.0, "x")
     pairs: dict[str, Pair] = {
         "replace-one": ([first, agree], [first, disagree]),
         "add-remove": ([first, agree], [first, agree, (0, 1.0, "x")]),
     }
-    cases, paper = (partial(cases_of, "permutation_importance", form) for form in ("groups", "paper"))
     parts, units, three = {"base": 0.99, "changes": 0.99}, {"base": 0.49, "changes": 0.24}, ([0, 1], [0, 1, 2])
     listed = cases(run(clip=0.5, repeats=1), TARGET, pairs, parts, units=units, dealt=three)
     # Nothing changes in a group; then each row is as wrong as can be with the other's value, and that is cut off.
@@ -67,10 +79,7 @@ def of_permutation_importance() -> list[Case]:
     rest = [still, near, still]
     moved = {"add-remove": ([still, still, still, *rest], [still, still, still, *rest, far])}
     numbers = ([0, 2, 4, 1, 3, 5], [0, 2, 4, 1, 3, 5, 6])
-    listed += cases(chosen, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
-    wrong: dict[str, Pair] = {"replace-one": ([still, still], [still, (0, 1.0, "z")])}
-    listed += paper(run(method="paper", seed=SWAP), TARGET, wrong, {"errors": 0.99}, protections=PROTECTIONS[:1])
-    return listed + _importance_by_marginals(model)
+    return listed + cases(chosen, TARGET, moved, {"limit": 0.3}, protections=ADD_REMOVE, dealt=numbers)
 
 
 def _importance_by_marginals(model: Model) -> list[Case]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 _cases = partial(cases_of, definitions=ZCDP_ONLY)
+COLUMN = Domain({"f": Numeric(0, 1)})
 SQUARE = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1)})
 
 
@@ -123,7 +124,7 @@ def of_adaptive() -> list[Case]:
 
 
 def of_local_sketch() -> list[Case]:
-    """One cell with its centre in the middle, and rows at its radius."""
+    """One cell with its centre in the middle, and rows at its radius; a stand-in whose counts all move."""
     domain = Domain({"a": Numeric(0, 1), "b": Numeric(0, 1), "f": Numeric(-1, 1)})
     model = Model(itemgetter("f"), output=(-1, 1), name="f", version="1")
     given = asks(LocalSketchRequest(features=["a", "b"], centres=[(0.5, 0.5)], radius=0.3), model)
@@ -144,4 +145,9 @@ def of_local_sketch() -> list[Case]:
         "replace-one": ([(1.0, 1.0, 1.0)] * 2, [(1.0, 1.0, 1.0), (0.0, 0.0, -1.0)]),
     }
     cases += _cases("local_sketch", "given centres", given, domain, ends, {"average": 0.99})
-    return cases + _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})
+    cases += _cases("local_sketch", "default", drawn, domain, pairs, {"marginals": 0.99})
+    # the release is that of a stand-in, whose other parts `of_stand_in` has: one column has no pairs
+    column = Model(itemgetter("f"), output=(0, 1), name="column", version="1")
+    rows, low, high = asks(LocalSketchRequest(method="stand-in"), column), (0.0,), (1.0,)
+    flips: dict[str, Pair] = {"replace-one": ([low, low], [low, high]), "add-remove": ([low], [low, low])}
+    return cases + cases_of("local_sketch", "stand-in", rows, COLUMN, flips, {"counts": 0.99})
