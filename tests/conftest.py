@@ -28,6 +28,7 @@ from rings import (  # noqa: F401 (hooks)
     pytest_configure,
     pytest_itemcollected,
     pytest_runtest_protocol,
+    pytest_runtest_setup,
     pytest_terminal_summary,
 )
 from stubs import Copies, Unshuffled, ZeroNoise

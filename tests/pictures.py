@@ -118,14 +118,45 @@ def every_result(odd: str = "") -> dict[str, Result]:
     found["quantiles"] = dpx.quantiles(table, age, [0.1, 0.5, 0.9], **price)
     found["importance"] = dpx.permutation_importance(table, model, target, marginals=known, **price)
     found["interactions"] = dpx.interaction_ranking(table, model, parts=20, **price)
-    found["sketch"] = sketch = dpx.local_sketch(table, model, **price)
+    found["sketch"] = sketch = dpx.local_sketch(table, model, method="moments", **price)
     found["attribution"] = sketch.explain(record)
+    found["sketch of rows"] = of_rows = dpx.local_sketch(table, model, stand_in=found["stand-in"])
+    found["attribution of rows"] = of_rows.explain(record)
     found["influence"] = dpx.influence(table, model, outcome="score", marginals=known, **price)
     found["person"] = dpx.influence(table, model, "individual", row=record, outcome="score", marginals=known)
     found["report"] = dpx.transparency_report(table, model, record, outcome="score", **price)
     found["performance"] = dpx.performance(table, plan, kind, [age], positive=kinds[1], **price)
     found["performance of numbers"] = dpx.performance(table, model, target, [kind], **price)
+    found |= _comparisons(table, rows, model, target, kind, age, plan)
     clustering = dpx.dp_kmeans(table, 2, [age, kind], **price)
     found["centres"] = clustering.result
     found["clusters"] = dpx.explain_clusters(table, clustering, method="two-stage", **price)
+    found["likely clusters"] = dpx.explain_clusters(table, clustering, method="posterior", **price)
     return found
+
+
+def _comparisons(
+    table: dpx.PrivateTable, rows: pd.DataFrame, model: dpx.Model, target: str, kind: str, age: str, plan: str
+) -> dict[str, Any]:
+    """Two versions of a model, and of the table."""
+    features, price = [age, kind, plan], {"epsilon": 2}
+    older = dpx.Model(
+        lambda some: 0.5 * model.original(some), output=(0.0, 1.0), features=features, name=model.name, version="0"
+    )
+    later = dpx.PrivateTable(
+        rows[200:], domain=table.domain, budget=table.budget, relation="replace-one", ledger=table.ledger,
+        name=table.name, version="2",
+    )  # fmt: skip
+    later.door = Door(later.door.account, sampler=SteadyNoise())
+    curve, importance = dpx.requests.PartialDependence(feature=age), dpx.requests.PermutationImportance(target=target)
+    rates = dpx.requests.Performance(target=kind, positive=table.domain[kind].categories[1], groups=[age])
+    risks = [
+        dpx.Model(risk, output=(0.0, 1.0), features=[age], name="risk", version=version)
+        for version, risk in (("1", lambda some: some[age] / 200), ("2", lambda some: some[age] / 150))
+    ]
+    return {
+        "difference": dpx.compare(table, [older, model], curve, **price),
+        "difference of importances": dpx.compare(table, [older, model], importance, **price),
+        "differences of rates": dpx.compare(table, risks, rates, **price),
+        "change": dpx.compare([table, later], model, curve, **price),
+    }

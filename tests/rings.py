@@ -10,6 +10,8 @@ chance with probability p^2. The mark is for statistics alone: what fails for an
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from typing import Any
 
 import pytest
@@ -75,6 +77,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 FALSE_ALARM = 1e-9  # the most that chance may do in two draws
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if os.name != "posix" and item.get_closest_marker("posix"):
+        pytest.skip("it forks or kills processes, or makes links, as POSIX systems do")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Judge a test that is marked `drawn` twice if need be, each time with its own fixtures and its own draws."""
@@ -97,6 +104,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+KINDS_OF_MODELS = ("onnxruntime", "xgboost", "lightgbm", "catboost", "torch", "mlflow", "skops")  # too large for all
 LONG = "long or random_inputs"
 RINGS = {SHORT: "the short one (make test)", LONG: "the long one (make audit)"}
 
@@ -104,3 +112,7 @@ RINGS = {SHORT: "the short one (make test)", LONG: "the long one (make audit)"}
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     chosen = config.getoption("markexpr") or ""
     terminalreporter.write_line(f"ring: {RINGS.get(chosen, f'-m {chosen!r}') if chosen else 'both'}")
+    if absent := [name for name in KINDS_OF_MODELS if importlib.util.find_spec(name) is None]:
+        terminalreporter.write_line(
+            f"models of these kinds were not tried, their packages are missing: {', '.join(absent)}"
+        )

@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "dpexplain"
 
 # what a person or a program uses the product by
 PRODUCT = {
-    *("errors", "core", "ledger", "engines", "data", "models", "maths", "receipts", "methods"),
+    *("errors", "core", "columns", "ledger", "engines", "data", "models", "maths", "receipts", "methods"),
     *("requests", "results", "verification", "render"),
 }
 
@@ -29,25 +29,35 @@ MAY_IMPORT = {
     "core": {"errors"},
     "accidents": {"errors"},
     "ledger": {"core", "accidents", "errors"},
-    "engines": set(),
-    "receipts": {"core", "errors"},
+    "engines": {"core", "data"},  # what runs elsewhere, see LAZY
+    "columns": {"core", "errors"},
+    "receipts": {"core", "columns", "errors"},
     "calculators": {"core", "errors"},
-    "maths": {"core", "data", "errors"},  # data: public randomness alone, see below
-    "data": {"core", "ledger", "engines", "receipts", "maths", "errors"},
-    "models": {"core", "data", "maths", "receipts", "errors"},
+    "maths": {"core", "columns", "data", "errors"},  # data: public randomness alone, see below
+    "data": {"core", "columns", "ledger", "engines", "receipts", "maths", "errors"},
+    "models": {"core", "columns", "data", "maths", "receipts", "errors"},
     "design": {"core", "errors", "render"},
-    "methods": {"core", "data", "engines", "models", "maths", "receipts", "design", "errors", "render"},
+    "methods": {"core", "columns", "data", "engines", "models", "maths", "receipts", "design", "errors", "render"},
     "requests": {"methods"},
     "results": {"methods"},
-    "verification": {"core", "ledger", "methods", "receipts", "errors"},
-    "render": {"core", "methods", "maths", "receipts", "ledger", "design"},
+    "verification": {"core", "columns", "ledger", "methods", "models", "receipts", "errors"},
+    "render": {"core", "columns", "methods", "maths", "receipts", "ledger", "design"},
     "project": PRODUCT,
-    "demo": PRODUCT,
+    "demo": PRODUCT | {"project"},
     "audit": PRODUCT,
-    "cli": PRODUCT | {"project", "demo", "audit"},
+    "service": PRODUCT | {"project"},
+    "cli": PRODUCT | {"project", "service", "demo", "audit"},
 }
 # allowed only inside a function: plotting is for whoever plots, attacks are for whoever attacks
-LAZY = {("methods", "render"), ("design", "render"), ("project", "render"), ("cli", "audit")}
+LAZY = {
+    ("engines", "core"),
+    ("engines", "data"),
+    ("methods", "render"),
+    ("design", "render"),
+    ("project", "render"),
+    ("cli", "audit"),
+    ("cli", "service"),  # and the packages of a server with it
+}
 
 
 @cache

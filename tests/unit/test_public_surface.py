@@ -17,19 +17,24 @@ NAMES = [
     "Budget",
     "BudgetError",
     "Categorical",
+    "Client",
     "Clustering",
+    "Date",
     "Domain",
     "DpexplainError",
     "InputError",
     "Model",
     "Numeric",
     "PrivateTable",
+    "Query",
     "ReleaseLost",
     "Unit",
     "__version__",
     "accumulated_effects",
     "audit",
+    "batch",
     "calculators",
+    "compare",
     "design",
     "dp_kmeans",
     "errors",
@@ -50,6 +55,7 @@ NAMES = [
     "progress",
     "quantiles",
     "rank_aggregation",
+    "report",
     "requests",
     "results",
     "stand_in",
@@ -61,7 +67,7 @@ NAMES = [
 def test_the_stub_file_has_the_written_names_and_no_others():
     assert sorted(dpx.__all__) == NAMES == dir(dpx)
     assert all(hasattr(dpx, name) for name in NAMES)
-    assert len(NAMES) <= 45, "think twice: what people need every day stands at the top"
+    assert len(NAMES) <= 50, "think twice: what people need every day stands at the top"
 
 
 def test_the_version_is_that_of_the_package():

@@ -234,7 +234,7 @@ def test_clusters_are_found_and_explained_for_one_price(budget):
     explain = release_of("clusters", mine)
     pair = subject.membership_pair(mine, *subject.most_exposed(mine, explain, cost))
     parts = capture(mine.opened(pair.left), mine.opened(pair.right), partial(subject.priced, explain, cost))
-    assert {"survey", "2:combination", "2:histograms"} <= {part.name for part in parts}
+    assert {"survey", "2:tables"} <= {part.name for part in parts}
     assert sum(part.cost.amount for part in parts) <= cost.amount
     assert 0 < sum(part.loss for part in parts) <= float(cost.amount) * (1 + 1e-9)
 

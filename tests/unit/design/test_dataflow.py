@@ -120,7 +120,7 @@ def test_what_is_released_is_what_the_diagram_says(make_table, frame, model):
 def test_what_local_explanations_release_is_what_their_diagrams_say(make_table, frame, model):
     table = make_table(frame, budget=dpx.Budget(10, 1e-6))
     record = {name: column.missing for name, column in table.domain.items()}
-    sketch = dpx.local_sketch(table, model, epsilon=1)
+    sketch = dpx.local_sketch(table, model, epsilon=1, method="moments")
     assert set(sketch.released["parts"]) == local_sketch.diagram().noised
     found = dpx.local_explanation(table, model, record, epsilon=1, method="moments")
     assert set(found.released["parts"]) == local_explanation.diagram().noised
