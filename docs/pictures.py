@@ -1,8 +1,7 @@
-"""`make docs`: regenerate what a program can make of the docs: diagrams, the demo's picture, the command reference."""
+"""`make pictures`: diagrams, the demo's picture and the command reference, made anew."""
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -15,6 +14,8 @@ from dpexplain.design import DataFlow
 from dpexplain.methods.influence import persons
 from dpexplain.methods.local_explanation import descent
 from dpexplain.methods.registry import methods
+from dpexplain.methods.result import from_json
+from dpexplain.render.plots import save_png
 
 DOCS = Path(__file__).parent
 PAPER_PDP = DataFlow(
@@ -40,7 +41,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         run(Path(folder))
         for name, picture in (("chronic_diseases", "demo"), ("permutation-importance", "demo-importance")):
-            shutil.copy(Path(folder) / f"{name}.png", DOCS / "pictures" / f"{picture}.png")
+            save_png(from_json(Path(folder) / f"{name}.json"), DOCS / "pictures" / f"{picture}.png")
 
 
 if __name__ == "__main__":
