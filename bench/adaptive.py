@@ -146,7 +146,7 @@ class Bench:
         table, copies = self._table(seed), self.part.copies
         honest = table.sum_rows
         table.sum_rows = lambda *given, **options: honest(*given, **options) * copies  # type: ignore[method-assign]
-        request = LocalSketchRequest(features=self.part.scene.columns)
+        request = LocalSketchRequest(method="moments", features=self.part.scene.columns)
         sketch = local_sketch.explain(table, self.part.scene.model, request, cost=cost_of(epsilon))
         return float(np.mean([self._loss(i, sketch.explain(self.part.record(i), anchor="middle")) for i in points]))
 

@@ -1,6 +1,7 @@
-"""Attacks on our own explanations: four parts, each with its file and its picture.
+"""Attacks on our own explanations: its parts, each with its file and its picture.
 
-records   paper 004 again: from an explanation to the explained record, on Adult and IMDB (outside the guarantee)
+records   paper 004 again: from an explanation to the explained record, on Adult and IMDB (outside the guarantee);
+          with shapley, its section 2.2: from a person's Shapley values to the person, which can be run alone
 words     highlighted words of a review by each method, and their agreement with LIME
 table     membership and the hidden value of a table row, for seven releases, against what the claim allows
 releases  a lower bound for every release on worst-case neighbours, and the same with a planted defect
@@ -12,7 +13,7 @@ from argparse import Namespace
 
 from threadpoolctl import threadpool_limits
 
-from bench import audit_figures, audit_records, audit_releases, audit_reviews, audit_table, report
+from bench import audit_figures, audit_influence, audit_records, audit_releases, audit_reviews, audit_table, report
 from dpexplain.audit import NOT_PRIVATE
 from dpexplain.audit.releases import NOTE
 
@@ -39,7 +40,13 @@ def words(options: Namespace) -> None:
     report.write("audit-words", options, {"note": NOT_PRIVATE, **found.content}, audit_figures.words(found))
 
 
+def shapley(options: Namespace) -> None:
+    found = audit_influence.persons(options)
+    report.write("audit-shapley", options, {"summary": audit_influence.summary(found), "note": NOT_PRIVATE, **found})
+
+
 def records(options: Namespace) -> None:
+    shapley(options)
     content, curves = {}, {}
     for make in (audit_records.adult, audit_reviews.imdb):
         study = make(options)
@@ -53,12 +60,13 @@ def records(options: Namespace) -> None:
     report.write("audit-paper", options, {"summary": {"loss at the last step": last}, **curves}, picture)
 
 
-PARTS = {"table": table, "words": words, "records": records, "releases": releases}
+PARTS = {"table": table, "words": words, "records": records, "shapley": shapley, "releases": releases}
 
 
 @threadpool_limits.wrap(limits=1)
 def run(options: Namespace) -> None:
-    wanted = list(PARTS) if options.part == "all" else [options.part]
+    every = [part for part in PARTS if part != "shapley"]  # a part of records
+    wanted = every if options.part == "all" else [options.part]
     if not set(wanted) <= set(PARTS):
         raise SystemExit(f"audit has the parts {', '.join(PARTS)}")
     for part in wanted:

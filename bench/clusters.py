@@ -1,7 +1,9 @@
 """Explanations of clusters: the attributes that are chosen, against paper 002 (DPClustX), TabEE and its private forms.
 
     curves    quality and MAE by epsilon of the choice; the epsilon at which 98 % of the noise-free quality is reached
+    posterior the choice from released counts of everything, beside one stage and the domain alone
     studies   candidates, cluster sizes, correlated attributes, weights: Figures 7 and 8b, section 6.2, Table 1
+    more      12 and 15 clusters, several attributes for a cluster, the histogram stage of the paper
     case      the case study of section 6.4 on the census table, with the product's own picture
     kmeans    dp_kmeans against scikit-learn
     speed     Figures 9a to 9d, the largest table, memory; for an idle machine
@@ -39,7 +41,7 @@ from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.clusters.spec import Spec
 from dpexplain.methods.setting import Setting
 
-PARTS = ("curves", "studies", "case", "kmeans", "speed")
+PARTS = ("curves", "posterior", "studies", "more", "case", "kmeans", "speed")
 EPSILONS = tuple(float(f"{e:.3g}") for e in np.logspace(-3, 0, 9))
 RUNS, DRAWS = 10, 400
 BUDGET = dpx.Budget(10**6)

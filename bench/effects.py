@@ -10,6 +10,7 @@ experiment. The real `explain` runs on the whole table each time; only predictio
 from __future__ import annotations
 
 import csv
+import itertools
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,18 +27,19 @@ from bench import report
 from bench.cached import CachedModel, cached_table
 from bench.tables import CASES, Case
 from dpexplain.maths.binning import steps_of
-from dpexplain.maths.grids import axis_of
 from dpexplain.methods.accumulated_effects import release as accumulated_effects
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.generic_plot import release as generic_plot
 from dpexplain.methods.generic_plot.request import GenericPlot
 from dpexplain.methods.partial_dependence import release as partial_dependence
+from dpexplain.methods.setting import Setting
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0)
 RESOLUTIONS = (10, 20, 50, 100)
 RESOLUTION_FEATURES = [("adult", "age"), ("adult", "capital-gain"), ("bike", "hr"), ("heart", "age")]
 REPETITIONS = 10
 REFERENCE_BINS = 100
+AT_ONCE = 100  # values of a feature for which all rows are predicted together
 
 Curve = tuple[np.ndarray, np.ndarray]
 
@@ -56,16 +58,20 @@ class Bench:
         request = KINDS[kind].request(self, feature, options)
         return KINDS[kind].explain(self.table, self.model, request, cost=cost)
 
-    def prepare(self, kind: str, feature: str) -> None:
-        """Predict once what the releases will ask for most."""
+    def prepare(self, kind: str, feature: str, asked: Sequence[dict[str, Any]]) -> None:
+        """Predict once what releases with these options will ask for, at any of the epsilons."""
         column = self.case.domain[feature]
         if not isinstance(column, dpx.Numeric):
             self.model.remembered.announce(feature, range(len(column.categories)))
         elif kind.endswith("ale"):
             self.model.remembered.announce(feature, steps_of(feature, column).points)
         else:
-            for points in (*partial_dependence.RESOLUTIONS, partial_dependence.PAPER_RESOLUTION):
-                self.model.remembered.announce(feature, axis_of(self.case.domain, feature, None, points).points)
+            setting, points = Setting.of(self.table, self.model), set[float]()
+            for options, epsilon in itertools.product(asked, EPSILONS):
+                request = partial_dependence.PartialDependence(feature=feature, **options)
+                spec = partial_dependence.resolve(request, setting, self.table.cost(epsilon=epsilon))
+                points.update(spec.views[0][0].settings)
+            self.model.remembered.announce(feature, points)
 
     def reference(self, kind: str, feature: str) -> Curve:
         """The exact curve, predictions not clipped."""
@@ -91,8 +97,9 @@ def exact_pdp(bench: Bench, feature: str) -> Curve:
     """At every observed value."""
     column = bench.case.domain[feature]
     seen = np.sort(bench.case.frame[feature].unique())
-    settings = seen if isinstance(column, dpx.Numeric) else np.arange(len(column.categories))
-    return seen.astype(float), np.array([bench.predict(feature, float(v)).mean() for v in settings])
+    settings = seen.astype(float) if isinstance(column, dpx.Numeric) else np.arange(len(column.categories), dtype=float)
+    parts = np.array_split(settings, len(settings) // AT_ONCE + 1)
+    return seen.astype(float), np.concatenate([bench.model.remembered.lines(feature, v).mean(axis=1) for v in parts])
 
 
 def exact_ale(bench: Bench, feature: str) -> Curve:
@@ -145,7 +152,7 @@ def _remember_parts() -> None:
     black_box = generic_plot._black_box
 
     def remembered(table: Any, model: Any, request: Any, spec: Any) -> Any:
-        columns, curves = black_box(table, model, request, spec)
+        columns, curves, how = black_box(table, model, request, spec)
         key = (model.name, request.explainer, spec.axis, spec.parts)
 
         def once(dealt: Any) -> np.ndarray:
@@ -153,14 +160,14 @@ def _remember_parts() -> None:
                 known[key] = curves(dealt)
             return known[key]
 
-        return columns, once
+        return columns, once, {**how, "parallel": False, "at_once": 2**22}  # all parts in one piece
 
     generic_plot._black_box = remembered
 
 
 GENERIC_FORMS = (
     ("ours", {}),
-    ("paper", {"parts": 200, "grid": 20, "smooth": False, "mechanism": "discrete-laplace"}),
+    ("paper", {"method": "paper"}),
 )
 KINDS = {
     "pdp": Kind(
@@ -222,7 +229,8 @@ def _cells(kind: str, tables: dict[str, Bench], data: Path, repetitions: int) ->
     cells = []
     for key, table in tables.items():
         for feature in track(list(table.case.domain), description=f"{kind} {key}"):
-            table.prepare(kind, feature)
+            specific = not kind.startswith("generic")
+            table.prepare(kind, feature, [options for _, options in KINDS[kind].forms] if specific else [{}])
             for epsilon in EPSILONS:
                 where = (table.case.name, feature, epsilon)
                 curves = {
@@ -324,13 +332,14 @@ def _resolution(kind: str, tables: dict[str, Bench]) -> list[dict[str, Any]]:
     """The paper's Experiment 2: 10, 20, 50 and 100 points (or bins), for both forms."""
     lines = []
     for key, feature in track(RESOLUTION_FEATURES, description="resolution"):
-        table = tables[key]
-        table.prepare(kind, feature)
+        table, resolution = tables[key], KINDS[kind].resolution
+        forms = [options for _, options in KINDS[kind].forms]
+        table.prepare(kind, feature, [{**options, resolution: n} for options in forms for n in RESOLUTIONS])
         for points in RESOLUTIONS:
             for epsilon in EPSILONS:
                 line = {"dataset": table.case.name, "feature": feature, "points": points, "epsilon": epsilon}
                 for form, options in KINDS[kind].forms:
-                    asked = {**options, KINDS[kind].resolution: points}
+                    asked = {**options, resolution: points}
                     found = [table.mise(kind, table.release(kind, feature, epsilon, asked)) for _ in range(REPETITIONS)]
                     line[form] = float(np.mean(found))
                 lines.append(line)

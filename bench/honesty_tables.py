@@ -7,7 +7,7 @@ numbered in their declared order, so a row of the table is a line of numbers, as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,12 @@ class HonestTable:
             slices[name] = slice(start, start + blocks[-1].shape[1])
             start = slices[name].stop
         return np.hstack(blocks), slices
+
+    @cached_property
+    def changed(self) -> HonestTable:
+        """The same rows under another network: an earlier version of the model."""
+        earlier = replace(self.network, out=0.7 * self.network.out[::-1], shift=self.network.shift + 0.3)
+        return replace(self, name=f"{self.name}, earlier", network=earlier)
 
     @cached_property
     def importances(self) -> np.ndarray:

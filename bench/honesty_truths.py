@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def quantiles(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> An
     return Answer(exact, *_intervals(found), found.values, column.high - column.low)
 
 
-def clusters(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+def clusters(scene: HonestTable, table: dpx.PrivateTable, epsilon: float, method: Any = "one-stage") -> Answer:
     """Two attributes of each cluster, of a clustering by public rules."""
     a, b = scene.numeric[:2]
     cut = {name: (scene.domain[name].low + scene.domain[name].high) / 2 for name in (a, b)}
@@ -105,7 +106,7 @@ def clusters(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Ans
     clustering = dpx.Clustering.of(
         rule, labels=[0, 1, 2, 3], features=[a, b], domain=scene.domain, name="quarters", thread_safe=False
     )
-    found = dpx.explain_clusters(table, clustering, epsilon=epsilon)
+    found = dpx.explain_clusters(table, clustering, epsilon=epsilon, method=method)
     label = rule(scene.columns)
     exact = []
     for explanation in found.explanations:
@@ -355,10 +356,12 @@ def local(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer
 def sketch(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
     """Against the same sketch with next to no noise: cells spread over the domain are the same in both."""
     record, options = scene.person(17), {"centres": "domain", "cells": CELLS}
-    found = dpx.local_sketch(table, scene.model, epsilon=epsilon, **options).explain(record)
+    found = dpx.local_sketch(table, scene.model, method="moments", epsilon=epsilon, **options).explain(record)
     key = (scene.name, table.neighbours.relation)
     if key not in _exact_sketches:
-        _exact_sketches[key] = dpx.local_sketch(table, scene.model, epsilon=2e5, **options).explain(record).values
+        _exact_sketches[key] = (
+            dpx.local_sketch(table, scene.model, method="moments", epsilon=2e5, **options).explain(record).values
+        )
     return Answer(_exact_sketches[key], *_intervals(found), found.values, 2.0, 1e-4)
 
 
@@ -419,11 +422,51 @@ def _figure(name: str, scores: Floats, true: Floats, edges: tuple[float, ...]) -
 
 
 R = dpx.requests
+# Differences ----------------------------------------------------------------------------------------------------------
+
+
+def _compared(scene: HonestTable, table: dpx.PrivateTable, request: Any, epsilon: float) -> Any:
+    return dpx.compare(table, [scene.changed.model, scene.model], request, epsilon=epsilon)
+
+
+def difference_of_curves(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    curves = _compared(scene, table, R.PartialDependence(feature=scene.features), epsilon)
+    points = [(curve.feature, curve.axes[0].points) for curve in curves]
+    exact = np.concatenate([scene.mean_at(*one) - scene.changed.mean_at(*one) for one in points])
+    return Answer(exact, *_intervals(curves), np.concatenate([curve.raw for curve in curves]), 2.0, 2 * STEP)
+
+
+def difference_of_importances(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    found = _compared(scene, table, R.PermutationImportance(target=TARGET, positive="1"), epsilon)
+    low, high = found.score_interval(0.95)
+    exact = scene.importances - scene.changed.importances
+    assert list(found.candidates) == scene.features
+    return Answer(exact, low, high, found.scores, 4.0, 4 * STEP)
+
+
+def difference_of_rates(scene: HonestTable, table: dpx.PrivateTable, epsilon: float) -> Answer:
+    group = scene.categorical[-1]
+    found = _compared(scene, table, R.Performance(target=TARGET, positive="1", groups=[group]), epsilon)
+    yes = [one.own >= 0.5 for one in (scene.changed, scene)]
+    happened, codes, exact = scene.frame[TARGET].to_numpy() == 1, scene.columns[group], list[float]()
+    for mask in [np.ones(scene.rows, dtype=bool), *(codes == c for c in range(len(scene.domain[group].categories)))]:
+        for among, right in ((mask, True), (mask & happened, True), (mask & ~happened, True), (mask, happened)):
+            each = [float((one == right)[among].mean()) if among.any() else 0.0 for one in yes]
+            exact.append(each[1] - each[0])
+    return Answer(np.array(exact), *_intervals(found), found.values, 2.0)
+
+
 QUESTIONS: dict[str, Question] = {
+    "difference of curves": Question(
+        difference_of_curves, lambda s: R.Compare(request=R.PartialDependence(feature=s.features))
+    ),
+    "difference of importances": Question(difference_of_importances),
+    "difference of rates": Question(difference_of_rates),
     "marginals": Question(marginals, lambda s: R.Marginals(features=s.features)),
     "stand-in": Question(stand_in, lambda s: R.StandIn(features=s.features, grade="tree")),
     "quantiles": Question(quantiles),
     "clusters": Question(clusters),
+    "clusters, posterior": Question(partial(clusters, method="posterior")),
     "k-means": Question(kmeans),
     "partial dependence": Question(partial_dependence, lambda s: R.PartialDependence(feature=s.features)),
     "partial dependence of a pair": Question(

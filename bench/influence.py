@@ -4,6 +4,8 @@
     models          five classifiers: average influence and disparity of women; with and without sex (Table II); times
     discrimination  artificial discrimination by ZIP code (Fig. 3a)
     person          a transparency report: high capital gain and yet decided against (Fig. 4)
+    individuals     one price for many persons: free after marginals, or 1/n noise for each value
+    tables          groups, disparity by race, table-level Shapley and Banzhaf values: error, ours and the paper's
     shapley         model evaluations for the same Monte Carlo error, beside `shap`
 
 Noise is the product's own, from the operating system; models, rows and draws without noise are seeded.
@@ -16,11 +18,19 @@ from functools import cached_property
 
 from threadpoolctl import threadpool_limits
 
-from bench import influence_accuracy, influence_figures, influence_shapley, influence_studies, report
+from bench import (
+    influence_accuracy,
+    influence_figures,
+    influence_individuals,
+    influence_shapley,
+    influence_studies,
+    influence_tables,
+    report,
+)
 from bench.influence_memory import Memory
 from bench.influence_models import Classifier, People, fitted, people
 
-PARTS = ("accuracy", "models", "discrimination", "person", "shapley")
+PARTS = ("accuracy", "models", "discrimination", "person", "shapley", "tables", "individuals")
 QUICK_ROWS = 2_000
 
 
@@ -83,6 +93,14 @@ class Work:
         summary = influence_shapley.summary(content)
         figure = influence_figures.shapley(content)
         report.write("influence-shapley", self.options, {"summary": summary, **content}, figure)
+
+    def individuals(self) -> None:
+        content = influence_individuals.study(self.options, self.people, self.forest)
+        report.write("influence-individuals", self.options, {"summary": content})
+
+    def tables(self) -> None:
+        content = influence_tables.study(self.options)
+        report.write("influence-tables", self.options, {"summary": content, **content})
 
 
 @threadpool_limits.wrap(limits=1)

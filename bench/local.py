@@ -75,7 +75,7 @@ class Product:
 
     def sketch(self, epsilon: float, **options: Any) -> Any:
         self._known = None
-        request = LocalSketchRequest(features=self.scene.columns, **options)
+        request = LocalSketchRequest(method="moments", features=self.scene.columns, **options)
         return local_sketch.explain(self.table, self.scene.model, request, cost=cost_of(epsilon))
 
 
@@ -274,7 +274,7 @@ def building(rows: int, columns: int = 20) -> dict[str, Any]:
                 path, domain=domain, budget=dpx.Budget(10, DELTA), relation="replace-one",
                 ledger="sqlite:///:memory:", name="speed",
             )  # fmt: skip
-            dpx.local_sketch(table, model, epsilon=1.0)
+            dpx.local_sketch(table, model, epsilon=1.0, method="moments")
 
         read = _seconds_each(lambda: pd.read_parquet(path))
         predict = _seconds_each(lambda: estimator.predict_proba(X))

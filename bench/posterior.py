@@ -1,11 +1,12 @@
 """The stand-in and the posterior: errors and coverage of curves, beside our releases before them and MST rows.
 
-    python -m bench posterior [--quick] [--part pd | single | ale | clock]
+    python -m bench posterior [--quick] [--part pd | single | ale | clock | everything]
 
     pd       partial dependence of all features of a table for one price, on grids of 12 points (categories: all)
     single   partial dependence of one feature alone, three features of each table
     ale      accumulated effects of all features for one price
     clock    processor time of one release with the posterior, without it, and of the predictions for synthetic rows
+    everything   the other explanations, and five for the price of one (bench/everything.py)
 
 Five tables, four models (bench/posterior_tables.py), total epsilon 0.1 to 3, one row replaced, zCDP accounts with delta
 1e-6 and pure ones, ten repetitions of each cell (a table, a model, an account, an epsilon). Baselines, and what an
@@ -384,6 +385,11 @@ def _read(curves: Any) -> None:
 
 
 def run(options: Namespace) -> None:
+    if options.part == "everything":
+        from bench import everything
+
+        everything.run(options)
+        return
     if options.part == "clock":
         report.write("posterior-clock", options, {"summary": time_of_all(options)})
         return
@@ -435,7 +441,7 @@ def kept_ours(
     times: int,
 ) -> Mapping[tuple[str, str, float], dict[str, list[float]]]:
     """Ours, measured now or kept by the same source of the product: a run that was cut off goes on where it was."""
-    said = f"{_source()} {sorted(truths)} {shares} {times}".encode()
+    said = f"{source_of_product()} {sorted(truths)} {shares} {times}".encode()
     name = hashlib.blake2b(said, digest_size=6).hexdigest()
     file = CACHE / f"ours-{part}-{case.key}-{account}-{epsilon:g}-{name}.json"
     if not file.exists():
@@ -448,7 +454,7 @@ def kept_ours(
     return {(kind, feature, share): figures for kind, feature, share, figures in json.loads(file.read_text())}
 
 
-def _source() -> str:
+def source_of_product() -> str:
     """A digest of the product."""
     files = sorted((Path(dpx.__file__).parent).rglob("*.py"))
     return hashlib.blake2b(b"".join(file.read_bytes() for file in files), digest_size=8).hexdigest()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 RESULTS = Path(__file__).parent / "results"
 REAL = "models and data: fixed in bench/; noise: operating-system entropy, so a repetition differs"
 SEEDED = "all fixed in bench/; seeded normal noise, rounded to whole numbers, stands for the exact sampler"
-SIMULATED = ("showcase", "private_models", "adaptive")  # the benchmarks with such noise
+SIMULATED = ("showcase", "private_models", "adaptive", "starts")  # the benchmarks with such noise
 MIXED = SEEDED + "; but for sketches: operating-system entropy"
 RECORDS = ("audit", "audit-paper", "audit-words")
 
@@ -50,10 +50,17 @@ def about(options: Namespace, name: str) -> dict[str, Any]:
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "python": sys.version.split()[0],
-        "versions": {name: version(name) for name in packages},
+        "versions": {name: _version(name) for name in packages},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
         "seeds": seeds,
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _commit() -> str:

@@ -18,16 +18,13 @@ from rich.progress import track
 
 import dpexplain as dpx
 from bench import report
-from bench.cached import NEIGHBOURS, BenchAccount
+from bench.cached import BenchAccount, DealtOnce
 from bench.importance import EPSILONS, TARGET, Exact, concordance
 from bench.tables import CASES
-from dpexplain.core.release import Door, Gate
-from dpexplain.methods import parts as shared
+from dpexplain.core.release import Door
 from dpexplain.methods.rank_aggregation import release as voting
 from dpexplain.methods.rank_aggregation.request import RankAggregation
 from dpexplain.methods.rank_aggregation.result import Votes
-from dpexplain.methods.rank_aggregation.spec import sensitivity, statistic
-from dpexplain.methods.setting import Setting
 
 REPETITIONS, PERMUTATIONS, PARTS = 20, 20, 200
 
@@ -47,22 +44,12 @@ class Ballots:
             name="bench",
         )
         self.table.door = Door(BenchAccount())
-        self._sums: dict[int, np.ndarray] = {}
+        self.table.sum_groups = DealtOnce(self.table)  # type: ignore[method-assign]
 
     def release(self, parts: int | None, epsilon: float) -> Votes:
         """One private ranking through the door."""
-        exact, cost = self.exact, self.table.cost(epsilon=epsilon)
-        request = RankAggregation(ranker="importance", items=exact.features, target=TARGET, parts=parts)
-        spec = voting.resolve(request, Setting.of(self.table, exact.model), cost)
-        columns, scores = voting._black_box(self.table, exact.model, request, spec)
-
-        def body(gate: Gate) -> None:
-            number = spec.parts.number
-            if number not in self._sums:
-                self._sums[number] = statistic(scores(shared.collect(self.table, gate, columns, number)))
-            gate.noisy_sum("votes", self._sums[number], sensitivity(spec, NEIGHBOURS), cost)
-
-        return Votes(*self.table.release("rank-aggregation", "votes", spec.to_json(), cost, body, public=[]))
+        request = RankAggregation(ranker="importance", items=self.exact.features, target=TARGET, parts=parts)
+        return voting.explain(self.table, self.exact.model, request, cost=self.table.cost(epsilon=epsilon))
 
 
 def run(options: Namespace) -> None:

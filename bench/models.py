@@ -1,0 +1,342 @@
+"""Time of private partial dependence against the bare predictions it needs, for each kind of models.
+
+30,000 made-up rows of 10 numeric columns, 20 grid points of one of them, everything included: ledger, the check of a
+new model, cleaning, encoding, quantising, noise, post-processing. Bare predictions are what a user of the library
+writes: the same rows at each grid point, in one call of the library with its own threads. Both are timed in turns; a
+ratio is the median over the rounds of the ratio within a round. "private" shows released values (`smooth=False`), so
+that the rows are asked about as often as in bare predictions, but for the check; "again" is the next curve of the same
+model object, which has passed the check; "sharpened" is the default, which also asks about synthetic rows at each grid
+point. `--part cpu` counts processor time of all threads in the place of time, for a machine that does other work, and
+leaves out the server, whose time is another process's. A server runs in a process of its own; its bare
+predictions are the same requests over the same 8 connections without anything else.
+
+`--part gpu`: a torch network on a GPU (on the processor where there is none), 10,000,000 rows, 10 grid points. Bare
+predictions are made in the quickest of several sizes of batches.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+import dpexplain as dpx
+from bench import report
+
+ROWS, COLUMNS, POINTS, ROUNDS = 30_000, 10, 20, 3
+NAMES = [f"x{j}" for j in range(COLUMNS)]
+DOMAIN = dpx.Domain({name: dpx.Numeric(-4, 4) for name in NAMES})
+GRID = np.linspace(-2, 2, POINTS)
+Ask = Callable[[pd.DataFrame], Any]
+Clock = Callable[[], float]
+FORMS = ("private", "again", "sharpened")
+
+
+def run(options: Namespace) -> None:
+    if options.part == "gpu":
+        return _gpu(options)
+    name, clock, kinds = "models", time.perf_counter, dict(KINDS)
+    if options.part == "cpu":
+        name, clock = "models-cpu", time.process_time
+        del kinds["model server"]
+    rows, risk = _made(3_000 if options.quick else ROWS)
+    times, shares = dict[str, dict[str, list[float]]](), dict[str, Any]()
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, make in kinds.items():
+            with suppress(ImportError), make(Path(folder), rows, risk, options.quick) as (source, told, ask, more):
+                times[kind] = _timed(rows, source, told, ask, 1 if options.quick else ROUNDS, clock)
+                shares |= more()
+                print(kind, {name: round(statistics.median(one), 3) for name, one in times[kind].items()}, flush=True)
+    missing = [kind for kind in kinds if kind not in times]
+    ratios = {kind: {form: _ratio(one, form) for form in FORMS} for kind, one in times.items()}
+    summary = {"rows": len(rows), "points": POINTS, "ratios": ratios, "not installed": missing, **shares}
+    report.write(name, options, {"summary": summary, "seconds": times}, _figure(times) if name == "models" else None)
+    return None
+
+
+def _made(size: int) -> tuple[pd.DataFrame, Any]:
+    draw = np.random.default_rng(0)
+    values = draw.normal(size=(size, COLUMNS)).clip(-4, 4)
+    rows = pd.DataFrame(values, columns=NAMES)
+    return rows, np.tanh(values[:, 0] + values[:, 1] * values[:, 2]) / 2 + 0.5
+
+
+def _timed(
+    rows: pd.DataFrame, source: Any, told: dict[str, Any], ask: Ask, rounds: int, clock: Clock = time.perf_counter
+) -> dict[str, list[float]]:
+    versions, times, known = count(), {name: list[float]() for name in (*FORMS, "bare")}, list[dpx.Model]()
+    table = dpx.PrivateTable(
+        rows, domain=DOMAIN, budget=dpx.Budget(10**6), relation="replace-one", ledger="sqlite:///:memory:", name="rows"
+    )
+
+    def private(smooth: bool) -> None:
+        known[:] = [dpx.Model(source, output=(0.0, 1.0), version=str(next(versions)), **told)]
+        dpx.partial_dependence(table, known[0], "x0", epsilon=1, grid={"x0": GRID.tolist()}, smooth=smooth)
+
+    def again() -> None:
+        dpx.partial_dependence(table, known[0], "x1", epsilon=1, grid={"x1": GRID.tolist()}, smooth=False)
+
+    def bare() -> None:
+        for point in GRID:
+            ask(rows.assign(x0=point))
+
+    ask(rows)  # caches, threads
+    for _ in range(rounds):
+        jobs = (("private", partial(private, False)), ("again", again), ("sharpened", partial(private, True)))
+        for name, job in (*jobs, ("bare", bare)):
+            start = clock()
+            job()
+            times[name].append(clock() - start)
+    return times
+
+
+def _ratio(times: dict[str, list[float]], name: str) -> float:
+    return round(statistics.median(a / b for a, b in zip(times[name], times["bare"], strict=True)), 3)
+
+
+# The kinds ------------------------------------------------------------------------------------------------------------
+
+Made = Iterator[tuple[Any, dict[str, Any], Ask, Callable[[], dict[str, Any]]]]
+
+
+def _nothing() -> dict[str, Any]:
+    return {}
+
+
+@contextmanager
+def _onnx(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
+    import onnxruntime
+    from skl2onnx import to_onnx
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    trees = GradientBoostingRegressor(n_estimators=5 if quick else 200, max_depth=5, random_state=0)
+    trees.fit(rows.to_numpy()[:10_000], risk[:10_000])
+    path = folder / "model.onnx"
+    path.write_bytes(to_onnx(trees, rows.to_numpy(np.float32)[:1]).SerializeToString())
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    yield path, {}, lambda frame: session.run(None, {name: frame.to_numpy(np.float32)}), _nothing
+
+
+@contextmanager
+def _xgboost(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
+    import xgboost
+
+    told = {"objective": "reg:logistic", "max_depth": 6}
+    booster = xgboost.train(told, xgboost.DMatrix(rows, risk), 5 if quick else 300)
+    booster.save_model(folder / "model.ubj")
+    yield folder / "model.ubj", {}, lambda frame: booster.predict(xgboost.DMatrix(frame)), _nothing
+
+
+@contextmanager
+def _lightgbm(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
+    booster = _boosted(folder, rows, risk, quick)
+    yield folder / "model.txt", {}, booster.predict, _nothing
+
+
+def _boosted(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Any:
+    import lightgbm
+
+    booster = lightgbm.train(
+        {"objective": "cross_entropy", "verbose": -1, "num_leaves": 63},
+        lightgbm.Dataset(rows, risk),
+        5 if quick else 300,
+    )
+    booster.save_model(folder / "model.txt")
+    return booster
+
+
+@contextmanager
+def _catboost(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
+    import catboost
+
+    model = catboost.CatBoostRegressor(iterations=5 if quick else 1_000, verbose=False, allow_writing_files=False)
+    model.fit(rows, risk)
+    model.save_model(str(folder / "model.cbm"))
+    yield folder / "model.cbm", {}, model.predict, _nothing
+
+
+@contextmanager
+def _torch(_folder: Path, _rows: pd.DataFrame, _risk: Any, quick: bool) -> Made:
+    import torch
+
+    network = _network(64 if quick else 512, 2)
+
+    def ask(frame: pd.DataFrame) -> Any:
+        with torch.inference_mode():
+            return network(torch.from_numpy(frame.to_numpy(np.float32))).numpy()
+
+    yield network, {"options": {"device": "cpu"}}, ask, _nothing
+
+
+@contextmanager
+def _skops(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
+    import skops.io
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    trees = HistGradientBoostingClassifier(max_iter=5 if quick else 200, random_state=0).fit(rows, risk > 0.5)
+    skops.io.dump(trees, folder / "model.skops")
+    trusted = skops.io.get_untrusted_types(file=folder / "model.skops")
+    told = {"label": True, "options": {"trusted": trusted}}
+    yield folder / "model.skops", told, trees.predict_proba, _nothing
+
+
+@contextmanager
+def _mlflow(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
+    import mlflow.pyfunc
+    from mlflow.models import infer_signature
+
+    _boosted(folder, rows, risk, quick)
+    (folder / "code.py").write_text(CODE % str(folder / "model.txt"))
+    signature = infer_signature(rows, risk)
+    mlflow.pyfunc.save_model(
+        folder / "mlflow", python_model=str(folder / "code.py"), signature=signature, pip_requirements=[]
+    )
+    model = mlflow.pyfunc.load_model(str(folder / "mlflow"))
+    yield folder / "mlflow", {"options": {"trusted": True}}, model.predict, _nothing
+
+
+CODE = """
+import lightgbm, mlflow.pyfunc
+
+
+class Risk(mlflow.pyfunc.PythonModel):
+    booster = lightgbm.Booster(model_file=%r)
+
+    def predict(self, context, model_input, params=None):
+        return self.booster.predict(model_input)
+
+
+mlflow.models.set_model(Risk())
+"""
+
+
+@contextmanager
+def _server(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
+    from dpexplain.models.kinds import recognised
+
+    _boosted(folder, rows, risk, quick)
+    command = [sys.executable, "-m", "bench.model_server", str(folder / "model.txt")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+        url = f"http://127.0.0.1:{process.stdout.readline().strip()}/v2/models/risk"
+        client = recognised(url).model  # 8 connections
+        blocks = [*range(0, len(rows), 2**14), len(rows)]
+
+        def ask(frame: pd.DataFrame) -> None:
+            values = frame.to_numpy()
+            for a, b in pairwise(blocks):
+                client.ask(values[a:b])
+
+        def seconds() -> float:
+            process.stdin.write("\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+            return float(process.stdout.readline())  # type: ignore[union-attr]
+
+        def busy() -> dict[str, Any]:
+            """How many cores the server used while it was asked for a private curve."""
+            before, start = seconds(), time.perf_counter()
+            _timed(rows, url, {}, len, 1)
+            return {"cores that the server used": round((seconds() - before) / (time.perf_counter() - start), 2)}
+
+        yield url, {}, ask, busy
+        process.stdin.close()
+        process.wait(10)
+
+
+KINDS = {
+    "ONNX": _onnx, "XGBoost": _xgboost, "LightGBM": _lightgbm, "CatBoost": _catboost, "PyTorch": _torch,
+    "skops": _skops, "MLflow": _mlflow, "model server": _server,
+}  # fmt: skip
+
+
+def _figure(times: dict[str, dict[str, list[float]]]) -> Figure:
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    ax = figure.add_subplot()
+    for place, one in enumerate(times.values()):
+        ratios = [a / b for a, b in zip(one["private"], one["bare"], strict=True)]
+        ax.plot(ratios, [place] * len(ratios), "o", color="#1f4e79", alpha=0.7)
+    ax.axvline(1.1, color="#c55a11", linestyle="--")
+    ax.set_yticks(range(len(times)), list(times))
+    ax.set_xlim(0)
+    ax.set_xlabel("time of a private curve / time of the bare predictions")
+    return figure
+
+
+# On a GPU -------------------------------------------------------------------------------------------------------------
+
+
+def _network(width: int, layers: int) -> Any:
+    import torch
+
+    torch.manual_seed(0)
+    parts: list[Any] = [torch.nn.Linear(COLUMNS, width), torch.nn.ReLU()]
+    for _ in range(layers):
+        parts += [torch.nn.Linear(width, width), torch.nn.ReLU()]
+    return torch.nn.Sequential(*parts, torch.nn.Linear(width, 1), torch.nn.Sigmoid()).eval()
+
+
+def _gpu(options: Namespace) -> None:
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    size, width, points = (50_000, 64, 3) if options.quick else (10**7, 2048, 10)
+    rows, _ = _made(size)
+    network, grid = _network(width, 3), np.linspace(-2, 2, points)
+    placed = _network(width, 3).to(device)
+    values = rows.to_numpy(np.float32)
+
+    def bare(batch: int) -> float:
+        start, total = time.perf_counter(), 0.0
+        with torch.inference_mode():
+            for point in grid:
+                for begin in range(0, size, batch):
+                    mine = values[begin : begin + batch].copy()
+                    mine[:, 0] = point
+                    total += float(placed(torch.from_numpy(mine).to(device)).cpu().numpy().sum())
+        return time.perf_counter() - start
+
+    ledger = dpx.open_ledger("sqlite:///:memory:")
+
+    def private(threads: bool) -> float:
+        table = dpx.PrivateTable(
+            rows,
+            domain=DOMAIN,
+            budget=dpx.Budget(10**6),
+            relation="replace-one",
+            ledger=ledger,
+            name="rows",
+            version=str(time.perf_counter_ns()),
+        )
+        start = time.perf_counter()
+        model = dpx.Model(network, output=(0.0, 1.0), name="network", version="1", thread_safe=threads)
+        dpx.partial_dependence(table, model, "x0", epsilon=1, grid={"x0": grid.tolist()})
+        return time.perf_counter() - start
+
+    times = dict[str, list[float]]()
+    for _ in range(options.repetitions or (1 if options.quick else 3)):
+        for batch in (2**14, 2**17, 2**20):
+            times.setdefault(f"bare, batches of {batch}", []).append(bare(batch))
+        times.setdefault("private", []).append(private(False))
+        times.setdefault("private, thread_safe=True", []).append(private(True))
+        print(json.dumps({name: round(one[-1], 2) for name, one in times.items()}), flush=True)
+    middle = {name: statistics.median(one) for name, one in times.items()}
+    best = min(value for name, value in middle.items() if name.startswith("bare"))
+    ratios = {name: round(value / best, 3) for name, value in middle.items() if name.startswith("private")}
+    machine = torch.cuda.get_device_name() if device == "cuda" else "no GPU: on the processor"
+    summary = {"device": machine, "torch": torch.__version__, "rows": size, "points": points, "width": width}
+    report.write("models-gpu", options, {"summary": {**summary, "ratios": ratios}, "seconds": times})
