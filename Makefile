@@ -8,7 +8,7 @@ WORKERS ?= 2
 # one kind of matrix products on every processor: with others, networks are asked about one row at a time, which is slow
 RINGS  := OPENBLAS_CORETYPE=Sandybridge OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test audit check coverage docs clean
+.PHONY: demo test audit check coverage evidence docs pictures clean
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/dpexplain demo --out $(OUT)
@@ -16,7 +16,7 @@ demo: $(VENV)/demo.stamp
 test: $(VENV)/test.stamp check
 	$(RINGS) -m "not long"
 
-audit: $(VENV)/test.stamp
+audit: $(VENV)/test.stamp $(VENV)/docs.stamp
 	$(RINGS) -m "long or random_inputs"
 
 check: $(VENV)/test.stamp
@@ -27,7 +27,13 @@ check: $(VENV)/test.stamp
 coverage: $(VENV)/test.stamp
 	$(BIN)/python -m pytest --cov=src/dpexplain/core --cov=src/dpexplain/ledger --cov-branch --cov-report=term-missing tests/unit tests/privacy tests/property tests/e2e
 
-docs: $(VENV)/test.stamp
+evidence: $(VENV)/test.stamp
+	$(BIN)/python -m bench.evidence
+
+docs: $(VENV)/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+pictures: $(VENV)/test.stamp
 	$(BIN)/python docs/pictures.py
 
 $(VENV)/bin/python:
@@ -43,5 +49,9 @@ $(VENV)/test.stamp: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	touch $@ $(VENV)/demo.stamp
 
+$(VENV)/docs.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(OUT) build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OUT) build dist site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
