@@ -54,16 +54,19 @@ def test_several_features_have_all_classes_each(exact, model):
     assert curves["a x b: low"].shape == (3, 2)
 
 
+@pytest.mark.drawn(1e-5)  # points of a curve miss together: the mean of 12 tables is 0.97, its standard deviation 0.03
 def test_intervals_hold_the_exact_curves(make_table, model):
+    points = np.linspace(0, 1, 7)
+    truth = np.array([FITTED.predict_proba(ROWS.assign(a=a)).mean(axis=0) for a in points]).T
     hits = []
     for relation, budget in (("replace-one", dpx.Budget(10)), ("add-remove", dpx.Budget(10, 1e-6))):
-        table = make_table(TABLE, domain=DOMAIN, relation=relation, budget=budget, rows_hint=600)
-        curves = dpx.partial_dependence(table, model, "a", epsilon=2, grid={"a": 7})
-        for place, curve in enumerate(curves):
-            truth = [FITTED.predict_proba(ROWS.assign(a=a))[:, place].mean() for a in curve.axes[0].points]
-            for low, high in (curve.proven_interval(), curve.interval()):
-                hits.append(((low <= truth) & (truth <= high)).mean())
-    assert np.mean(hits) > 0.9
+        for _ in range(6):
+            table = make_table(TABLE, domain=DOMAIN, relation=relation, budget=budget, rows_hint=600)
+            curves = dpx.partial_dependence(table, model, "a", epsilon=2, grid={"a": 7})
+            for curve, exact_values in zip(curves, truth, strict=True):
+                for low, high in (curve.proven_interval(), curve.interval()):
+                    hits.append(((low <= exact_values) & (exact_values <= high)).mean())
+    assert np.mean(hits) > 0.84
 
 
 def test_one_more_class_costs_less_than_one_more_release(make_table, model):
