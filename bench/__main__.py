@@ -34,7 +34,7 @@ NAMES = {
     "models": "time of a private curve against bare predictions, for each kind of models; on a GPU (--part gpu)",
     "start": "CPU time of `import dpexplain`, of --help and of short commands against `import numpy, pandas`",
     "ledger": "time of a reservation in a long history against a short one, SQLite and PostgreSQL",
-    "service": "local explanations over HTTP, 64 analysts at once, a long time at half load (--part)",
+    "service": "local explanations over HTTP, 64 analysts at once, kills, a long time at half load, pages (--part)",
     "faults": "kill processes at random points; nothing committed is lost, nothing is under-counted",
 }
 
@@ -52,7 +52,7 @@ def main() -> None:
     audit = ["records", "shapley", "words", "table", "releases"]
     posterior = ["pd", "single", "ale", "clock", "everything"]
     scale = ["rows", "cores", "spark", "wide", "csv"]
-    service = ["local", "crowd", "soak", "console"]
+    service = ["local", "crowd", "kills", "soak", "console"]
     parts = ["all", *clusters, *influence, *audit, *posterior, *scale, *service, "gpu", "cpu"]
     parser.add_argument(
         "--part",

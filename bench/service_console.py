@@ -23,7 +23,7 @@ import sqlalchemy as sa
 import uvicorn
 from rich.progress import track
 
-from bench import report
+from bench import report, service_figures
 from bench.ledger import PAYLOAD
 from dpexplain.core.account import Ask
 from dpexplain.core.canonical import digest
@@ -93,7 +93,7 @@ def run(options: Namespace) -> None:
         finally:
             server.should_exit = True
             thread.join(30)
-    report.write("service_console", options, content)
+    report.write("service-console", options, content, None if options.quick else service_figures.console(content))
 
 
 def _project(folder: Path) -> Project:
