@@ -14,7 +14,11 @@ from services import Running, free_port
 
 CURVE = {"request": "partial-dependence", "feature": ["age", "sex"]}
 PRICE = 5.0  # of all requests together, about
-PHASES = {None: "killed before the reservation", LOST: "killed between reservation and commit", RELEASED: "killed later"}
+PHASES = {
+    None: "killed before the reservation",
+    LOST: "killed between reservation and commit",
+    RELEASED: "killed later",
+}
 
 
 class Elsewhere(Running):
@@ -71,4 +75,5 @@ def run_kills(driver: Driver, url: str, kills: int, seed: int) -> dict[str, int]
     ledger.verify()
     rows = ledger.statement("people").rows
     released = sum(row.status == RELEASED for row in rows)
-    return {"kills": kills, **{phase: phases[phase] for phase in PHASES.values()}, "charged": len(rows), "released": released}
+    counts = {phase: phases[phase] for phase in PHASES.values()}
+    return {"kills": kills, **counts, "charged": len(rows), "released": released}
