@@ -182,6 +182,20 @@ class SharpEffects:
             variances.append(np.where(curve._known, own, np.maximum(own, curve.clip**2)))
         return np.concatenate(variances)
 
+    def expected_std(self, worth: float) -> float:
+        """The root mean square of the standard deviations of all sharpened points, if synthetic rows are worth so many
+        rows.
+        """
+        covariance = self.prior.covariance() / worth
+        known = np.concatenate([curve._effects for curve in self.curves])
+        variances = self._variances(known)
+        taken = covariance @ np.linalg.solve(covariance + np.diag(variances), covariance)
+        each = [
+            np.einsum("ij,jk,ik->i", lifted, (covariance - taken)[place, place], lifted)
+            for lifted, place in ((self._lifted(i), self._place(i)) for i in range(len(self.curves)))
+        ]
+        return float(np.sqrt(max(float(np.concatenate(each).mean()), 0.0)))
+
     @property
     def _ends(self) -> NDArray[np.int64]:
         return np.cumsum([curve.bins.size for curve in self.curves])[:-1]

@@ -42,6 +42,8 @@ class Method:
               The keywords of these four functions, with their types, are options of the command
     takes     names of methods whose earlier results `explain` takes, as keywords (`keyword_of`): the command has
               --<name> FILE
+    read_off  (request, setting, cost) -> (table, model, stand-in) -> its result, free: where the stand-in of a batch
+              answers the request; None where it needs a release of its own
     long      whether it answers with many numbers, which have less error in an account with a delta
     request_name  of the request in `dpx.requests`; by default that of its class, without "Request" at its end
     takes_clustering  whether a clustering stands in the place of the model
@@ -72,6 +74,7 @@ class Method:
     free: Named | None = None
     also: Named | None = None
     takes: tuple[str, ...] = ()
+    read_off: Named | None = None
     long: bool = False
     request_name: str = ""
     takes_clustering: bool = False

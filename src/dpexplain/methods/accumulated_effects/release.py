@@ -18,6 +18,7 @@ References   Apley and Zhu 2020; "Differentially Private Global Explanations" (m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -36,18 +37,28 @@ from dpexplain.core.sensitivity import Neighbours
 from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import InputError
-from dpexplain.maths.accumulation import TWO_SIDED, Accumulation
+from dpexplain.maths.accumulation import TWO_SIDED, Accumulation, SharpEffects
 from dpexplain.maths.binning import Steps, steps_of
 from dpexplain.maths.grids import WHOLE_NUMBERS
+from dpexplain.maths.posterior import DOMAIN_WORTH, FEWEST_ROWS, Prior
+from dpexplain.maths.trees import Joint
 from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
 from dpexplain.methods.accumulated_effects.result import AccumulatedCurve
-from dpexplain.methods.accumulated_effects.spec import LEVEL_PARTS, Floats, Spec, prior, sensitivity, statistic
+from dpexplain.methods.accumulated_effects.spec import (
+    LEVEL_PARTS,
+    Floats,
+    Spec,
+    levels_at,
+    prior,
+    sensitivity,
+    statistic,
+)
 from dpexplain.methods.curves import Curve, Curves
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.quantiles import spec as quantiles
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.methods.sharpening import SEVERAL, advice, known_stand_in, learn
+from dpexplain.methods.sharpening import DOMAIN, SEVERAL, Source, advice, known_stand_in, learn
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
@@ -160,22 +171,48 @@ def _usual_shares(steps: Steps, marginals: Marginals | None) -> Floats:
 
 def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outlook:
     """How far noise will move a usual point of the curves of a usual table; all at once: the worst point."""
+    request, marginals = beside(request, setting.stand_in, setting.marginals)
+    setting = replace(setting, marginals=marginals)
     spec = resolve(request, setting, cost)
     noise = forecast(spec, setting.neighbours, cost, setting.marginals)
-    each = np.concatenate([curve.std for curve in expected(spec, setting, noise)])
+    curves = expected(spec, setting, noise)
+    each = np.concatenate([curve.std for curve in curves])
     std = float(np.sqrt(np.mean(each**2)))
+    released = min(TWO_SIDED * std, spec.span)
+    sharpened = _sharpened(spec, setting, curves) if request.smooth and request.method != "paper" else std
     table = "a table with the frequencies of these marginals" if setting.marginals is not None else "a usual table"
     better = "" if setting.marginals is not None else "; marginals that are handed over make it closer"
     return Outlook(
         law=noise["effects"].law.value,
         points=len(each),
         std=std,
-        error=min(TWO_SIDED * std, spec.span),
+        error=min(TWO_SIDED * sharpened, released),
+        interval=None if setting.worth is None else released,  # the proven one
         band=min(-float(ndtri((1 - LEVEL) / (2 * len(each)))) * float(each.max()), spec.span),
         rug_error=noise["counts"].halfwidth(LEVEL),
         note=f"For a usual point of {table}: rare values have larger errors{better}."
         + (advice("accumulated-effects", len(spec.steps)) if request.smooth else ""),
     )
+
+
+def _sharpened(spec: Spec, setting: Setting, curves: Sequence[Accumulation]) -> float:
+    """The standard deviation of sharpened points, by what the model says about rows drawn evenly from the domain;
+    infinite where none are sharpened.
+    """
+    model, worth = setting.model, setting.worth
+    if model is None or worth is None or (setting.stand_in is None and len(curves) < SEVERAL):
+        return math.inf
+    if (key := ("levels", spec.steps)) not in setting.tried:
+        even = Source(Joint.even(setting.domain, model.features(setting.domain)), DOMAIN_WORTH, {"from": DOMAIN})
+        predictor = model.checked(setting.domain).resized(FEWEST_ROWS)
+        inputs = predictor.inputs(even.draw(FEWEST_ROWS))
+        setting.tried[key] = [levels_at(predictor, inputs, spec, steps, steps.points) for steps in spec.steps]
+    moved = [
+        spec.moved(levels[np.searchsorted(steps.points, curve.bins.points)] if steps.ordered else levels)
+        for steps, levels, curve in zip(spec.steps, setting.tried[key], curves, strict=True)
+    ]
+    known = Prior.of_answers(np.concatenate(moved), DOMAIN_WORTH)
+    return SharpEffects(curves, known, [curve.bins.weights for curve in curves]).expected_std(worth)
 
 
 def diagram() -> DataFlow:
@@ -195,6 +232,16 @@ def diagram() -> DataFlow:
     return DataFlow(stages, edges, name="Accumulated effects", noised=["counts", "effects"])
 
 
+def beside(
+    request: AccumulatedEffects, stand_in: StandIn | None, marginals: Marginals | None
+) -> tuple[AccumulatedEffects, Marginals | None]:
+    """The request as it is beside a stand-in: with its counts, and finer bins."""
+    if stand_in is None or request.method == "paper" or stand_in.marginals is None:
+        return request, marginals
+    finer = request if request.bins is not None else request.but(bins=FINE_BINS)
+    return finer, stand_in.marginals if marginals is None else marginals
+
+
 def explain(
     table: PrivateTable,
     model: Model,
@@ -212,9 +259,7 @@ def explain(
     """
     if stand_in is not None:
         known_stand_in(table, stand_in, [*model.features(table.domain), *request.features])
-        if request.method != "paper" and stand_in.marginals is not None:
-            marginals = stand_in.marginals if marginals is None else marginals
-            request = request if request.bins is not None else request.but(bins=FINE_BINS)
+        request, marginals = beside(request, stand_in, marginals)
     if marginals is not None:
         histogram.known_marginals(table, marginals, request.features)
     spec = resolve(request, Setting.of(table, model, marginals=marginals), cost)

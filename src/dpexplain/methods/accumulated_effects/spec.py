@@ -27,6 +27,7 @@ from dpexplain.methods.histogram import size_of
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.sharpening import SEED, Source
 from dpexplain.models import Predictor
+from dpexplain.models.predictor import Inputs
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -128,6 +129,11 @@ class Spec(Coded):
             bins.append(Bins.of_quantiles(values, np.array([float(p) for p in ladder.ends]), total))
         return bins
 
+    def moved(self, levels: Floats) -> Floats:
+        """The differences between neighbouring points, from what the model says at each of them."""
+        moved = np.diff(levels, axis=0) if len(levels) > 1 else np.zeros_like(levels)
+        return np.clip(moved, -self.clip, self.clip)
+
     def sharing(self, place: int, *, rows_public: bool) -> tuple[int, int, bool]:
         """Who shares the total with one feature: `sharing`, `shared` and `own_total` of its `Accumulation`."""
         whole = [steps.cells.size for steps in self.steps if not steps.missing]
@@ -177,14 +183,8 @@ def prior(predictor: Predictor, source: Source, rows: int, spec: Spec, bins: Seq
     same, where columns are independent. Where they are not, those of the synthetic rows that lie in the bin, drawn
     without even values, as far as there are enough of them.
     """
-    some = source.draw(max(FEWEST_ROWS, rows // 2))
-    inputs, lines = predictor.inputs(some), []
-    for steps, chosen in zip(spec.steps, bins, strict=True):
-        settings = chosen.points if steps.ordered else range(len(chosen.points))
-        answers = [predictor.predict_at(inputs, {steps.feature: point}) for point in settings]
-        levels = np.nan_to_num(np.clip(answers, spec.output.low, spec.output.high), nan=spec.output.middle)
-        moved = np.diff(levels, axis=0) if len(levels) > 1 else np.zeros((1, some.size))
-        lines.append(np.clip(moved, -spec.clip, spec.clip))
+    inputs, pairs = predictor.inputs(source.draw(max(FEWEST_ROWS, rows // 2))), zip(spec.steps, bins, strict=True)
+    lines = [spec.moved(levels_at(predictor, inputs, spec, steps, own.points)) for steps, own in pairs]
     found = Prior.of_answers(np.concatenate(lines), source.most, rows)
     if not source.joint.pairs:
         return found
@@ -192,6 +192,13 @@ def prior(predictor: Predictor, source: Source, rows: int, spec: Spec, bins: Seq
     sums = spec.unit * statistic(inside, predictor, spec, bins)
     there = np.concatenate([_counted(inside, *pair) for pair in zip(spec.steps, bins, strict=True)])
     return found.with_means((sums + FEW_ROWS * found.means) / (there + FEW_ROWS))
+
+
+def levels_at(predictor: Predictor, inputs: Inputs, spec: Spec, steps: Steps, points: Sequence[Any]) -> Floats:
+    """[point, row]: what the model says about some rows with one feature at each of these points."""
+    settings = points if steps.ordered else range(len(points))
+    answers = [predictor.predict_at(inputs, {steps.feature: point}) for point in settings]
+    return np.nan_to_num(np.clip(answers, spec.output.low, spec.output.high), nan=spec.output.middle)
 
 
 def _counted(rows: Rows, steps: Steps, bins: Bins) -> Integers:

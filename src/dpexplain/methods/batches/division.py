@@ -28,13 +28,14 @@ from dpexplain.methods.result import Result
 from dpexplain.methods.setting import Outlook, Setting
 from dpexplain.methods.stand_in.request import StandInRequest
 
-SHARED_SHARES = tuple(Fraction(share, 20) for share in (1, 3, 8))  # of the total, for what several requests use
+SHARED_SHARES = tuple(Fraction(share, 20) for share in (1, 3, 5, 8))  # of the total, for what several requests use
 QUANTA = 8  # of the rest, for each request: shares are whole numbers of them
 MOVES = (4, 2, 1)  # so many go from one request to another, as long as that is better
 BETTER = 1e-6  # what counts as better: last digits of another machine do not
 STEP = 2  # errors are forecast at the powers of it, as prices, and read off between them: forecasts may take long
 LEAST_WORTH = 1.0  # rows that a stand-in is worth at least, in a forecast
 USABLE = "marginals", "stand_in"
+UNSURE = {"permutation-importance"}  # a stand-in makes their error larger (`python -m bench posterior_influence`)
 FOLLOWING = {"dp-kmeans"}  # they begin where a stand-in says: what they ask for follows from its values
 
 
@@ -79,10 +80,21 @@ class Expected:
 
 
 @dataclass(frozen=True, eq=False)
+class Reading:
+    """A request that is read off the stand-in of a batch, free: its place in the list that was given, and how."""
+
+    request: Request
+    place: int
+    weight: float
+    how: Callable[[PrivateTable, Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Question:
     """What is asked of one table for one total. Everything in it is public.
 
     requests  those that the total is divided between, without what is shared; `places` in the list that was given
+    readings  those that are read off a shared stand-in
     chosen    what is shared, where the caller says so: it gets a share in any case
     """
 
@@ -94,6 +106,7 @@ class Question:
     chosen: tuple[Request, ...]
     weights: tuple[float, ...]
     setting: Setting
+    readings: tuple[Reading, ...] = ()
     remembered: dict[Any, Any] = field(default_factory=dict)
 
     def subject(self, request: Request) -> Any:
@@ -106,6 +119,8 @@ class Question:
         """What may be shared, and for which share of the total."""
         if self.chosen:
             return [Shared(self.chosen, share) for share in SHARED_SHARES]
+        if self.readings:
+            return [Shared((StandInRequest(),), share) for share in SHARED_SHARES]
         usable = {name for request in self.requests for name in keywords_of(request)}
         if not usable:
             return [Shared()]
@@ -139,6 +154,30 @@ class Question:
         """
         most = max((getattr(one.result, "worth", 0.0) for one in self.rehearsed(shared, total)), default=0.0)
         return math.sqrt(LEAST_WORTH * max(most, DOMAIN_WORTH))
+
+    def shared_outlooks(self, shared: Shared, total: Cost) -> list[Outlook]:
+        """The forecasts of the shared parts."""
+        key = "shared outlooks", shared, total.amount
+        if key not in self.remembered:
+            rehearsed, found = self.rehearsed(shared, total), list[Outlook]()
+            known = [one.result for one in rehearsed]
+            for part in (one.part for one in rehearsed):
+                setting = replace(self.setting, **known_of(part, known))
+                if part.subject is None:
+                    setting = replace(setting, features=None, model=None)
+                found.append(part.method.load(part.method.outlook)(part.request, setting, part.cost))
+            self.remembered[key] = found
+        return list(self.remembered[key])
+
+    def alone(self, reading: Reading, total: Cost) -> Outlook:
+        """The forecast of a request that is read off, by itself at the whole price."""
+        method = method_of(reading.request)
+        found: Outlook = method.load(method.outlook)(reading.request, self._setting(reading.request), total)
+        return found
+
+    def read_error(self, shared: Shared, total: Cost) -> float:
+        """The error of a result that is read off the shared stand-in: that of its counts."""
+        return self.shared_outlooks(shared, total)[-1].error  # a stand-in is the last of what is shared
 
     def expected(self, number: int, shared: Shared, total: Cost, cost: Cost) -> Expected:
         """The forecast of one request for this price, with whatever of the shared results makes its error smallest."""
@@ -255,6 +294,7 @@ def keywords_of(request: Request) -> list[str]:
     """By which keywords the method of a request takes earlier results that a batch can share."""
     method = method_of(request)
     declared = {keyword_of(name) for name in method.takes if method.name not in FOLLOWING}
+    declared -= {"stand_in"} if method.name in UNSURE else set()
     return [name for name in USABLE if name in declared & set(signature(method.load(method.explain)).parameters)]
 
 
@@ -294,6 +334,7 @@ def subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
 def divide(question: Question, total: Cost) -> Division:
     """The division of a total with the smallest forecast errors; InputError where no division is enough for all."""
     alone = [_alone(question, number, total) for number in range(len(question.requests))]
+    alone += [question.alone(reading, total).error for reading in question.readings]
     best: tuple[float, Division] | None = None
     for shared in question.candidates():
         found = _divided(question, shared, total, alone)
@@ -311,8 +352,8 @@ def _alone(question: Question, number: int, total: Cost) -> float:
 
 def _divided(question: Question, shared: Shared, total: Cost, alone: Sequence[float]) -> tuple[float, Division] | None:
     """The best division of the rest, and how good it is; None where none was found that is enough for all."""
-    count, weights = len(alone), question.weights
-    quanta = _quanta(weights, QUANTA * count)
+    count, weights = len(question.requests), [*question.weights, *(one.weight for one in question.readings)]
+    quanta = _quanta(question.weights, QUANTA * count)
 
     def division(quanta: Sequence[int]) -> Division:
         return Division(total, shared, tuple(shared.rest * Fraction(q, QUANTA * count) for q in quanta))
@@ -320,6 +361,7 @@ def _divided(question: Question, shared: Shared, total: Cost, alone: Sequence[fl
     def loss(quanta: Sequence[int]) -> float:
         costs = [division(quanta).cost(number) for number in range(count)]
         errors = [question.error(number, shared, total, cost) for number, cost in enumerate(costs)]
+        errors += [question.read_error(shared, total) for _ in question.readings]
         logs = [math.log(max(error, 1e-300) / one) for error, one in zip(errors, alone, strict=True)]
         return sum(weight * log for weight, log in zip(weights, logs, strict=True)) / sum(weights) + max(logs)
 
@@ -411,14 +453,20 @@ def three_digits(value: Fraction) -> Fraction:
 
 def _enough(question: Question, shared: Shared, total: Cost, wanted: Sequence[float]) -> Division | None:
     """A division of this total by which nobody's error is above the wanted one, if there is one."""
-    grains = QUANTA * max(len(wanted), 4)
+    grains, count = QUANTA * max(len(wanted), 4), len(question.requests)
+    wanted, read = wanted[:count], wanted[count:]
 
     def good(number: int, grain: int) -> bool:
         cost = total * (shared.rest * Fraction(grain, grains))
         return question.error(number, shared, total, cost) <= wanted[number]
 
+    try:
+        if read and question.read_error(shared, total) > min(read):
+            return None
+    except InputError:  # what is shared cannot be had for this price
+        return None
     needed = list[int]()
-    for number in range(len(wanted)):
+    for number in range(count):
         low, high = 0, grains - sum(needed)
         try:
             if high < 1 or not good(number, high):

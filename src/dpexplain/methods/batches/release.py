@@ -13,7 +13,7 @@ Proof        docs/decisions/0035-batches.md: prices add up to the total, and a b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from dpexplain.core.release import Gate
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError, InternalError
 from dpexplain.methods.batches import division as dividing
-from dpexplain.methods.batches.division import Division, Question, Shared, known_of, number_of
+from dpexplain.methods.batches.division import Division, Question, Reading, Shared, known_of, number_of
 from dpexplain.methods.batches.forecast import BatchForecast, Line
 from dpexplain.methods.batches.gates import PartGate
 from dpexplain.methods.batches.part import Part, Wanted
@@ -32,13 +32,15 @@ from dpexplain.methods.batches.result import Batch
 from dpexplain.methods.batches.turns import Meet, take_turns
 from dpexplain.methods.registry import method_of
 from dpexplain.methods.request import Request
-from dpexplain.methods.setting import OPEN_WITH_DELTA, Setting
+from dpexplain.methods.setting import OPEN_WITH_DELTA, Outlook, Setting
 from dpexplain.methods.stand_in.release import stand_in
+from dpexplain.methods.stand_in.request import StandInRequest
 from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 
 MAX_REQUESTS = 40
 ALONE = {"adaptive-explanation": "asks again and again, for prices of its own"}
+READ_OFF = "Read off the stand-in, free: the error is that of its counts."
 FIRST = "marginals", "stand-in"  # what others may be computed from, in this order
 
 
@@ -80,10 +82,39 @@ def question_of(
     setting = Setting.of(table, model, rows=rows)
     if len(named) == len(requests):  # then the last of them is what the batch is for
         named = named[:-1]
-    places = tuple(place for place, one in enumerate(requests) if one not in named)
     said = dividing.weights_of(requests, weights)
+    readings = _readings(table, requests, named, said, setting)
+    apart = [*named, *(reading.request for reading in readings)]
+    places = tuple(place for place, one in enumerate(requests) if one not in apart)
     others, weighted = zip(*((requests[place], said[place]) for place in places), strict=True)
-    return Question(table, model, clustering, others, places, tuple(named), weighted, setting)
+    return Question(table, model, clustering, others, places, tuple(named), weighted, setting, readings)
+
+
+def _readings(
+    table: PrivateTable,
+    requests: Sequence[Request],
+    named: Sequence[Request],
+    weights: Sequence[float],
+    setting: Setting,
+) -> tuple[Reading, ...]:
+    """The requests that are read off the stand-in that others share; none where nothing else would use one."""
+    columns = set(table.domain)
+    if named:
+        last = named[-1]
+        if not isinstance(last, StandInRequest):
+            return ()
+        columns &= set(last.features or columns)
+    found = list[Reading]()
+    for place, request in enumerate(requests):
+        method = method_of(request)
+        if request in named or method.read_off is None:
+            continue
+        how = method.load(method.read_off)(request, setting, table.budget.cost(epsilon=1))
+        needed = {*(setting.features or columns), *(getattr(request, "features", None) or ())}
+        if how is not None and needed <= columns:
+            found.append(Reading(request, place, weights[place], how))
+    rest = [one for one in requests if one not in named and one not in [reading.request for reading in found]]
+    return tuple(found) if rest else ()
 
 
 def _require_compatible(named: Sequence[Request]) -> None:
@@ -107,24 +138,19 @@ def forecast_of(question: Question, found: Division) -> BatchForecast:
     """What a division is worth."""
     budget, total, shared = question.table.budget, found.total, found.shared
     lines = list[Line]()
-    for one in question.rehearsed(shared, total):
-        cost, method = one.part.cost, one.part.method
-        setting = replace(question.setting, **known_of(one.part, [r.result for r in question.rehearsed(shared, total)]))
-        if one.part.subject is None:
-            setting = replace(setting, features=None, model=None)
-        outlook = method.load(method.outlook)(one.part.request, setting, cost)
-        told = outlook.error, outlook.error if outlook.interval is None else outlook.interval
-        lines.append(
-            Line(one.part.request.label, float(shared.share), budget.epsilon_of(cost), *told, None, law=outlook.law)
-        )
+    for one, outlook in zip(question.rehearsed(shared, total), question.shared_outlooks(shared, total), strict=True):
+        about = one.part.request.label, float(shared.share), budget.epsilon_of(one.part.cost)
+        lines.append(Line(*about, *_errors(outlook), None, law=outlook.law))
     for number, request in enumerate(question.requests):
         cost = found.cost(number)
         expected = question.expected(number, shared, total, cost)
         outlook = expected.outlook
-        told = outlook.error, outlook.error if outlook.interval is None else outlook.interval
         alone = question.expected(number, Shared(), total, total).outlook.error
-        about = request.label, float(found.shares[number]), budget.epsilon_of(cost), *told, alone
-        lines.append(Line(*about, expected.handed, outlook.law, outlook.note))
+        about = request.label, float(found.shares[number]), budget.epsilon_of(cost)
+        lines.append(Line(*about, *_errors(outlook), alone, expected.handed, outlook.law, outlook.note))
+    for reading in question.readings:
+        outlook, alone = question.shared_outlooks(shared, total)[-1], question.alone(reading, total).error
+        lines.append(Line(reading.request.label, 0.0, 0.0, *_errors(outlook), alone, ("stand_in",), note=READ_OFF))
     used = shared if any("stand_in" in line.uses for line in lines) else Shared()
     return BatchForecast(
         rows=question.setting.rows,
@@ -137,6 +163,11 @@ def forecast_of(question: Question, found: Division) -> BatchForecast:
         lines=tuple(lines),
         division=found,
     )
+
+
+def _errors(outlook: Outlook) -> tuple[float, float]:
+    """The error of an outlook, and half of the width of its interval."""
+    return outlook.error, outlook.error if outlook.interval is None else outlook.interval
 
 
 def plan_batch(
@@ -159,12 +190,13 @@ def plan_batch(
         found = dividing.divide(question, table.cost(epsilon=epsilon, rho=rho))
     else:
         said = dividing.by_place(requests, max_error, "max_error")
-        missing = [requests[place].label for place in question.places if place not in said]
+        each = [*question.places, *(reading.place for reading in question.readings)]
+        missing = [requests[place].label for place in each if place not in said]
         if missing:
             raise InputError(
                 f"max_error says nothing about {'; '.join(missing)}.", hint="give an error for each", spent=""
             )
-        wanted = [said[place] for place in question.places]
+        wanted = [said[place] for place in each]
         if not all(0 < one < float("inf") for one in wanted):
             raise InputError("errors in max_error are numbers above 0.", spent="")
         found = dividing.cheapest(question, wanted, lambda price: table.budget.cost(epsilon=price))
@@ -290,7 +322,8 @@ def release_batch(question: Question, forecast: BatchForecast, requests: Sequenc
     for part, wanted in parts.shared:
         first.append(part.final(table, wanted, receipt, payload, known_of(part, first)))
     others = [part.final(table, wanted, receipt, payload, known_of(part, first)) for part, wanted in parts.others]
-    places = [part.request for part, _ in parts.every]
+    others += [reading.how(table, question.model, first[-1]) for reading in question.readings]
+    places = [*(part.request for part, _ in parts.every), *(reading.request for reading in question.readings)]
     given = [[*first, *others][places.index(request)] for request in requests]
     domain = partial(stand_in, table, grade="domain")
     return Batch(requests, given, first, receipt, forecast, question.model, domain)

@@ -41,7 +41,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.engines import summed
 from dpexplain.errors import InputError
-from dpexplain.maths.posterior import rows_for
+from dpexplain.maths.posterior import FEWEST_ROWS, Prior, rows_for
 from dpexplain.maths.tails import Term, combined_halfwidth
 from dpexplain.methods import histogram as histograms
 from dpexplain.methods.influence import persons
@@ -51,15 +51,16 @@ from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
 from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.influence.shared import OTHERWISE, checked_performance, of_spec, require_use
-from dpexplain.methods.influence.sharp import by_default, members, suits
+from dpexplain.methods.influence.sharp import by_default, forecast_prior, members, suits
 from dpexplain.methods.influence.spec import Integers, Spec, drawn_statistic, paired_statistic, sensitivity
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.performance.result import Performance
 from dpexplain.methods.setting import LEVEL, Outlook, Setting
-from dpexplain.methods.sharpening import known_stand_in, learn
+from dpexplain.methods.sharpening import expected_gain, known_stand_in, learn
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.models import Model, predictor_of
 from dpexplain.models.arguments import of_wrapped
+from dpexplain.models.classes import checked_classes
 from dpexplain.models.outcomes import Asker
 
 WITHOUT = "leave the stand-in out"
@@ -86,14 +87,37 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     drawn, most = (told(spec, setting.rows) * spec.step / unit for told in (expected_chance, chance))
     both = (1 + LEVEL) / 2 if most else LEVEL
     error, interval = (combined_halfwidth([(noise, coefficients)], g, LEVEL) * unit for g in (drawn, most))
+    std = math.hypot(math.hypot(*coefficients) * noise.std, drawn) * unit
     return Outlook(
         law=noise.law.value,
         points=len(spec.items),
-        std=math.hypot(math.hypot(*coefficients) * noise.std, drawn) * unit,
-        error=error,
+        std=std,
+        error=(_gain(spec, setting, std) if request.smooth else 1.0) * error,
+        interval=None if setting.worth is None else error,  # the proven one
         band=(sum(coefficients) * noise.band(both) - most * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
         note=_wide(interval, error),
+    )
+
+
+def _gain(spec: Spec, setting: Setting, std: float) -> float:
+    """What sharpening makes of the noise, by what the model says about rows drawn evenly from the domain. Values of a
+    disparity keep to synthetic rows as if these were worth their number (`SharpInfluences.values`).
+    """
+    model, worth = setting.model, setting.worth
+    sharpened = by_default(spec) if setting.stand_in is None else suits(spec)
+    if model is None or worth is None or not sharpened:
+        return 1.0
+    # what the model is asked about does not depend on the price, but for these weights
+    key = "influences", spec.quantity, spec.items, spec.group, spec.base_weight, spec.outcome_weight
+    if key not in setting.tried:
+        asked = checked_classes(model, setting.domain) if model.every_class else model.checked(setting.domain)
+        setting.tried[key] = forecast_prior(asked.resized(FEWEST_ROWS), setting.domain, spec)
+    known: Prior | None = setting.tried[key]
+    return (
+        1.0
+        if known is None
+        else expected_gain(known, std / spec.outcome.range.width, FEWEST_ROWS if spec.blocks == 2 else worth)
     )
 
 

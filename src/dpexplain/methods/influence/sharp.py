@@ -16,15 +16,18 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dpexplain.core.domain import Domain
 from dpexplain.core.noise import Noise, checked_level
 from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.combined import Combined
-from dpexplain.maths.posterior import Prior, Sharpened, sharpen
+from dpexplain.maths.grids import partition_of
+from dpexplain.maths.posterior import DOMAIN_WORTH, FEWEST_ROWS, Prior, Sharpened, sharpen
 from dpexplain.maths.reference import Reference
+from dpexplain.maths.trees import Joint
 from dpexplain.methods.influence.disparity import Disparity
 from dpexplain.methods.influence.spec import Spec, added, blocks_of, other_values
-from dpexplain.methods.sharpening import SEED, Source
+from dpexplain.methods.sharpening import DOMAIN, SEED, Source
 from dpexplain.models import Predictor
 from dpexplain.models.outcomes import Asker
 
@@ -34,6 +37,7 @@ LEAST_MEMBERS = 50  # synthetic rows in each group; with fewer of them nothing i
 DRAWS, QUESTIONS = 4, 256  # other values for each synthetic row, and questions about it where sets are asked for
 SURE, LEAN = 1e5, 0.5  # for the values of a disparity: rows that synthetic ones can be worth, and how likely that is
 FAR = 1.5  # standard deviations of the noise between a released influence and synthetic rows, where these may be wrong
+FORECAST_CELLS = 10  # of a number, where a forecast takes other values from the domain
 MOST_TIMES = 8  # as many synthetic rows as usual are drawn at most, to find some of a rare group
 
 
@@ -96,6 +100,34 @@ def _tried(spec: Spec, known: Mapping[str, Reference]) -> Spec:
     return replace(spec, draws=min(spec.draws, DRAWS), listed=few)
 
 
+def mix_of(spec: Spec) -> Floats:
+    """[item, mean]: influences are its line, and the base where there is one; less those of others in a disparity."""
+    items, x = len(spec.items), spec.base_weight
+    each = np.zeros((items, spec.lines))
+    each[np.arange(items), np.arange(items) + bool(x)] = 1.0
+    if x:
+        each[:, 0] = 1 / x
+    return np.hstack([each, -each]) if spec.blocks == 2 else each
+
+
+def forecast_prior(predictor: Predictor, domain: Domain, spec: Spec) -> Prior | None:
+    """What rows drawn evenly from the domain say about the influences, in parts of the range: for a forecast, before
+    there are histograms. None where a group has too few of them.
+    """
+    names = list(dict.fromkeys([*predictor.features, *spec.names, *(spec.group.columns if spec.group else [])]))
+    joint = Joint.even(domain, names, [partition_of(name, domain[name], FORECAST_CELLS) for name in names])
+    known = {
+        cells.feature: Reference(domain[cells.feature], cells, shares)
+        for cells, shares in zip(joint.partitions, joint.shares, strict=True)
+    }
+    source, tried = Source(joint, DOMAIN_WORTH, {"from": DOMAIN}), replace(spec, draws=DRAWS, listed=())
+    if members(source, FEWEST_ROWS, tried) is None:
+        return None
+    means, mix = prior(predictor, source, FEWEST_ROWS, tried, known), mix_of(spec)
+    factor = np.hstack([mix @ means.factor, mix * np.sqrt(means.rest)])
+    return replace(means, means=mix @ means.means, factor=factor, rest=np.zeros(len(mix)))
+
+
 @dataclass(frozen=True, eq=False)
 class SharpInfluences:
     """The posterior of the means of all sums of a release.
@@ -155,16 +187,7 @@ class SharpInfluences:
 
     @cached_property
     def _mix(self) -> Floats:
-        """[item, mean]: influences are its line, and the base where there is one; for a disparity less those of all
-        others.
-        """
-        spec = self.spec
-        items, x = len(spec.items), spec.base_weight
-        each = np.zeros((items, spec.lines))
-        each[np.arange(items), np.arange(items) + bool(x)] = 1.0
-        if x:
-            each[:, 0] = 1 / x
-        return np.hstack([each, -each]) if spec.blocks == 2 else each
+        return mix_of(self.spec)
 
     @cached_property
     def influences(self) -> Combined:

@@ -27,6 +27,7 @@ register(
         title="Local sketch",
         lead="what the model does in each region of the table, from which any record can be explained, free",
         worst_cases="dpexplain.audit.worst_cases.local:of_local_sketch",
+        read_off=".release:read_off",
         attacked={"method": "moments", "features": None},  # the other form is attacked as a stand-in
         no_missing=True,
         long=True,

@@ -271,6 +271,15 @@ def from_stand_in(
     return _kept_sketch(table, model, found, features)
 
 
+def read_off(
+    request: LocalSketchRequest, setting: Setting, cost: Cost
+) -> Callable[[PrivateTable, Model, StandIn], RowSketch] | None:
+    """How a batch reads the sketch off its stand-in, unless moments are the better sketch, or asked for."""
+    if composition(request, setting, cost) == "moments":
+        return None
+    return partial(from_stand_in, features=request.features)
+
+
 def _kept_sketch(table: PrivateTable, model: Model, found: StandIn, features: Sequence[str] | None) -> RowSketch:
     """What the model says about the rows of a stand-in is kept in the ledger, so that it is the same everywhere."""
     kept = local_rows(found, model, features).kept

@@ -344,6 +344,68 @@ def test_a_plan_says_what_it_assumes(make_table, frame, three):
     assert divide(question, total) == divide(question_of(table, three, CURVES), total)  # the same in every run
 
 
+def test_a_local_sketch_is_read_off_the_stand_in_of_the_batch(make_table, frame, three):
+    table, sketch = make_table(frame), R.LocalSketch()
+    found = dpx.batch(table, three, [CURVES[0], sketch], epsilon=2)
+    line = next(line for line in found.forecast.lines if line.label == sketch.label)
+    assert (line.share, line.uses) == (0.0, ("stand_in",))
+    assert sum(line.share for line in found.forecast.lines) == pytest.approx(1)
+    assert spent(table) == 2
+    record = {"age": 25, "sex": "Male"}
+    assert found[sketch].explain(record).fit.coefficients.tolist() == (
+        dpx.local_sketch(table, three, stand_in=found.stand_in).explain(record).fit.coefficients.tolist()
+    )
+    assert found[sketch].receipt.entry == found.stand_in.receipt.entry
+    assert dpx.verify(found[sketch], table.ledger, three) == []
+    assert dpx.batch(table, three, [CURVES[0], sketch], epsilon=2)[sketch].receipt.replayed
+    assert spent(table) == 2
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [R.LocalSketch()],  # nothing else would use a stand-in
+        [CURVES[0], R.LocalSketch(method="moments")],
+        [CURVES[0], R.LocalSketch(), R.StandIn(features=["age", "income"])],  # the model uses sex
+        [CURVES[0], R.LocalSketch(), R.Marginals()],  # who names what is shared has named no stand-in
+    ],
+    ids=["alone", "moments", "columns", "marginals"],
+)
+def test_a_local_sketch_that_no_shared_stand_in_answers_has_a_price(make_table, frame, three, requests):
+    table = make_table(frame, budget=ZCDP)
+    found = dpx.plan(requests, table=table, model=three, epsilon=2)
+    (line,) = [line for line in found.lines if line.label == "local sketch"]
+    assert line.share > 0
+
+
+def test_a_sketch_that_is_read_off_counts_in_the_division(make_table, frame, three):
+    table = make_table(frame, budget=ZCDP)
+    both = [CURVES[0], R.LocalSketch()]
+    error = dpx.plan(both, table=table, model=three, epsilon=1).lines[-1].error
+    found, closer = (dpx.plan(both, table=table, model=three, max_error=[0.05, e]) for e in (error, error / 2))
+    assert found.lines[-1].error <= error
+    assert closer.lines[-1].error <= error / 2
+    assert closer.lines[0].epsilon > found.lines[0].epsilon  # the stand-in's, which the sketch is read off
+    with pytest.raises(InputError, match="says nothing about local sketch"):
+        dpx.plan(both, table=table, model=three, max_error={CURVES[0].label: 0.05})
+
+
+def test_what_will_be_sharpened_is_forecast_as_sharpened(make_table, frame, three):
+    table = make_table(frame, budget=ZCDP)
+    disparity = R.Influence(quantity="disparity", group={"sex": "Male"})
+    requests = [
+        R.AccumulatedEffects(feature="age"),
+        disparity,
+        R.PermutationImportance(target="income", method="groups"),
+    ]
+    found = dpx.plan([R.StandIn(), *requests], table=table, model=three, epsilon=0.5)
+    by_label = {line.label: line for line in found.lines}
+    for request in requests[:2]:
+        assert "stand_in" in by_label[request.label].uses
+        assert by_label[request.label].error < by_label[request.label].interval
+    assert "stand_in" not in by_label[requests[2].label].uses  # its error would be larger
+
+
 # Bad input --------------------------------------------------------------------------------------------------------
 
 
