@@ -7,13 +7,16 @@
 Tables of `bench posterior`; a forest and a network; zCDP accounts with delta 1e-6 and pure ones; one row replaced;
 epsilon 0.1 and 1 (clusters: seven from 0.003 to 3, without a model; a batch: 1); REPETITIONS of each cell. Baselines
 (`now`: the product as it was at the commit BEFORE; `mst`: plain explanations of MST rows for the whole price, numpy
-seeds 0, 1, ...; the domain alone; saying zero) are kept in bench/cache, which git ignores, and measured again when the
-folder is removed, so a run measures ours only. They come from `--baselines`, run with the source of that commit:
+seeds 0, 1, ...; the domain alone; saying zero) are kept in bench/cache, which git ignores, so a run measures ours only.
+Where the folder is not there, those of the committed results are taken. They come from `--baselines`, run with the
+source of that commit:
 
-    git worktree add FOLDER 606ce60; PYTHONPATH=FOLDER/src python -m bench posterior --part everything --baselines
+    git worktree add FOLDER 9df20a7; PYTHONPATH=FOLDER/src python -m bench posterior --part everything --baselines
 
 Ours are kept too, for the same source of the product. `--kept` measures nothing and writes down the cells that earlier
-runs (`--tables`, `--only`, `--repetitions`) have measured, each with its number of repetitions, and which are missing.
+runs (`--tables`, `--only`, `--repetitions`) have measured with this source; of all other cells it keeps what the
+committed results say. Each cell names its number of repetitions and the commit it was measured at; cells that nobody
+has measured are listed.
 
     ratio     over the better of `now` and `mst`; geometric means over cells
     reached   whether the aim of the table in the issue is met
@@ -29,6 +32,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +51,7 @@ Cell = dict[str, Any]
 Lines = list[dict[str, Any]]  # figures of each repetition
 
 ALL = (*PARTS, "batch", "forecasts", "coverage")
-BEFORE = "606ce60"  # the last commit without the parts that are measured here
+BEFORE = "9df20a7"  # the last commit without the parts that are measured here, or one beside it (see `about`)
 REPETITIONS = 10
 VERSION = 1  # to be raised when a baseline measures something else
 LIMITS = {"local": (0.9, 1.3), "disparity": (0.8, 1.0), "importance": (1.0, 1.0), "clusters": (0.2, 1.0)}
@@ -56,6 +60,8 @@ WITHIN, OFTEN = 1.5, 0.8  # forecasts
 LOWEST, HIGHEST = 0.93, 0.99
 
 
+BASELINES_OF = f"606ce60 (not kept; {BEFORE} is the commit beside it) for Bike, Framingham and German credit"
+BASELINES = ("now", "mst", "zero", "domain")
 ONLY_KEPT: list[bool] = []  # not empty where only what was measured before is written down (--kept)
 
 
@@ -99,12 +105,29 @@ def kept(name: str, times: int, measure: Callable[[], Any]) -> Any:
     return measured
 
 
+def place_of(cell: Cell) -> tuple[Any, ...]:
+    return tuple(cell[name] for name in ("part", "table", "model", "account", "epsilon"))
+
+
+@cache
+def committed() -> dict[tuple[Any, ...], Cell]:
+    """The cells of the committed results, each with the commit it was measured at."""
+    file = report.RESULTS / "posterior-everything.json"
+    if not file.exists():
+        return {}
+    known = json.loads(file.read_text())
+    return {place_of(cell): {"commit": known["about"]["commit"], **cell} for cell in known["cells"]}
+
+
 def repetitions_of(file: Path) -> int:
     return int(file.stem.rpartition("-")[2])
 
 
 def baselines(part: Part, case: Any, kind: str, account: str, epsilon: float, times: int) -> dict[str, Lines]:
     def measure() -> dict[str, Lines]:
+        earlier = committed().get((part.name, case.key, kind, account, epsilon))
+        if earlier is not None and earlier["repetitions"] >= times:
+            return {name: earlier[name] for name in BASELINES if name in earlier}
         lines: dict[str, Lines] = {name: [dict(one)] for name, one in part.free(case, kind).items()}
         lines["mst"] = [part.plain(case, kind, case.synthetic(account, epsilon, seed)) for seed in range(times)]
         if account != "pure" or not part.needs_delta:
@@ -142,6 +165,13 @@ def cells_of(part: Part, case: Any, times: int, *, only_baselines: bool) -> list
     return cells
 
 
+def batch_before(case: Any, kind: str, account: str, times: int) -> Lines:
+    earlier = committed().get(("batch", case.key, kind, account, everything_batch.EPSILON))
+    if earlier is not None and earlier["repetitions"] >= times:
+        return list(earlier["now"])
+    return [everything_batch.alone(case, kind, account) for _ in range(times)]
+
+
 def batches_of(case: Any, times: int, *, only_baselines: bool) -> list[Cell]:
     cells, epsilon = [], everything_batch.EPSILON
     for account, kind in itertools.product(DELTAS, MODELS):
@@ -153,7 +183,7 @@ def batches_of(case: Any, times: int, *, only_baselines: bool) -> list[Cell]:
             before = kept(
                 f"{place}-now-{VERSION}",
                 times,
-                lambda kind=kind, account=account: [everything_batch.alone(case, kind, account) for _ in range(times)],
+                lambda kind=kind, account=account: batch_before(case, kind, account, times),
             )
             if only_baselines:
                 cell["now"] = before
@@ -360,6 +390,8 @@ def run(options: Namespace) -> None:
                 how = {"only_baselines": options.baselines}
                 every += cells_of(PARTS[name], case, times, **how) if name in PARTS else batches_of(case, times, **how)
         case.forget()
+    if options.kept:
+        every = [c | {"commit": report.commit()} if "ours" in c else committed().get(place_of(c), c) for c in every]
     cells, missing = [c for c in every if measured(c)], [f"{c['part']}, {name_of(c)}" for c in every if not measured(c)]
     summary = {name: SUMMARIES[name](name, [c for c in cells if c["part"] == name]) for name in wanted}
     summary["forecasts"] = summary_of_forecasts([c for c in cells if c["part"] == "batch"])
@@ -368,7 +400,7 @@ def run(options: Namespace) -> None:
         print(json.dumps(summary, indent=1))
         return  # what was measured is kept; a run of everything writes it down
     figure: Figure | None = None if options.quick else figure_of(cells)
-    about = {"baselines of the commit": BEFORE, "cells": len(cells), "cells that were not measured": missing}
+    about = {"baselines of the commit": BASELINES_OF, "cells": len(cells), "cells that were not measured": missing}
     report.write("posterior-everything", options, {"measured": about, "summary": summary, "cells": cells}, figure)
 
 

@@ -48,7 +48,7 @@ def about(options: Namespace, name: str) -> dict[str, Any]:
     return {
         "command": f"python -m bench {options.name}{flags}",
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": commit(),
         "python": sys.version.split()[0],
         "versions": {name: _version(name) for name in packages},
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": os.cpu_count()},
@@ -63,7 +63,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _commit() -> str:
+def commit() -> str:
     try:
         return subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"],

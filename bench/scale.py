@@ -64,7 +64,7 @@ class Run:
             return None
         busy = os.getloadavg()[0]
         found = sorted((self._measured(name, job) for _ in range(rounds)), key=lambda one: one.get("processor", 0.0))
-        cell = found[rounds // 2] | {"commit": report._commit(), "load_before": round(busy, 1)}
+        cell = found[rounds // 2] | {"commit": report.commit(), "load_before": round(busy, 1)}
         print(name, {key: round(value, 3) for key, value in cell.items() if isinstance(value, float)}, flush=True)
         if not self.quick:
             CACHE.mkdir(parents=True, exist_ok=True)

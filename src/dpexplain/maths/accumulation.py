@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.noise import Noise
 from dpexplain.maths.binning import SURE_COUNT, Bins
-from dpexplain.maths.posterior import Prior, Sharpened, sharpen
+from dpexplain.maths.posterior import Prior, Sharpened, expected_root, sharpen
 from dpexplain.maths.smoothing import shrink
 from dpexplain.maths.tails import combined_halfwidth, graded
 
@@ -170,9 +170,13 @@ class SharpEffects:
     @cached_property
     def posterior(self) -> Sharpened:
         known = np.concatenate([curve._effects for curve in self.curves])
-        width = 2 * self.curves[0].span
-        first = sharpen(self.prior, known, self._variances(known), width=width)
-        return sharpen(self.prior, known, self._variances(first.values), width=width)
+        first = sharpen(self.prior, known, self._variances(known), width=self._width)
+        return sharpen(self.prior, known, self._variances(first.values), width=self._width)
+
+    @property
+    def _width(self) -> float:
+        """Of the range in which effects lie."""
+        return 2 * self.curves[0].span
 
     def _variances(self, effects: Floats) -> Floats:
         variances = []
@@ -186,15 +190,10 @@ class SharpEffects:
         """The root mean square of the standard deviations of all sharpened points, if synthetic rows are worth so many
         rows.
         """
-        covariance = self.prior.covariance() / worth
         known = np.concatenate([curve._effects for curve in self.curves])
-        variances = self._variances(known)
-        taken = covariance @ np.linalg.solve(covariance + np.diag(variances), covariance)
-        each = [
-            np.einsum("ij,jk,ik->i", lifted, (covariance - taken)[place, place], lifted)
-            for lifted, place in ((self._lifted(i), self._place(i)) for i in range(len(self.curves)))
-        ]
-        return float(np.sqrt(max(float(np.concatenate(each).mean()), 0.0)))
+        root = expected_root(self.prior, self._variances(known), worth, width=self._width)
+        each = [((self._lifted(i) @ root[self._place(i)]) ** 2).sum(axis=1) for i in range(len(self.curves))]
+        return float(np.sqrt(np.concatenate(each).mean()))
 
     @property
     def _ends(self) -> NDArray[np.int64]:

@@ -174,6 +174,27 @@ def wrong_weights(size: int) -> Floats:
     return np.asarray(share * FEW_WRONG + (1 - share) * MANY_WRONG)
 
 
+def shares_off(width: float, variances: Floats) -> Floats:
+    """By how many variances of the noise a prior may be off along an axis: by no more than the range."""
+    most = width**2 / float(variances.mean())
+    return np.minimum(OFF * min(1.0, USUAL_OFF**2 * most), most)
+
+
+def expected_root(prior: Prior, variances: Floats, worth: float, *, width: float) -> Floats:
+    """A root of the covariance of the errors that `sharpen` leaves, to be expected beforehand: if synthetic rows are
+    worth so many rows, and off along an axis as often as is likely beforehand, by no more than the noise (more than
+    that is feared in intervals, not expected). Without that, a forecast where the model hardly varies would be of no
+    error at all.
+    """
+    noise = np.sqrt(variances)
+    spread, axes = np.linalg.eigh(prior.covariance() / worth / np.outer(noise, noise))
+    wrong, small = float(WRONG @ wrong_weights(prior.size)), OFF <= 1
+    likely = np.append(1 - wrong, wrong * OFF_WEIGHTS[1:] / OFF_WEIGHTS[1:].sum())[small]
+    likely /= likely.sum()
+    before = np.maximum(spread, 0.0) + shares_off(width, variances)[small, None]
+    return np.asarray(noise[:, None] * axes * np.sqrt(likely @ (before / (before + 1))))
+
+
 def sharpen(
     prior: Prior, released: Floats, variances: Floats, shared: Floats | None = None, *, width: float, lean: float = 0.0
 ) -> Sharpened:
@@ -198,8 +219,7 @@ def sharpen(
     spread = np.maximum(spread, 0.0)
     away = axes.T @ (inverse @ (released - prior.means))
     worths = np.geomspace(LEAST_WORTH, prior.most, WORTHS)
-    most = width**2 / float(variances.mean())  # no mean is off by more than the range
-    off = np.minimum(OFF * min(1.0, USUAL_OFF**2 * most), most)
+    off = shares_off(width, variances)
     # [worth, off, axis]: the prior variance in units of the noise, and how well it explains what was released
     before = spread / worths[:, None, None] + off[:, None]
     likely, gains = -0.5 * (away**2 / (before + 1) + np.log1p(before)), before / (before + 1)

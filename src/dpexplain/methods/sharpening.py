@@ -23,7 +23,7 @@ from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
-from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, Prior, rows_for
+from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, Prior, expected_root, rows_for
 from dpexplain.maths.trees import Joint, likely_shares, worth
 from dpexplain.methods.histogram import Histogram, released_by
 from dpexplain.models import Model, ModelPair, Predictor, predictor_of
@@ -191,13 +191,13 @@ def learn(
     return Sharpening(Prior.of_numbers(kept), source.origin, part)
 
 
-def expected_gain(prior: Prior, std: float, worth: float) -> float:
+def expected_gain(prior: Prior, std: float, worth: float, width: float) -> float:
     """The root mean squared error of sharpened values over that of released ones, where the noise of each has this
-    standard deviation, if synthetic rows are worth so many rows: sqrt(k / (k + 1)) along each eigenvector.
+    standard deviation and values lie in a range of this width, if synthetic rows are worth so many rows.
     """
-    covariance = prior.covariance() / worth
-    sizes = np.maximum(np.linalg.eigvalsh(covariance), 0.0) / max(std, 1e-300) ** 2
-    return float(np.sqrt((sizes / (sizes + 1)).mean()))
+    std = max(std, 1e-300)
+    root = expected_root(prior, np.full(prior.size, std**2), worth, width=width)
+    return float(np.sqrt((root**2).sum(axis=1).mean()) / std)
 
 
 def agrees(one: Prior, two: Prior) -> bool:

@@ -18,6 +18,7 @@ from dpexplain.maths.posterior import (
     WORTHS,
     WRONG,
     Prior,
+    expected_root,
     rows_for,
     sharpen,
     wrong_weights,
@@ -124,6 +125,29 @@ def test_one_direction_that_is_off_does_not_hide_behind_many_that_are_right():
     truth[4] += 0.1
     mine = sharpen(prior, truth, np.full(10, noise**2), width=1.0)
     assert abs(mine.values[4] - truth[4]) < noise
+
+
+def test_the_error_that_is_expected_is_the_one_that_comes():
+    """Truths are drawn from the prior, with a worth in the middle of what is possible."""
+    draw, worth, std = np.random.default_rng(8), 5.0, 0.02
+    prior = some_prior(20, most=100.0)
+    expected = np.sqrt((expected_root(prior, np.full(20, std**2), worth, width=1.0) ** 2).sum(axis=1).mean())
+    root, away = np.linalg.cholesky(prior.covariance() / worth), []
+    for _ in range(200):
+        truth = prior.means + root @ draw.normal(size=20)
+        away.append(sharpen(prior, truth + std * draw.normal(size=20), np.full(20, std**2), width=1.0).values - truth)
+    assert 0.8 < expected / np.sqrt(np.mean(np.square(away))) < 1.25
+
+
+def test_where_the_model_hardly_varies_some_error_is_expected():
+    flat = Prior.of_answers(np.full((6, 400), 0.3) + 1e-9 * RNG.normal(size=(6, 400)), 50.0)
+    root = expected_root(flat, np.full(6, 0.01**2), 5.0, width=1.0)
+    assert 0.05 * 0.01 < np.sqrt((root**2).sum(axis=1).mean()) < 0.5 * 0.01
+
+
+def test_never_is_more_than_the_noise_expected():
+    root = expected_root(some_prior(), np.full(6, 1e-8), 0.1, width=1.0)
+    assert (np.sqrt((root**2).sum(axis=1)) <= 1e-4 * (1 + 1e-9)).all()
 
 
 def test_a_prior_is_written_with_few_digits_and_read_as_it_was():

@@ -114,11 +114,10 @@ def _gain(spec: Spec, setting: Setting, std: float) -> float:
         asked = checked_classes(model, setting.domain) if model.every_class else model.checked(setting.domain)
         setting.tried[key] = forecast_prior(asked.resized(FEWEST_ROWS), setting.domain, spec)
     known: Prior | None = setting.tried[key]
-    return (
-        1.0
-        if known is None
-        else expected_gain(known, std / spec.outcome.range.width, FEWEST_ROWS if spec.blocks == 2 else worth)
-    )
+    if known is None:
+        return 1.0
+    worth = FEWEST_ROWS if spec.blocks == 2 else worth
+    return expected_gain(known, std / spec.outcome.range.width, worth, 2.0)
 
 
 def _wide(interval: float, error: float) -> str:

@@ -146,7 +146,7 @@ def _gain(spec: Spec, setting: Setting, std: float) -> float:
         asked = checked_classes(model, setting.domain) if spec.classes else model.checked(setting.domain)
         predictor, curves = asked.resized(FEWEST_ROWS), range(len(spec.views))
         setting.tried[key] = prior(predictor, source, FEWEST_ROWS, spec, curves)
-    return expected_gain(setting.tried[key], std, worth)
+    return expected_gain(setting.tried[key], std, worth, setting.output.width)
 
 
 def diagram() -> DataFlow:

@@ -406,6 +406,21 @@ def test_what_will_be_sharpened_is_forecast_as_sharpened(make_table, frame, thre
     assert "stand_in" not in by_label[requests[2].label].uses  # its error would be larger
 
 
+def test_effects_of_a_model_without_interactions_have_a_forecast_above_nothing(make_table, frame):
+    """All differences are the same in every row, so that synthetic rows say what they are: but they may be wrong."""
+
+    def score(rows):
+        return (rows["age"] - 20) / 20 + 0.3 * (rows["sex"] == "Male")
+
+    model = dpx.Model(score, output=(0, 1), features=["age", "sex"], name="sum", version="1")
+    table, effects = make_table(frame, budget=ZCDP), R.AccumulatedEffects(feature="age")
+    (stand_in, line) = dpx.plan([R.StandIn(), effects], table=table, model=model, epsilon=1).lines
+    assert line.uses
+    assert 0.02 * line.alone < line.error < line.alone
+    closer = dpx.plan([R.StandIn(), effects], table=table, model=model, max_error={effects.label: line.error / 3})
+    assert sum(one.epsilon for one in closer.lines) > 1
+
+
 # Bad input --------------------------------------------------------------------------------------------------------
 
 
