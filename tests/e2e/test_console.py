@@ -125,6 +125,19 @@ def test_a_form_of_another_session_or_site_changes_nothing(server, ana):
     assert server.good("GET", "/jobs")["jobs"] == before
 
 
+def test_a_limit_set_in_the_console_turns_no_page(server, monkeypatch):
+    """What was committed since the last stroke is not announced by a form of the curator."""
+    cookie = enter(server, server.curator)
+    turned = []
+    form = {"table": "people", "analyst": "lou", "epsilon": "0.125", "csrf": csrf(server, cookie)}
+    monkeypatch.setattr(server.service.books, "_turn", lambda *_: None)
+    monkeypatch.setattr(server.service.books, "turn", lambda: turned.append(1))
+    assert call(server, "POST", "/curator/limits", form, cookie=cookie)[0] == 303
+    assert turned == []
+    text = call(server, "GET", "/curator", cookie=cookie)[2]
+    assert re.search(r"lou</td>.*?0\.125", text, re.DOTALL)
+
+
 def test_a_form_that_is_sent_twice_is_one_job(server, ana):
     form = {"feature": "sex", "epsilon": "0.05", "key": "twice", "csrf": csrf(server, ana)}
     places = {

@@ -271,3 +271,74 @@ def test_what_is_not_announced_is_seen_by_nobody(here: Running, monkeypatch):
     assert here.good("GET", f"/jobs/{job}", token=ana)["state"] == "done"
     assert here.good("GET", "/tables/people/budget", token=ana)["left"] != before["left"]
     assert len(here.good("GET", "/releases", token=ana)["releases"]) == len(known) + 2
+
+
+def released_unannounced(here: Running, monkeypatch, body) -> int:
+    """Let a release be committed, and its account not be announced; the number of its event."""
+    monkeypatch.setattr(here.service.books, "_turn", lambda *_: None)
+    monkeypatch.setattr(here.service.clock.__class__, "announces", lambda *_: time.time() + 3600)
+    here.service.runner._busy.clear()  # workers that wait for such an hour in an earlier test
+    job = here.good("POST", "/tables/people/explanations", body, token=here.tokens["ben"])["id"]
+    until = time.time() + 60
+    while jobs.find(here.service.store, job).state != "done":
+        assert time.time() < until
+        time.sleep(0.02)
+    return int(here.service.tables["people"].opened.ledger.anchor().partition(":")[0])
+
+
+def moved(document, sequence: int):
+    """The file of a release, and what it relies on, as if the ledger had them at this number."""
+    if isinstance(document, dict):
+        found = {name: moved(value, sequence) for name, value in document.items()}
+        return found | ({"sequence": sequence} if "event_hash" in found else {})
+    return [moved(one, sequence) for one in document] if isinstance(document, list) else document
+
+
+def test_a_file_of_ones_own_does_not_tell_when_somebody_elses_release_is_committed(here: Running, monkeypatch):
+    """An analyst who moves their batch file to numbers that the ledger has not announced hears the same as before."""
+    ana, url = here.tokens["ana"], "/tables/people/verify"
+    body = {"requests": [{"request": "stand-in"}, PDP], "epsilon": 0.2}
+    made = here.done(here.good("POST", "/tables/people/batches", body, token=ana)["id"], token=ana)
+    used = here.good("GET", "/releases", token=ana)["releases"]
+    reservation = next(one["reservation"] for one in used if one["id"] == made["results"][0])
+    curve = here.explained(ana, {**PDP, "feature": "age"}, epsilon=0.05, uses={"stand_in": reservation})
+    files = [here.good("GET", f"/releases/{one}", token=ana) for one in [*made["results"], *curve["results"]]]
+    assert any(one["receipt"].get("batch") for one in files), "or the whole batch is never looked up"
+    at = int(here.service.tables["people"].opened.ledger.anchor().partition(":")[0])
+    future = range(at + 1, at + 6)
+
+    def heard() -> list[object]:
+        asked = [json.dumps(moved(one, number)) for number in future for one in files]
+        return [here.ask("POST", url, {"document": document}, token=ana) for document in asked]
+
+    before = heard()
+    assert {status for status, _ in before} == {409}
+    assert len({said["error"]["message"].partition(" of account")[2] for _, said in before}) == 1
+    end = released_unannounced(here, monkeypatch, {"request": {**PDP, "feature": "age"}, "epsilon": 0.07})
+    assert end in future
+    assert heard() == before
+    live = here.service.tables["people"].opened.ledger
+    monkeypatch.setattr(here.service.books, "ledger", lambda _: live)
+    assert heard() != before, "or the files are blind to a commit"
+    monkeypatch.undo()
+    here.service.books.turn()
+    for one in files:
+        assert here.good("POST", url, {"document": json.dumps(one)}, token=ana)["genuine"]
+
+
+def test_a_limit_counts_at_once_and_announces_nothing_else(here: Running, monkeypatch):
+    """Between two strokes: the analyst sees the new limit, and nobody a commit that is not announced."""
+    here.member("lea", limit=0.4)
+    here.service.books.turn()
+    before = here.good("GET", "/tables/people/budget", token=here.tokens["vera"])
+    end = released_unannounced(here, monkeypatch, {"request": {**PDP, "feature": "age"}, "epsilon": 0.06})
+    here.good("PUT", "/tables/people/analysts/lea", {"epsilon": 0.3})
+    here.good("PUT", "/tables/people/analysts/max", {"epsilon": 0.2})
+    max_ = here.member("max", limit=None)
+    for token, limit in ((here.tokens["lea"], 0.3), (max_, 0.2)):
+        found = here.good("GET", "/tables/people/budget", token=token)
+        assert found["left_for_you_epsilon"] == pytest.approx(limit, rel=1e-6)
+    assert here.service.books.page("people").seq < end
+    after = here.good("GET", "/tables/people/budget", token=here.tokens["vera"])
+    assert (after["left"], after["entries"]) == (before["left"], before["entries"])
+    assert here.service.books.has_limit("people", "max")

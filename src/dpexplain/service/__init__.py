@@ -10,7 +10,7 @@ asked.py      bodies of requests: what is asked, in the words of `methods/regist
 work.py       plan, release, read off: from a body to results, by the verbs of the library
 jobs.py       jobs: asked once by their key, claimed, resumed, announced at public times
 slots.py      the clock, and the workers that begin and announce only when it strikes
-books.py      account and audit log, as they stood when the clock last struck
+books.py      account and audit log, as they stood when the clock last struck; announced.py: the ledger until then
 api.py        the application: routes, roles, errors            limits.py   sizes, rates, slow clients
 curate.py     routes of the curator                            schema.py   OpenAPI from the registered requests
 metrics.py    counts for Prometheus, without data              server.py   uvicorn, and what a start prints

@@ -277,12 +277,16 @@ class Published(Body):
 
 @router.post("/tables/{table}/verify")
 def verify(here: Here, who: Member, table: str, asked: Published) -> JsonObject:
-    """Whether the ledger of this table released exactly this."""
-    served = here.served(table, who)
+    """Whether the ledger of this table released exactly this, as far as it is announced.
+
+    The file is the caller's, and may name any entry: one that was committed since the last stroke is none yet, or the
+    answer would tell the moment of a commit.
+    """
+    _ = here.served(table, who).opened
     if not asked.document.lstrip().startswith("{"):  # from_json would take it for the path of a file
         raise errors.InputError("this is not a result written by dpexplain.", spent="")
     result = from_json(asked.document)
-    notes = verify_result(result, served.opened.ledger)
+    notes = verify_result(result, here.books.ledger(table))
     found = result.receipt
     return {"genuine": True, "label": found.label, "guarantee": found.guarantee, "notes": notes}
 

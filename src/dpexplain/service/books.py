@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import DpexplainError
-from dpexplain.ledger import Statement
+from dpexplain.ledger import AnalystLine, Ledger, Statement
 from dpexplain.ledger.chain import Record, read_head, records
 from dpexplain.ledger.database import events
+from dpexplain.ledger.events import AnalystLimited
 from dpexplain.project.run import left_for
 from dpexplain.render.text import statement_json
+from dpexplain.service.announced import announced
 from dpexplain.service.tables import Served
 from dpexplain.service.tokens import Principal, Role
 
@@ -52,7 +54,7 @@ class Books:
         with self._lock:
             known = self._pages.get(name)
         if known is None or known.seq != head.seq:
-            page = Page(ledger.statement(name), head.seq, head.hash)
+            page = Page(announced(ledger, head.seq, [name]).statement(name), head.seq, head.hash)
             with self._lock:
                 self._pages[name] = page
 
@@ -66,17 +68,38 @@ class Books:
                 known = self._pages[name]
         return known
 
+    def ledger(self, name: str) -> Ledger:
+        """The ledger of a table as far as it is announced: its account and those before it, up to the last stroke."""
+        page = self.page(name)
+        return announced(self._tables[name].opened.ledger, page.seq, [name, *page.statement.opening.predecessors])
+
+    def statement(self, name: str) -> Statement:
+        """The account as it stood when the clock last struck, with the limits of this moment.
+
+        Limits are set by a curator and depend on no row, so they count at once; what was spent since stays untold.
+        """
+        page = self.page(name)
+        ledger = self._tables[name].opened.ledger
+        later = events.c.account == name, events.c.seq > page.seq, events.c.kind == AnalystLimited.kind
+        with ledger.database.read() as connection:
+            set_since = [
+                event for one in records(connection, *later) if isinstance(event := one.event(), AnalystLimited)
+            ]
+        if not set_since:
+            return page.statement
+        lines = {line.analyst: line for line in page.statement.analysts}
+        for event in set_since:
+            none = AnalystLine(event.analyst, page.statement.total * 0, None)
+            lines[event.analyst] = replace(lines.get(event.analyst, none), limit=event.limit)
+        return replace(page.statement, analysts=tuple(lines[who] for who in sorted(lines)))
+
     def has_limit(self, name: str, analyst: str) -> bool:
-        """Whether somebody may spend at all. Limits do not depend on rows, so the ledger may be asked at any time."""
-        said = any(line.analyst == analyst and line.limit is not None for line in self.page(name).statement.analysts)
-        if said:
-            return True
-        lines = self._tables[name].statement.analysts
-        return any(line.analyst == analyst and line.limit is not None for line in lines)
+        """Whether somebody may spend at all."""
+        return any(line.analyst == analyst and line.limit is not None for line in self.statement(name).analysts)
 
     def budget(self, name: str, who: Principal) -> JsonObject:
         """The account for whoever may see all of it; for an analyst their own part, and what is left in all."""
-        statement = self.page(name).statement
+        statement = self.statement(name)
         found = statement_json(statement)
         if who.role is Role.ANALYST:
             mine = [line for line in found["analysts"] if line["analyst"] == who.name]

@@ -43,7 +43,7 @@ def _table(here: Service, name: str) -> JsonObject:
     served = here.tables[name]
     if served.table is None:
         return {"name": name, "open": False, "analysts": [], "models": []}
-    statement = here.books.page(name).statement
+    statement = here.books.statement(name)
     of = statement.budget.epsilon_of
     analysts = [
         (line.analyst, of(line.spent), None if line.limit is None else of(line.limit)) for line in statement.analysts
@@ -99,7 +99,6 @@ def limit(here: Here, session: Curator, sent: Filled) -> Response:
             raise InputError("whose limit is it?", spent="")
         asked = curate.Limit(epsilon=sent.number("epsilon", "The limit"))
         curate.limit(here, session.who, sent.one("table"), name, asked)
-        here.books.turn()
 
     return _did(here, session, done)
 

@@ -45,7 +45,7 @@ def _brief(here: Any, name: str, session: Session) -> JsonObject:
 def account(here: Any, name: str, session: Session) -> JsonObject:
     """What is left of a table for whoever looks at it, in epsilon, as of the last stroke of the clock."""
     found = here.books.budget(name, session.who)
-    statement = here.books.page(name).statement
+    statement = here.books.statement(name)
     budget = statement.budget
     mine = session.who.role is Role.ANALYST
     line = next((one for one in statement.analysts if one.analyst == session.who.name), None) if mine else None
