@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 
 from dpexplain.core.quiet import quiet
+from dpexplain.engines.silence import unheard, unlogged
 from dpexplain.errors import InputError, InternalError, TableError
 
 if TYPE_CHECKING:
@@ -97,7 +98,8 @@ class SparkSource:
         return plan is None or bool(plan.queryExecution().analyzed().deterministic())
 
     def count(self) -> int:
-        return int(self.frame.count())
+        with unlogged():
+            return int(self.frame.count())
 
     def units(self, column: str, at_most: int) -> int:
         """How many different ids there are, as far as `at_most`: counted there, by the hashes of their spellings."""
@@ -106,8 +108,8 @@ class SparkSource:
         from dpexplain.data.shipping import distinct_ids
 
         ids = self.frame.select(f.col("`" + column.replace("`", "``") + "`").alias("id"))
-        with quiet():
-            return int(ids.mapInArrow(distinct_ids, "id bigint").distinct().limit(at_most).count())
+        with quiet(), unlogged():
+            return int(ids.mapInArrow(unheard(distinct_ids), "id bigint").distinct().limit(at_most).count())
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Batch]:  # noqa: ARG002 - it has none
         raise InternalError("the rows of a Spark DataFrame stay where they are")

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpexplain.engines.progress import track
+from dpexplain.engines.silence import unheard, unlogged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,8 +125,14 @@ def _bounded(frame: Any, clean: Any, bound: Any) -> Any:
 
 
 def _mapped(frame: Any, step: Any, schema: str) -> Any:
-    """A step on each partition. Spark looks at the signature of what it is given."""
-    return frame.mapInArrow(lambda batches: step(batches), schema)
+    """A step on each partition."""
+    return frame.mapInArrow(unheard(step), schema)
+
+
+def _lines(frame: Any) -> Any:
+    """What comes to the driver, which is sums and counts."""
+    with unlogged():
+        return frame.collect()
 
 
 def _ranked(frame: Any, clean: Any) -> Any:
@@ -137,7 +144,7 @@ def _ranked(frame: Any, clean: Any) -> Any:
 
     width = TAGS // TAG_RANGES
     numbered = frame.withColumn("range", f.expr(f"tag div {width}L"))
-    counts = {line["range"]: line["count"] for line in numbered.groupBy("range").count().collect()}
+    counts = {line["range"]: line["count"] for line in _lines(numbered.groupBy("range").count())}
     starts = [0]
     for number in range(TAG_RANGES - 1):
         starts.append(starts[-1] + counts.get(number, 0))
@@ -152,7 +159,7 @@ def _collected(frame: Any, step: Any, size: int, expected: int | None) -> tuple[
     from dpexplain.data.shipping import SUMS
 
     sums, seen, rows = np.zeros(size, dtype=np.int64), set[int](), 0
-    for line in _mapped(frame, step, SUMS).collect():
+    for line in _lines(_mapped(frame, step, SUMS)):
         if not line["ok"]:
             raise _failed()
         sums += np.frombuffer(line["sums"], dtype=np.int64)
