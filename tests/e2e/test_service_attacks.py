@@ -88,6 +88,21 @@ class TestTokens:
         assert time.strptime(str(found["expires"])[:10], "%Y-%m-%d") <= time.gmtime(time.time() + (kept + 1) * 86400)
 
 
+    @pytest.mark.parametrize("some", [[], ["people"]])
+    def test_a_curator_is_never_limited_to_some_tables(self, here: Running, some):
+        """One who was could make a token without the limit, and would read all tokens and decisions."""
+        status, said = here.ask("POST", "/tokens", {"name": "cora", "role": "curator", "tables": some})
+        assert (status, said["error"]["kind"]) == (422, "InputError")
+        shown = here.good("POST", "/tokens", {"name": "cora", "role": "curator"})["token"]
+        with here.service.store.write() as connection:  # as an earlier version would have made it
+            mine = token_table.c.id == shown.split("_")[1]
+            connection.execute(token_table.update().where(mine).values(tables=json.dumps(some)))
+        assert here.ask("GET", "/tokens", token=shown)[0] == 401
+        assert here.ask("GET", "/decisions", token=shown)[0] == 401
+        assert here.ask("POST", "/tokens", {"name": "free", "role": "curator"}, token=shown)[0] == 401
+        assert tokens.by_id(here.service.store, shown.split("_")[1]) is None, "nor by a session"
+
+
 class TestNames:
     @pytest.mark.parametrize("name", OUTSIDE)
     def test_a_path_in_a_name_leads_nowhere(self, here: Running, name):

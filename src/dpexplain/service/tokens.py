@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -40,7 +41,7 @@ class Role(StrEnum):
 class Principal:
     """Somebody who showed a valid token.
 
-    tables   those that they may ask about; None for all
+    tables   those that they may ask about; None for all, which curators always have
     release  the one that a person may read
     agent    whether a program asks in their name: plans first, and waits for approval above a price
 
@@ -77,6 +78,12 @@ class Wanted:
             raise InputError("the name of a token must be 1 to 100 printable characters.", spent="")
         if (self.role is Role.PERSON) != (self.release is not None):
             raise InputError("a person's token names one release, and no other token does.", spent="")
+        if self.role is Role.CURATOR and self.tables is not None:
+            raise InputError(
+                "a curator decides about all tables, so a curator's token names none.",
+                hint="leave tables out; for a curator of some tables alone, serve these by themselves",
+                spent="",
+            )
         if self.agent and self.role is not Role.ANALYST:
             raise InputError("an agent is an analyst.", hint='role = "analyst"', spent="")
         if not 0 < self.days <= 3660:
@@ -112,16 +119,14 @@ def check(store: Store, shown: str) -> Principal | None:
     with store.read() as connection:
         row = connection.execute(sa.select(tokens).where(tokens.c.id == (known if usable else ""))).first()
     same = hmac.compare_digest(_hash(secret if usable else ""), NOBODY if row is None else row.hash)
-    if row is None or not same or row.revoked or row.expires <= now():
-        return None
-    return _principal(row)
+    return _principal(row) if row is not None and same and _lasts(row) else None
 
 
 def by_id(store: Store, token: str) -> Principal | None:
     """Whose token has this id, while it lasts: for whoever has shown it before."""
     with store.read() as connection:
         row = connection.execute(sa.select(tokens).where(tokens.c.id == token)).first()
-    return None if row is None or row.revoked or row.expires <= now() else _principal(row)
+    return _principal(row) if row is not None and _lasts(row) else None
 
 
 def listed(store: Store) -> list[dict[str, object]]:
@@ -151,6 +156,14 @@ def names_of(store: Store, roles: Collection[Role]) -> set[str]:
     wanted = [role.value for role in roles]
     with store.read() as connection:
         return set(connection.scalars(sa.select(tokens.c.name).where(tokens.c.role.in_(wanted))))
+
+
+def _lasts(row: Any) -> bool:
+    """Whether a token still counts. Curators limited to some tables were made by earlier versions: they could make
+    others without such a limit, so they count no more.
+    """
+    limited = row.role == Role.CURATOR.value and row.tables is not None
+    return not row.revoked and row.expires > now() and not limited
 
 
 def _principal(row: sa.Row[tuple[object, ...]]) -> Principal:
