@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpexplain.core.noise import Noise
 from dpexplain.maths.binning import SURE_COUNT, Bins
-from dpexplain.maths.posterior import Prior, Sharpened, expected_root, sharpen
+from dpexplain.maths.posterior import Prior, Sharpened, expected, sharpen
 from dpexplain.maths.smoothing import shrink
 from dpexplain.maths.tails import combined_halfwidth, graded
 
@@ -186,14 +186,12 @@ class SharpEffects:
             variances.append(np.where(curve._known, own, np.maximum(own, curve.clip**2)))
         return np.concatenate(variances)
 
-    def expected_std(self, worth: float) -> float:
-        """The root mean square of the standard deviations of all sharpened points, if synthetic rows are worth so many
-        rows.
-        """
+    def expected_stds(self, worth: float) -> Floats:
+        """The standard deviations of all sharpened points, if synthetic rows are worth so many rows."""
         known = np.concatenate([curve._effects for curve in self.curves])
-        root = expected_root(self.prior, self._variances(known), worth, width=self._width)
+        root = expected(self.prior, self._variances(known), worth, width=self._width).root
         each = [((self._lifted(i) @ root[self._place(i)]) ** 2).sum(axis=1) for i in range(len(self.curves))]
-        return float(np.sqrt(np.concatenate(each).mean()))
+        return np.asarray(np.sqrt(np.concatenate(each)))
 
     @property
     def _ends(self) -> NDArray[np.int64]:

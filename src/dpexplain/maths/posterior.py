@@ -180,11 +180,27 @@ def shares_off(width: float, variances: Floats) -> Floats:
     return np.minimum(OFF * min(1.0, USUAL_OFF**2 * most), most)
 
 
-def expected_root(prior: Prior, variances: Floats, worth: float, *, width: float) -> Floats:
-    """A root of the covariance of the errors that `sharpen` leaves, to be expected beforehand: if synthetic rows are
-    worth so many rows, and off along an axis as often as is likely beforehand, by no more than the noise (more than
-    that is feared in intervals, not expected). Without that, a forecast where the model hardly varies would be of no
-    error at all.
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What `sharpen` will do, to be expected beforehand.
+
+    root   of the covariance of the errors that it leaves
+    moved  the standard deviation of each value around the prior mean
+    """
+
+    root: Floats
+    moved: Floats
+
+    @property
+    def stds(self) -> Floats:
+        """The standard deviation of each error."""
+        return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
+
+
+def expected(prior: Prior, variances: Floats, worth: float, *, width: float) -> Expected:
+    """If synthetic rows are worth so many rows, and off along an axis as often as is likely beforehand, by no more than
+    the noise (more than that is feared in intervals, not expected). Without that, a forecast where the model hardly
+    varies would be of no error at all.
     """
     noise = np.sqrt(variances)
     spread, axes = np.linalg.eigh(prior.covariance() / worth / np.outer(noise, noise))
@@ -192,7 +208,9 @@ def expected_root(prior: Prior, variances: Floats, worth: float, *, width: float
     likely = np.append(1 - wrong, wrong * OFF_WEIGHTS[1:] / OFF_WEIGHTS[1:].sum())[small]
     likely /= likely.sum()
     before = np.maximum(spread, 0.0) + shares_off(width, variances)[small, None]
-    return np.asarray(noise[:, None] * axes * np.sqrt(likely @ (before / (before + 1))))
+    left, moved = likely @ (before / (before + 1)), likely @ (before**2 / (before + 1))
+    lift = noise[:, None] * axes
+    return Expected(np.asarray(lift * np.sqrt(left)), np.sqrt(lift**2 @ moved))
 
 
 def sharpen(

@@ -73,6 +73,18 @@ def combined_halfwidth(terms: Sequence[Term], drawn: float, level: float) -> flo
     return size * deep * _standard_halfwidth(shares, drawn / size, max(tail * kept, DEEPEST)) + back
 
 
+def pooled_halfwidth(stds: Floats, level: float) -> float:
+    """h with this share of normal numbers within h of zero, over all of these standard deviations."""
+    low, high = 0.0, float(stds.max()) * -float(ndtri((1 - checked_level(level)) / 2))
+    if not high > 0:
+        return 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        inside = float((1 - 2 * ndtr(-middle / np.maximum(stds, 1e-300))).mean())
+        low, high = (middle, high) if inside < level else (low, middle)
+    return high
+
+
 def cube_halfwidths(noise: Noise, factors: Floats, drawn: Floats, level: float) -> Floats:
     """`combined_halfwidth` for many sums of coordinates of one cube at once: [sum, coordinate] their factors.
 

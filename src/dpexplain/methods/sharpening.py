@@ -23,9 +23,11 @@ from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.domain import Domain
 from dpexplain.data.rows import Rows
 from dpexplain.errors import InputError
-from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, Prior, expected_root, rows_for
+from dpexplain.maths.posterior import DOMAIN_WORTH, EVEN, Prior, expected, rows_for
+from dpexplain.maths.tails import pooled_halfwidth
 from dpexplain.maths.trees import Joint, likely_shares, worth
 from dpexplain.methods.histogram import Histogram, released_by
+from dpexplain.methods.setting import LEVEL
 from dpexplain.models import Model, ModelPair, Predictor, predictor_of
 
 if TYPE_CHECKING:
@@ -192,12 +194,12 @@ def learn(
 
 
 def expected_gain(prior: Prior, std: float, worth: float, width: float) -> float:
-    """The root mean squared error of sharpened values over that of released ones, where the noise of each has this
+    """The error (that 95 % are within) of sharpened values over that of released ones, where the noise of each has this
     standard deviation and values lie in a range of this width, if synthetic rows are worth so many rows.
     """
     std = max(std, 1e-300)
-    root = expected_root(prior, np.full(prior.size, std**2), worth, width=width)
-    return float(np.sqrt((root**2).sum(axis=1).mean()) / std)
+    stds = expected(prior, np.full(prior.size, std**2), worth, width=width).stds
+    return pooled_halfwidth(stds / std, LEVEL) / pooled_halfwidth(np.ones(1), LEVEL)
 
 
 def agrees(one: Prior, two: Prior) -> bool:

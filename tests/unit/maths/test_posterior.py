@@ -18,12 +18,12 @@ from dpexplain.maths.posterior import (
     WORTHS,
     WRONG,
     Prior,
-    expected_root,
+    expected,
     rows_for,
     sharpen,
     wrong_weights,
 )
-from dpexplain.maths.tails import combined_halfwidth, halfwidths
+from dpexplain.maths.tails import combined_halfwidth, halfwidths, pooled_halfwidth
 
 RNG = np.random.default_rng(5)
 
@@ -131,23 +131,25 @@ def test_the_error_that_is_expected_is_the_one_that_comes():
     """Truths are drawn from the prior, with a worth in the middle of what is possible."""
     draw, worth, std = np.random.default_rng(8), 5.0, 0.02
     prior = some_prior(20, most=100.0)
-    expected = np.sqrt((expected_root(prior, np.full(20, std**2), worth, width=1.0) ** 2).sum(axis=1).mean())
-    root, away = np.linalg.cholesky(prior.covariance() / worth), []
+    told = expected(prior, np.full(20, std**2), worth, width=1.0)
+    root, away, moved = np.linalg.cholesky(prior.covariance() / worth), [], []
     for _ in range(200):
         truth = prior.means + root @ draw.normal(size=20)
-        away.append(sharpen(prior, truth + std * draw.normal(size=20), np.full(20, std**2), width=1.0).values - truth)
-    assert 0.8 < expected / np.sqrt(np.mean(np.square(away))) < 1.25
+        values = sharpen(prior, truth + std * draw.normal(size=20), np.full(20, std**2), width=1.0).values
+        away.append(values - truth)
+        moved.append(values - prior.means)
+    for one, came in ((told.stds, away), (told.moved, moved)):
+        assert 0.8 < np.sqrt(np.mean(one**2) / np.mean(np.square(came))) < 1.25
 
 
 def test_where_the_model_hardly_varies_some_error_is_expected():
     flat = Prior.of_answers(np.full((6, 400), 0.3) + 1e-9 * RNG.normal(size=(6, 400)), 50.0)
-    root = expected_root(flat, np.full(6, 0.01**2), 5.0, width=1.0)
-    assert 0.05 * 0.01 < np.sqrt((root**2).sum(axis=1).mean()) < 0.5 * 0.01
+    stds = expected(flat, np.full(6, 0.01**2), 5.0, width=1.0).stds
+    assert 0.05 * 0.01 < np.sqrt(np.mean(stds**2)) < 0.5 * 0.01
 
 
 def test_never_is_more_than_the_noise_expected():
-    root = expected_root(some_prior(), np.full(6, 1e-8), 0.1, width=1.0)
-    assert (np.sqrt((root**2).sum(axis=1)) <= 1e-4 * (1 + 1e-9)).all()
+    assert (expected(some_prior(), np.full(6, 1e-8), 0.1, width=1.0).stds <= 1e-4 * (1 + 1e-9)).all()
 
 
 def test_a_prior_is_written_with_few_digits_and_read_as_it_was():
@@ -203,3 +205,12 @@ def test_halfwidths_of_many_sums_are_those_of_each(size):
         ratio = halfwidths(noise, factors, drawn, level) / each
         assert (ratio > 0.97).all()
         assert (ratio < 1.08).all()  # tails of a few uniform numbers are lighter than those of a normal one
+
+
+def test_a_share_of_numbers_of_different_sizes_is_within_the_pooled_half_width():
+    stds = np.array([0.0, 0.1, 1.0, 3.0])
+    half = pooled_halfwidth(stds, 0.9)
+    draws = np.abs(np.random.default_rng(1).normal(size=(4, 200_000)) * stds[:, None])
+    assert np.mean(draws <= half) == pytest.approx(0.9, abs=3e-3)
+    assert pooled_halfwidth(np.ones(5), 0.95) == pytest.approx(1.959964, abs=1e-5)
+    assert pooled_halfwidth(np.zeros(3), 0.95) == 0

@@ -41,6 +41,7 @@ from dpexplain.maths.accumulation import TWO_SIDED, Accumulation, SharpEffects
 from dpexplain.maths.binning import Steps, steps_of
 from dpexplain.maths.grids import WHOLE_NUMBERS
 from dpexplain.maths.posterior import DOMAIN_WORTH, FEWEST_ROWS, Prior
+from dpexplain.maths.tails import pooled_halfwidth
 from dpexplain.maths.trees import Joint
 from dpexplain.methods import histogram
 from dpexplain.methods.accumulated_effects.request import AccumulatedEffects
@@ -179,14 +180,14 @@ def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outloo
     each = np.concatenate([curve.std for curve in curves])
     std = float(np.sqrt(np.mean(each**2)))
     released = min(TWO_SIDED * std, spec.span)
-    sharpened = _sharpened(spec, setting, curves) if request.smooth and request.method != "paper" else std
+    sharpened = _sharpened(spec, setting, curves) if request.smooth and request.method != "paper" else released
     table = "a table with the frequencies of these marginals" if setting.marginals is not None else "a usual table"
     better = "" if setting.marginals is not None else "; marginals that are handed over make it closer"
     return Outlook(
         law=noise["effects"].law.value,
         points=len(each),
         std=std,
-        error=min(TWO_SIDED * sharpened, released),
+        error=min(sharpened, released),
         interval=None if setting.worth is None else released,  # the proven one
         band=min(-float(ndtri((1 - LEVEL) / (2 * len(each)))) * float(each.max()), spec.span),
         rug_error=noise["counts"].halfwidth(LEVEL),
@@ -196,8 +197,8 @@ def outlook(request: AccumulatedEffects, setting: Setting, cost: Cost) -> Outloo
 
 
 def _sharpened(spec: Spec, setting: Setting, curves: Sequence[Accumulation]) -> float:
-    """The standard deviation of sharpened points, by what the model says about rows drawn evenly from the domain;
-    infinite where none are sharpened.
+    """The error of sharpened points, by what the model says about rows drawn evenly from the domain; infinite where
+    none are sharpened.
     """
     model, worth = setting.model, setting.worth
     if model is None or worth is None or (setting.stand_in is None and len(curves) < SEVERAL):
@@ -212,7 +213,8 @@ def _sharpened(spec: Spec, setting: Setting, curves: Sequence[Accumulation]) -> 
         for steps, levels, curve in zip(spec.steps, setting.tried[key], curves, strict=True)
     ]
     known = Prior.of_answers(np.concatenate(moved), DOMAIN_WORTH)
-    return SharpEffects(curves, known, [curve.bins.weights for curve in curves]).expected_std(worth)
+    sharp = SharpEffects(curves, known, [curve.bins.weights for curve in curves])
+    return pooled_halfwidth(sharp.expected_stds(worth), LEVEL)
 
 
 def diagram() -> DataFlow:

@@ -51,7 +51,7 @@ from dpexplain.methods.influence.request import PERSON as PERSON
 from dpexplain.methods.influence.request import InfluenceRequest as InfluenceRequest
 from dpexplain.methods.influence.result import Influence, TableInfluence
 from dpexplain.methods.influence.shared import OTHERWISE, checked_performance, of_spec, require_use
-from dpexplain.methods.influence.sharp import by_default, forecast_prior, members, suits
+from dpexplain.methods.influence.sharp import by_default, forecast_prior, leaning_error, members, suits
 from dpexplain.methods.influence.spec import Integers, Spec, drawn_statistic, paired_statistic, sensitivity
 from dpexplain.methods.marginals.result import Marginals
 from dpexplain.methods.performance.result import Performance
@@ -92,7 +92,7 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
         law=noise.law.value,
         points=len(spec.items),
         std=std,
-        error=(_gain(spec, setting, std) if request.smooth else 1.0) * error,
+        error=min(_expected(spec, setting, std, error) if request.smooth else error, error),
         interval=None if setting.worth is None else error,  # the proven one
         band=(sum(coefficients) * noise.band(both) - most * ndtri((1 - both) / (2 * len(spec.items)))) * unit,
         rug_error=parts["counts"].halfwidth(LEVEL) if "counts" in parts else None,
@@ -100,24 +100,26 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
     )
 
 
-def _gain(spec: Spec, setting: Setting, std: float) -> float:
-    """What sharpening makes of the noise, by what the model says about rows drawn evenly from the domain. Values of a
-    disparity keep to synthetic rows as if these were worth their number (`SharpInfluences.values`).
+def _expected(spec: Spec, setting: Setting, std: float, error: float) -> float:
+    """The error after sharpening, by what the model says about rows drawn evenly from the domain. Values of a disparity
+    keep to synthetic rows as if these were worth their number, and then to zero (`SharpInfluences.values`).
     """
     model, worth = setting.model, setting.worth
-    sharpened = by_default(spec) if setting.stand_in is None else suits(spec)
-    if model is None or worth is None or not sharpened:
-        return 1.0
+    suited = by_default(spec) if setting.stand_in is None else suits(spec)
+    if model is None or worth is None or not suited:
+        return error
     # what the model is asked about does not depend on the price, but for these weights
     key = "influences", spec.quantity, spec.items, spec.group, spec.base_weight, spec.outcome_weight
     if key not in setting.tried:
         asked = checked_classes(model, setting.domain) if model.every_class else model.checked(setting.domain)
         setting.tried[key] = forecast_prior(asked.resized(FEWEST_ROWS), setting.domain, spec)
     known: Prior | None = setting.tried[key]
+    width = spec.outcome.range.width
     if known is None:
-        return 1.0
-    worth = FEWEST_ROWS if spec.blocks == 2 else worth
-    return expected_gain(known, std / spec.outcome.range.width, worth, 2.0)
+        return error
+    if spec.blocks == 2:
+        return width * leaning_error(known, std / width, FEWEST_ROWS, LEVEL)
+    return error * expected_gain(known, std / width, worth, 2.0)
 
 
 def _wide(interval: float, error: float) -> str:

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from dpexplain.core.domain import Domain
 from dpexplain.core.noise import Noise, checked_level
@@ -22,7 +23,7 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.combined import Combined
 from dpexplain.maths.grids import partition_of
-from dpexplain.maths.posterior import DOMAIN_WORTH, FEWEST_ROWS, Prior, Sharpened, sharpen
+from dpexplain.maths.posterior import DOMAIN_WORTH, FEWEST_ROWS, Prior, Sharpened, expected, sharpen
 from dpexplain.maths.reference import Reference
 from dpexplain.maths.trees import Joint
 from dpexplain.methods.influence.disparity import Disparity
@@ -37,6 +38,7 @@ LEAST_MEMBERS = 50  # synthetic rows in each group; with fewer of them nothing i
 DRAWS, QUESTIONS = 4, 256  # other values for each synthetic row, and questions about it where sets are asked for
 SURE, LEAN = 1e5, 0.5  # for the values of a disparity: rows that synthetic ones can be worth, and how likely that is
 FAR = 1.5  # standard deviations of the noise between a released influence and synthetic rows, where these may be wrong
+NODES = 41  # of the normal law, in a forecast
 FORECAST_CELLS = 10  # of a number, where a forecast takes other values from the domain
 MOST_TIMES = 8  # as many synthetic rows as usual are drawn at most, to find some of a rare group
 
@@ -128,6 +130,24 @@ def forecast_prior(predictor: Predictor, domain: Domain, spec: Spec) -> Prior | 
     return replace(means, means=mix @ means.means, factor=factor, rest=np.zeros(len(mix)))
 
 
+def leaned(values: Floats, variances: Floats) -> Floats:
+    """Nearer to zero by as much as is unsure: the positive part of James and Stein, for each value by itself."""
+    return np.asarray(values * np.maximum(1 - variances / np.maximum(values**2, 1e-300), 0.0))
+
+
+def leaning_error(prior: Prior, std: float, worth: float, level: float) -> float:
+    """What this share of the values of a disparity will be within of the exact ones, where the noise of each influence
+    has this standard deviation: of the middles of so many equal parts of the normal law, for the values and for what
+    they are off by.
+    """
+    likely = expected(prior, np.full(prior.size, std**2), worth, width=2.0)
+    nodes = ndtri((np.arange(NODES) + 0.5) / NODES)
+    values = prior.means[:, None] + likely.moved[:, None] * nodes  # [item, node]
+    kept = leaned(values, (likely.stds**2)[:, None])
+    away = (kept - values)[:, :, None] + likely.stds[:, None, None] * nodes
+    return float(np.quantile(np.abs(away), level))
+
+
 @dataclass(frozen=True, eq=False)
 class SharpInfluences:
     """The posterior of the means of all sums of a release.
@@ -201,14 +221,13 @@ class SharpInfluences:
     @cached_property
     def values(self) -> Floats:
         """Of a disparity nearer to what synthetic rows say than the middle of the interval, where the release says
-        little, and nearer to zero by as much as is unsure (the positive part of James and Stein, for each value by
-        itself): so that the error is hardly ever above that of these rows alone, or of saying zero.
+        little, and nearer to zero by as much as is unsure: so that the error is hardly ever above that of these rows
+        alone, or of saying zero.
         """
         if self.spec.blocks == 1:
             return self.influences.values
         likely = self._differences(SURE, LEAN)
-        sure = 1 - likely.variances / np.maximum(likely.values**2, 1e-300)
-        return np.asarray(self.spec.outcome.range.width * likely.values * np.maximum(sure, 0.0))
+        return np.asarray(self.spec.outcome.range.width * leaned(likely.values, likely.variances))
 
     @cached_property
     def differences(self) -> Sharpened:
