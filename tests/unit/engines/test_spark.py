@@ -167,26 +167,86 @@ def test_all_methods_run_on_spark(opened, make_table, frame):
 # What reaches the driver ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
-def test_only_sums_and_counts_reach_the_driver(opened, frame, monkeypatch):
+ACTIONS = ("collect", "count", "isEmpty", "take", "first", "head", "tail", "toPandas", "toArrow", "toLocalIterator")
+ACTIONS += ("toJSON", "_show_string", "foreach", "foreachPartition", "checkpoint", "localCheckpoint", "rdd", "write")
+SUMS = ("ok", "part", "rows", "sums")
+RANGES = ("range", "count")  # how many secret tags lie in each 256th of all possible ones
+
+
+@pytest.fixture
+def reached(monkeypatch):
+    """What every action brought to the driver: its name, its columns and bytes; and how often Spark sent rows."""
+    from pyspark import util
     from pyspark.sql.classic.dataframe import DataFrame
 
-    seen, collect = [], DataFrame.collect
+    seen, sent, connect = [], [], util._create_local_socket
 
-    def watched(frame):
-        lines = collect(frame)
-        cells = [cell for line in lines for cell in line]
-        seen.append((frame.columns, sum(len(cell) if isinstance(cell, bytes | bytearray) else 8 for cell in cells)))
-        return lines
+    def watched(name):
+        action = getattr(DataFrame, name)
+        if isinstance(action, property):
+            return property(lambda frame: pytest.fail(f"{name} was asked for"))
 
-    for name in ("toPandas", "toArrow", "toLocalIterator", "take", "first", "head", "tail"):
-        monkeypatch.setattr(DataFrame, name, None)
-    monkeypatch.setattr(DataFrame, "collect", watched)
-    table = opened(frame)
-    table.sum_rows(gate_of(table), moments, list(DOMAIN), size=4, label="")
+        def run(frame, *what, **how):
+            answer = action(frame, *what, **how)
+            columns = tuple(frame.columns) if name == "collect" else ()
+            lines = answer if name == "collect" else [[answer]]
+            cells = [cell for line in lines for cell in line]
+            assert {type(cell) for cell in cells} <= {bool, int, bytes, bytearray}, name
+            size = sum(len(cell) if isinstance(cell, bytes | bytearray) else 8 for cell in cells)
+            seen.append((name, columns, size))
+            return answer
+
+        return run
+
+    def connected(info):
+        sent.append(info)
+        return connect(info)
+
+    for name in ACTIONS:
+        monkeypatch.setattr(DataFrame, name, watched(name))
+    monkeypatch.setattr(util, "_create_local_socket", connected)
+    return seen, sent
+
+
+def at_most(seen, sent, size):
+    """Only sums of so many bytes, counts and sizes came, and nothing by another way than the actions that are seen."""
+    assert {(name, columns) for name, columns, _ in seen} <= {("collect", SUMS), ("collect", RANGES), ("count", ())}
+    assert len(sent) == sum(name == "collect" for name, _, _ in seen) > 0
+    for _, columns, many in seen:
+        assert many <= (256 * 16 if columns == RANGES else size)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protection", [PROTECTIONS[0], PROTECTIONS[1], PROTECTIONS[4]])
+def test_only_sums_and_counts_of_a_whole_method_reach_the_driver(opened, frame, reached, protection):
+    """From opening a table of 400 rows on: for each partition one sum for each point of the curve, one for each cell of
+    the rug, and the number of rows where it is private.
+    """
+    table = opened(frame, **protection)
+    curve = dpx.partial_dependence(table, MODEL, "age", epsilon=1, rug=True)
+    dpx.marginals(table, ["sex"], epsilon=1)
+    at_most(*reached, 3 * (3 * 8 + 8 * (2 * len(curve.values) + 1)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protection", [PROTECTIONS[0], PROTECTIONS[3]])
+def test_only_sums_and_counts_of_groups_reach_the_driver(opened, frame, reached, protection):
+    """By ranges of groups, of which there are at most 128."""
+    table = opened(frame, **protection)
     table.sum_groups(gate_of(table), of_groups, ["age"], 41, size=6, label="")
-    assert {tuple(columns) for columns, _ in seen} <= {("ok", "part", "rows", "sums"), ("range", "count"), ("count",)}
-    assert max(size for _, size in seen) <= 256 * 16  # by partitions, ranges and sums; not by rows
+    at_most(*reached, 41 * (3 * 8 + 6 * 8))
+    names = [columns for _, columns, _ in reached[0]]
+    assert names.count(RANGES) == (protection is PROTECTIONS[0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("more", [lambda f: f.collect(), lambda f: f.toPandas(), lambda f: f.take(1), lambda f: f.rdd])
+def test_rows_that_reach_the_driver_are_seen(opened, frame, reached, more):
+    """So the tests above can fail."""
+    source = opened(frame)._source.frame
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        more(source)
+        at_most(*reached, 1000)
 
 
 def test_a_source_gives_no_rows_to_the_driver(opened, frame):
