@@ -7,6 +7,8 @@ import json
 import pytest
 
 import dpexplain as dpx
+from dpexplain.service import jobs
+from dpexplain.service.store import tokens as token_table
 from services import PDP, Running, running, write_project
 
 
@@ -150,6 +152,53 @@ def test_what_waits_can_be_cancelled_and_what_ended_cannot(here: Running, monkey
     assert here.ask("DELETE", f"/jobs/{ended}", token=ana)[0] == 409
     assert here.ask("DELETE", f"/jobs/{ended}", token=here.tokens["ben"])[0] == 404
     assert all(row.label != "x" for row in here.service.tables["people"].statement.rows)
+
+
+def asked_and_held(here: Running, monkeypatch, token: str, epsilon: float) -> str:
+    """A job that no worker takes before `monkeypatch.undo`."""
+    monkeypatch.setattr("dpexplain.service.jobs.claim", lambda *_: [])
+    body = {"request": {**PDP, "feature": "age"}, "epsilon": epsilon}
+    return str(here.good("POST", "/tables/people/explanations", body, token=token)["id"])
+
+
+@pytest.mark.parametrize("how", ["revoked", "expired"])
+def test_what_a_token_asked_for_that_has_ended_does_not_begin(here: Running, monkeypatch, how):
+    name = f"late-{how}"
+    token = here.member(name, limit=0.3)
+    job = asked_and_held(here, monkeypatch, token, 0.12)
+    if how == "revoked":
+        here.good("DELETE", f"/tokens/{token.split('_')[1]}")
+    else:
+        with here.service.store.write() as connection:
+            mine = token_table.c.id == token.split("_")[1]
+            connection.execute(token_table.update().where(mine).values(expires=0.0))
+    monkeypatch.undo()
+    found = here.done(job)
+    assert (found["state"], found["error"]["spent"]) == ("refused", "Nothing was spent.")
+    assert "revoked or ran out" in found["error"]["message"]
+    rows = here.service.tables["people"].statement.rows
+    assert not [row for row in rows if row.analyst == name]
+    listed = here.good("GET", "/jobs")["jobs"]
+    assert next(one for one in listed if one["id"] == job)["state"] == "refused"
+
+
+def test_what_was_reserved_before_its_token_ended_goes_on(here: Running, monkeypatch):
+    """A process died after the reservation: the price is paid, so its answer is not thrown away."""
+    token = here.member("lou", limit=0.4)
+    job = asked_and_held(here, monkeypatch, token, 0.13)
+
+    def dies(*_):
+        raise SystemExit
+
+    with monkeypatch.context() as crash:
+        crash.setattr("dpexplain.ledger.account.LedgerAccount.commit", dies)
+        with pytest.raises(SystemExit):
+            here.service.run(jobs.find(here.service.store, job))
+    here.good("DELETE", f"/tokens/{token.split('_')[1]}")
+    monkeypatch.undo()
+    assert here.done(job)["state"] == "done"
+    (row,) = [row for row in here.service.tables["people"].statement.rows if row.analyst == "lou"]
+    assert row.status == "released"
 
 
 def test_every_decision_is_chained_and_kept_in_the_ledger(here: Running):

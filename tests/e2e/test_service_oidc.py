@@ -241,6 +241,15 @@ def test_whoever_is_not_mapped_is_refused(here: Running, house: House):
         assert role(**more) == 403, more
 
 
+def test_whoever_lost_their_role_has_nothing_begun(here: Running):
+    """What was asked with an issuer's token is begun while the section gives its holder the role."""
+    section = here.service.settings.oidc
+    assert section.may_be("ana@example.org", oidc.Role.ANALYST)
+    assert not section.may_be("ana@example.org", oidc.Role.CURATOR)
+    assert section.may_be("eve@example.org", oidc.Role.ANALYST), "by a group, which is not known here"
+    assert not section.may_be("eve@example.org", oidc.Role.CURATOR)
+
+
 def test_who_is_what_by_the_issuer_is_a_decision(here: Running, house: House):
     told = [one for one in here.good("GET", "/decisions")["decisions"] if one["what"] == "issuer"]
     assert [one["body"]["people"]["boss@example.org"] for one in told] == ["curator"]

@@ -29,6 +29,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import DpexplainError, InputError
 from dpexplain.service.tokens import PREFIX, Principal, Role
 
+MARK = "oidc:"  # the beginning of the id of whoever comes with such a token
 DISCOVERY = "/.well-known/openid-configuration"
 ALGORITHMS = {"RSA": "RS256", "EC": "ES256"}  # of the kinds of keys; no other is ever tried
 TIMEOUT = 5.0  # seconds for one step of a fetch
@@ -107,6 +108,10 @@ class Oidc:
         found = {self.groups[group] for group in groups if group in self.groups}
         return Role(found.pop()) if len(found) == 1 else None
 
+    def may_be(self, name: str, role: Role) -> bool:
+        """Whether somebody may still have a role, as far as that can be said without their groups."""
+        return role == self.people[name] if name in self.people else role in self.groups.values()
+
 
 def looks_signed(shown: str) -> bool:
     """Whether a token has the form of an issuer's, so that it is none of ours."""
@@ -146,7 +151,7 @@ class Issuer:
                 "the issuer of your token knows you; this service has no role for you.",
                 hint="whoever runs it names people and groups under [service.oidc]",
             )
-        return Principal(f"oidc:{name}", str(name), role, None, None, False, float(claims["exp"]), by_issuer=True)
+        return Principal(f"{MARK}{name}", str(name), role, None, None, False, float(claims["exp"]), by_issuer=True)
 
     def refresh(self) -> None:
         """Fetch the keys, unless that was tried a moment ago or is going on. When it fails, those of before stay."""

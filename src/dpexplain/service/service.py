@@ -12,7 +12,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import BudgetError, DpexplainError, InputError
 from dpexplain.project.file import Project
 from dpexplain.service import asked as bodies
-from dpexplain.service import jobs, tokens
+from dpexplain.service import jobs, oidc, tokens
 from dpexplain.service.asked import Batch, Explain, Plan
 from dpexplain.service.books import Books
 from dpexplain.service.decisions import Decisions
@@ -141,7 +141,7 @@ class Service:
         waits = who.agent and epsilon > self.settings.approve_above
         if who.agent or asked.plan is not None:
             self._require_plan(asked.plan, stands_for, who, key)
-        kept = json.dumps({"role": who.role, "body": bodies.written(asked)})
+        kept = json.dumps({"role": who.role, "token": who.id, "body": bodies.written(asked)})
         ask = jobs.Ask(
             table=served.name, owner=who.name, key=key, body=kept,
             body_digest=stands_for, label=label, price=budget.describe(cost), state="waiting" if waits else "queued",
@@ -171,11 +171,28 @@ class Service:
             )
 
     def run(self, row: Any) -> Answer:
-        """A job to its answer."""
+        """A job to its answer. Nothing is reserved for it when the token that asked has ended."""
         document = json.loads(row.body)
         role, asked = Role(document["role"]), bodies.read(document["body"])
         who = Principal("", row.owner, role, None, None, False, 0.0)
-        return self.work.release(self.tables[row.table_name], asked, who)
+
+        def allow() -> None:
+            if not self._lasts(document.get("token"), who):
+                raise Refused(
+                    403,
+                    "the token that asked for this was revoked or ran out before the release began.",
+                    hint="ask again with another token",
+                )
+
+        return self.work.release(self.tables[row.table_name], asked, who, allow)
+
+    def _lasts(self, token: str | None, who: Principal) -> bool:
+        """Whether a token still counts. One of an issuer is not kept here: its holder must still have the role."""
+        if token is None:  # of a job that an earlier version took
+            return True
+        if token.startswith(oidc.MARK):
+            return self.settings.oidc is not None and self.settings.oidc.may_be(who.name, who.role)
+        return tokens.by_id(self.store, token) is not None
 
     def job(self, job: str, who: Principal) -> Any:
         """A job that somebody may look at."""

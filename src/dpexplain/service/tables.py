@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,12 +16,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpexplain.core.account import Ask
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.release import Door
 from dpexplain.data.domain_file import Domain, domain_of, entries_of
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import DomainError, InputError, ModelError
 from dpexplain.ledger import LedgerAccount, Statement
+from dpexplain.ledger.state import NO_VALUES
 from dpexplain.methods.registry import Method
 from dpexplain.models import Model
 from dpexplain.models.clustering import Clustering
@@ -31,6 +33,24 @@ from dpexplain.receipts import Receipt
 from dpexplain.service.store import Store, models
 
 SUFFIXES = {"", *(suffix for kind in KINDS for suffix in kind.suffixes)}  # "" is a folder of MLflow; never a pickle
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllowedAccount(LedgerAccount):
+    """An account from which something new is reserved only while that is allowed.
+
+    allow  raises when it is not; what was reserved before, and is gone on with after a crash, is paid for already
+    """
+
+    allow: Callable[[], None] = field(repr=False)
+
+    def reserve(self, ask: Ask) -> str:
+        with self.database.read() as connection:
+            reserved, committed = self._about(connection, request_id=ask.request_id)
+        failed = {event.reservation for _, event in committed if event.payload_hash == NO_VALUES}
+        if not reserved.keys() - failed:
+            self.allow()
+        return super().reserve(ask)
 
 
 class ServedTable(PrivateTable):
@@ -46,10 +66,12 @@ class ServedTable(PrivateTable):
         vars(served).update(vars(table))
         return served
 
-    def for_analyst(self, analyst: str) -> ServedTable:
-        """The same open table; what it releases is paid by this analyst."""
+    def for_analyst(self, analyst: str, allow: Callable[[], None] | None = None) -> ServedTable:
+        """The same open table; what it releases is paid by this analyst. `allow` may refuse each new reservation."""
         served = ServedTable.of(self)
-        served.analyst, served.door = analyst, Door(replace(self.account, analyst=analyst), sampler=self.door.sampler)
+        account = replace(self.account, analyst=analyst)
+        account = account if allow is None else AllowedAccount(**vars(account), allow=allow)
+        served.analyst, served.door = analyst, Door(account, sampler=self.door.sampler)
         return served
 
     @property

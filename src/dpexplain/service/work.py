@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -129,9 +129,9 @@ class Work:
         found = plan_one(request, table=table, n=asked.rows, **about)
         return {"forecast": found.to_json(), "text": str(found), "price": None}
 
-    def release(self, served: Served, asked: Explain | Batch, who: Principal) -> Answer:
-        """Spend the price, and get the results."""
-        table = served.opened.for_analyst(who.name)
+    def release(self, served: Served, asked: Explain | Batch, who: Principal, allow: Callable[[], None]) -> Answer:
+        """Spend the price, unless `allow` raises before it is reserved, and get the results."""
+        table = served.opened.for_analyst(who.name, allow)
         if isinstance(asked, Explain):
             task, subject, cost = self.task(served, asked, who)
             found = task.results(table, subject, cost)
