@@ -16,11 +16,13 @@ import services
 from dpexplain.core.budget import Budget
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import methods
+from dpexplain.project.file import Project
 from dpexplain.service.console import sessions
 from dpexplain.service.console.curator import _column, _reviewed
 from dpexplain.service.console.forms import fields_of, record_from, request_from
 from dpexplain.service.console.pages import POLICY, Sent
 from dpexplain.service.console.words import plain_error, plain_price
+from dpexplain.service.settings import Settings
 from dpexplain.service.store import sessions as kept
 
 FORM = "application/x-www-form-urlencoded"
@@ -123,6 +125,44 @@ def test_a_form_of_another_session_or_site_changes_nothing(server, ana):
     assert call(server, "POST", "/sign-in", {"token": server.tokens["ana"]}, Sec_Fetch_Site="cross-site")[0] == 403
     assert call(server, "GET", path, cookie=ana)[0] == 200
     assert server.good("GET", "/jobs")["jobs"] == before
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory):
+    """A service behind a proxy with TLS, which says another Host."""
+    settings = f'slot = {services.SLOT}\npublic_url = "https://Explain.example.org:443/"'
+    with services.running(
+        services.write_project(tmp_path_factory.mktemp("behind"), service=settings, rows=50)
+    ) as found:
+        yield found
+
+
+def test_the_cookie_is_secure_where_browsers_use_https(server, behind):
+    for each, secure in ((server, False), (behind, True)):
+        _, headers, _ = call(each, "POST", "/sign-in", {"token": each.curator})
+        assert ("Secure" in headers["set-cookie"].split("; ")) is secure
+
+
+def test_forms_come_from_the_public_address(behind):
+    cookie = enter(behind, behind.curator)
+    form = {"expert": "1", "csrf": csrf(behind, cookie)}
+    ours, other = "https://explain.example.org", f"http://127.0.0.1:{behind.port}"
+    for origin, site, status in (
+        (ours, None, 303), (other, None, 403), ("http://explain.example.org", None, 403), ("null", None, 403),
+        (ours, "same-origin", 303), ("null", "same-origin", 303), (None, "same-origin", 303),
+        (ours, "cross-site", 403), ("https://evil.example", "same-origin", 403),
+    ):  # fmt: skip
+        how = {name: value for name, value in (("Origin", origin), ("Sec_Fetch_Site", site)) if value}
+        assert call(behind, "POST", "/view", form, cookie=cookie, **how)[0] == status, (origin, site)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["explain.example.org", "ftp://a.example", "https://a.example/app", "https://u:p@a.example", "https://a:b"]
+)
+def test_a_public_url_is_an_origin(tmp_path, wrong):
+    project = Project.load(services.write_project(tmp_path, service=f'public_url = "{wrong}"', rows=10))
+    with pytest.raises(InputError, match="public_url"):
+        Settings.of(project)
 
 
 def test_a_limit_set_in_the_console_turns_no_page(server, monkeypatch):

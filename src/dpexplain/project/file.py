@@ -28,6 +28,7 @@ largest_body = 1000000                   patience = 10.0
 token_days = 90                          models = "models"
 approve_above = 0.1                      grace = 30.0
 lease = 15.0                             oidc = {...}, a section [service.oidc]
+public_url = "https://explain.example.org"
 
 A model has a path (docs/models.md has the kinds of files), a url of a model server, or an import of one's own code.
 """
@@ -80,7 +81,7 @@ KEYS: Mapping[str, Mapping[str, Any]] = {  # and the types of their values
     },
     "clustering": {**dict.fromkeys(("path", "import", "name", "version"), str), "labels": list, "features": NAMES},
     "service": {
-        **dict.fromkeys(("store", "models"), str),
+        **dict.fromkeys(("store", "models", "public_url"), str),
         **dict.fromkeys(("jobs", "rate", "largest_body", "token_days"), int),
         **dict.fromkeys(("slot", "patience", "lease", "grace", "approve_above"), NUMBER),
         "oidc": dict,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from dpexplain.errors import InputError
 from dpexplain.project.file import Project, ledger_url
@@ -29,6 +30,8 @@ class Settings:
     models        the folder that models may be registered from; without it, the project's model alone is served
     approve_above the epsilon above which what an agent asks waits for the curator; without it, everything does
     oidc          the issuer whose tokens are taken beside our own, if there is one
+    public_url    the origin that browsers see, such as that of a proxy with TLS: https makes cookies Secure, and forms
+                  must come from there
     """
 
     store: str
@@ -43,6 +46,12 @@ class Settings:
     models: Path | None = None
     approve_above: float = 0.0
     oidc: Oidc | None = None
+    public_url: str | None = None
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers reach the console over https, though this server speaks HTTP."""
+        return (self.public_url or "").startswith("https:")
 
     @classmethod
     def of(cls, project: Project) -> Settings:
@@ -56,7 +65,27 @@ class Settings:
         models = None if folder is None else (project.folder / folder).resolve()
         written = project.get("service", "oidc")
         oidc = None if written is None else Oidc.read(written, f"{project.path.name}: [service.oidc]")
+        public_url = project.get("service", "public_url")
+        given |= {} if public_url is None else {"public_url": _origin(public_url, project.path.name)}
         return cls(store=_store(project), models=models, oidc=oidc, **given)
+
+
+def _origin(url: str, where: str) -> str:
+    """Scheme, name and port as a browser says them in `Origin`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    more = parts.path.strip("/") or parts.query or parts.fragment or parts.username or parts.password
+    if parts.scheme not in ("http", "https") or not parts.hostname or more:
+        raise InputError(
+            f"{where}: [service] public_url must be an address without a path.",
+            hint='public_url = "https://explain.example.org"',
+        )
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    usual = port in (None, {"http": 80, "https": 443}[parts.scheme])
+    return f"{parts.scheme}://{name}" + ("" if usual else f":{port}")
 
 
 def _store(project: Project) -> str:

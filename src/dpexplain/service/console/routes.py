@@ -46,7 +46,7 @@ async def enter(request: Request, here: Here) -> Response:
     cookie = await run_in_threadpool(sessions.begin, here.store, who)
     answer = onward("/")
     answer.set_cookie(
-        COOKIE, cookie, path=PREFIX, httponly=True, samesite="strict", secure=request.url.scheme == "https",
+        COOKIE, cookie, path=PREFIX, httponly=True, samesite="strict", secure=here.settings.secure,
         max_age=int(LONGEST),
     )  # fmt: skip
     return answer

@@ -126,10 +126,19 @@ Curator = Annotated[Session, Depends(of(Role.CURATOR))]
 
 
 def same_site(request: Request) -> None:
-    """Refuse a form that another site sent. Browsers say where it came from; our pages tell them to hide the rest."""
+    """Refuse a form that another site sent. Browsers say where it came from; our pages tell them to hide the rest.
+
+    Behind a proxy `Host` may be whatever the proxy says, so an origin is compared with the `public_url` where one is
+    set. `null` is what browsers say in forms of our own, which counts only beside `Sec-Fetch-Site`.
+    """
     said, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-    elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if elsewhere if said is None else said not in ("same-origin", "none"):
+    public: str | None = request.app.state.service.settings.public_url
+    ours = origin == public if public else urlsplit(origin or "").netloc == request.headers.get("host")
+    if said is None:
+        refused = origin is not None and not ours
+    else:
+        refused = said not in ("same-origin", "none") or (public is not None and origin not in (None, "null", public))
+    if refused:
         raise Refused(403, "this form was not sent from here.")
 
 
