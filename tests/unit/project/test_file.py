@@ -6,10 +6,13 @@ import pickle
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpexplain as dpx
+from dpexplain.data import PublicRandom
 from dpexplain.project.file import LEDGER_VARIABLE, Project, ledger_url
+from inference_server import Behaviour, served
 
 FULL = """
 [table]
@@ -30,6 +33,7 @@ output = [0.0, 1.0]
 name = "score"
 version = "1"
 """
+AGES = dpx.Domain({"age": dpx.Numeric(20, 29, integer=True)})
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +164,41 @@ class TestModel:
         with pytest.raises(dpx.errors.ModelError, match="has no option 'trustd'") as error:
             project(tmp_path, text.replace("trusted", "trustd")).model()
         assert "did you mean trusted" in error.value.hint
+
+    def test_an_onnx_file_with_classes(self, tmp_path):
+        from sklearn.linear_model import LogisticRegression
+
+        pytest.importorskip("onnxruntime")
+        skl2onnx = pytest.importorskip("skl2onnx")
+        ages = np.arange(20.0, 30.0, dtype=np.float32)[:, None]
+        fitted = LogisticRegression().fit(ages, np.where(ages[:, 0] > 24, "sick", "well") == "sick")
+        made = skl2onnx.to_onnx(fitted, ages[:1], options={"zipmap": False})
+        (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+        text = FULL.replace("model.pkl", "model.onnx") + 'classes = ["well", "sick"]\nfeatures = ["age"]\n'
+        for label, column in (("sick", 1), ("well", 0)):
+            found = project(tmp_path, f'{text}label = "{label}"\n').model()
+            predictor = found.checked(AGES)
+            rows = PublicRandom(1).rows(AGES, 100)
+            ages = rows["age"].astype(np.float32)[:, None]
+            answers = predictor.predict_at(predictor.inputs(rows), {})
+            np.testing.assert_allclose(answers, fitted.predict_proba(ages)[:, column], atol=1e-5)
+        with pytest.raises(dpx.errors.ModelError, match="'ill'"):
+            project(tmp_path, f'{text}label = "ill"\n').model().checked(AGES)
+
+    def test_a_model_server(self, tmp_path):
+        behaviour = Behaviour(lambda columns: columns["age"] / 100, {"age": "INT64"})
+        with served(behaviour) as url:
+            text = FULL.replace('path = "model.pkl"', f'url = "{url}"\nfeatures = ["age"]')
+            found = project(tmp_path, text + "options = {timeout = 5.0, connections = 2}\n")
+            assert found.model_at_hand() is not None
+            predictor = found.model().checked(AGES)
+            rows = PublicRandom(1).rows(AGES, 100)
+            assert predictor.predict_at(predictor.inputs(rows), {}).tolist() == (rows["age"] / 100).tolist()
+        assert sum(behaviour.requests) >= 100
+        with pytest.raises(dpx.InputError, match="either path, url or import"):
+            project(tmp_path, text.replace("url =", 'path = "model.onnx"\nurl =')).model()
+        with pytest.raises(dpx.errors.ModelError, match="no address of a model"):
+            project(tmp_path, text.replace(url, "http://127.0.0.1/risk")).model()
 
     def test_a_transform_is_imported(self, tmp_path, monkeypatch):
         monkeypatch.setattr("sys.path", list(sys.path))
