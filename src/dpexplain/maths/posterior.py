@@ -197,14 +197,14 @@ class Expected:
         return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
 
 
-def expected(prior: Prior, variances: Floats, worth: float, *, width: float) -> Expected:
+def expected(prior: Prior, variances: Floats, worth: float, *, width: float, most_off: float = 1.0) -> Expected:
     """If synthetic rows are worth so many rows, and off along an axis as often as is likely beforehand, by no more than
-    the noise (more than that is feared in intervals, not expected). Without that, a forecast where the model hardly
-    varies would be of no error at all.
+    `most_off` shares of the noise (more than that is feared in intervals, not expected). Without that, a forecast where
+    the model hardly varies would be of no error at all.
     """
     noise = np.sqrt(variances)
     spread, axes = np.linalg.eigh(prior.covariance() / worth / np.outer(noise, noise))
-    wrong, small = float(WRONG @ wrong_weights(prior.size)), OFF <= 1
+    wrong, small = float(WRONG @ wrong_weights(prior.size)), most_off >= OFF
     likely = np.append(1 - wrong, wrong * OFF_WEIGHTS[1:] / OFF_WEIGHTS[1:].sum())[small]
     likely /= likely.sum()
     before = np.maximum(spread, 0.0) + shares_off(width, variances)[small, None]

@@ -10,6 +10,7 @@ the number of features. All of this is public: it follows from the declared doma
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -176,6 +177,8 @@ class Space:
             shown = ", ".join(map(repr, column.categories[:8])) + (", ..." if len(column.categories) > 8 else "")
             raise InputError(f"{name}={value!r} is not a declared category.", hint=f"declared: {shown}", spent="")
         value = number(column, value)
+        if isinstance(value, int) and abs(value) > sys.float_info.max:  # too long to be shown as well
+            raise InputError(f"{name} is a number beyond all that can be computed with.", spent="")
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise InputError(f"{name}={value!r} is not a finite number.", spent="")
         if not column.low <= value <= column.high:

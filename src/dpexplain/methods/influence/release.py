@@ -102,7 +102,8 @@ def outlook(request: InfluenceRequest, setting: Setting, cost: Cost) -> Outlook:
 
 def _expected(spec: Spec, setting: Setting, std: float, error: float) -> float:
     """The error after sharpening, by what the model says about rows drawn evenly from the domain. Values of a disparity
-    keep to synthetic rows as if these were worth their number, and then to zero (`SharpInfluences.values`).
+    keep to synthetic rows, which are taken to be worth the rows of the table there, and to zero
+    (`SharpInfluences.values`).
     """
     model, worth = setting.model, setting.worth
     suited = by_default(spec) if setting.stand_in is None else suits(spec)
@@ -118,7 +119,7 @@ def _expected(spec: Spec, setting: Setting, std: float, error: float) -> float:
     if known is None:
         return error
     if spec.blocks == 2:
-        return width * leaning_error(known, std / width, FEWEST_ROWS, LEVEL)
+        return width * leaning_error(known, std / width, max(setting.rows, FEWEST_ROWS), LEVEL)
     return error * expected_gain(known, std / width, worth, 2.0)
 
 
