@@ -237,6 +237,23 @@ def test_what_is_refused_is_a_page_that_says_so(server, ana):
     assert call(server, "POST", "/view", {"expert": "1"}, cookie=viewer, Content_Type="text/plain")[0] in (403, 415)
 
 
+def test_numbers_that_nobody_can_compute_with_are_refused_by_forms(server, ana):
+    mark, long = csrf(server, ana), "9" * 4000
+    for path, form in (
+        ("partial-dependence", {"feature": "sex", "epsilon": "0.1", "grid": "[" * 500 + "]" * 500}),
+        ("partial-dependence", {"feature": "sex", "epsilon": long}),
+        ("local-explanation", {"record.age": long, "record.sex": "Male", "epsilon": "0.1"}),
+        ("performance", {"target": "sex", "positive": long, "threshold": long, "epsilon": "0.1"}),
+    ):
+        for what in ("", "/forecast"):
+            where = f"/tables/people/ask/{path}{what}"
+            status, _, text = call(server, "POST", where, {**form, "csrf": mark, "key": "long"}, cookie=ana)
+            assert status in (200, 422), (where, status)
+            assert 'role="alert"' in text, where
+    for place in ("²", long, "-1", "x"):
+        assert call(server, "POST", "/tables/people/set", {"remove": place, "csrf": mark}, cookie=ana)[0] == 303
+
+
 def test_plain_words_and_the_experts_view(server):
     cookie = enter(server, server.tokens["ana"])
     page = f"/releases/{server.released}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import time
 
@@ -86,7 +87,6 @@ class TestTokens:
         found = next(one for one in tokens.listed(here.service.store) if one["id"] == made)
         kept = here.service.settings.token_days
         assert time.strptime(str(found["expires"])[:10], "%Y-%m-%d") <= time.gmtime(time.time() + (kept + 1) * 86400)
-
 
     @pytest.mark.parametrize("some", [[], ["people"]])
     def test_a_curator_is_never_limited_to_some_tables(self, here: Running, some):
@@ -173,6 +173,82 @@ class TestSizes:
             assert one.recv(10) == b""
             one.close()
 
+    @pytest.mark.parametrize("before", [1, 3])
+    def test_a_later_head_that_never_ends_is_closed_too(self, here: Running, monkeypatch, before):
+        """After whole requests on the same connection, a byte now and then does not keep it open."""
+        monkeypatch.setattr(server, "IDLE", 1.0)
+        slow = socket.create_connection(("127.0.0.1", here.port))
+        slow.settimeout(10)
+        for _ in range(before):
+            slow.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+            told = b""
+            while b'"alive"' not in told:
+                told += slow.recv(2000)
+        begun = time.monotonic()
+        slow.sendall(b"GET /v1/health HTTP/1.1\r\nX-Slow: ")
+        slow.settimeout(0.1)
+        while time.monotonic() - begun < 8:
+            try:
+                if slow.recv(10) == b"":
+                    break
+            except TimeoutError:
+                slow.sendall(b"a")
+            except OSError:
+                break
+        assert 0.5 < time.monotonic() - begun < 4
+        slow.close()
+
+    def test_a_request_that_takes_longer_than_a_head_may_is_answered(self, here: Running, monkeypatch):
+        monkeypatch.setattr(server, "IDLE", 0.2)
+        monkeypatch.setattr("dpexplain.service.jobs.claim", lambda *_: [])
+        body = {"request": PDP, "epsilon": 0.011}
+        job = here.good("POST", "/tables/people/explanations", body, token=here.tokens["ana"])["id"]
+        assert here.good("GET", f"/jobs/{job}?wait=1", token=here.tokens["ana"])["state"] == "queued"
+        here.good("DELETE", f"/jobs/{job}", token=here.tokens["ana"])
+
+    def test_numbers_and_nests_that_nobody_can_compute_with_are_refused(self, here: Running):
+        """Before anything is spent, with 4xx; within the limits of JSON the library refuses them itself."""
+        ana = here.tokens["ana"]
+        sketch = here.explained(ana, {"request": "local-sketch", "method": "moments"}, epsilon=0.1)["results"][0]
+        spent = here.service.tables["people"].statement.spent
+        nest = "x"
+        for _ in range(500):
+            nest = [nest]
+        asks = {f"/releases/{sketch}/explain": [], "/tables/people/explanations": [], "/tables/people/plan": []}
+        for digits in (4000, 400, 59, 30):
+            for name in ("age", "sex"):
+                record = {"age": 25, "sex": "Male", name: 10**digits}
+                asks[f"/releases/{sketch}/explain"].append({"record": record})
+                request = {"request": "local-explanation", "record": record}
+                asks["/tables/people/explanations"].append({"request": request, "epsilon": 0.1})
+                asks["/tables/people/plan"].append({"request": request, "epsilon": 0.1, "rows": 10**digits})
+        for path in ("/tables/people/explanations", "/tables/people/plan"):
+            asks[path].append({"request": {**PDP, "feature": nest}, "epsilon": 0.1})
+            asks[path].append({"request": {**PDP, "grid": {"points": [10**400]}}, "epsilon": 0.1})
+        for path, bodies in asks.items():
+            for body in bodies:
+                status, said = here.ask("POST", path, body, token=ana)
+                if status == 202:  # of a shape that can be asked: the job is refused before its reservation
+                    ended = here.done(said["id"], token=ana)
+                    assert (ended["state"], ended["error"]["kind"]) == ("refused", "InputError"), ended
+                    continue
+                assert 400 <= status < 500, (path, str(body)[:80], said)
+                assert "Error" in said["error"]["kind"] or said["error"]["kind"] == "Refused"
+                assert len(said["error"]["message"]) < 500
+        other = json.dumps({"record": {"age": 10**400}}).encode("utf-16")
+        assert raw(here, f"/releases/{sketch}/explain", other, ana) == 422
+        assert here.service.tables["people"].statement.spent == spent
+
+    def test_methods_that_a_client_makes_up_are_counted_as_one(self, here: Running):
+        for number in range(20):
+            connection = http.client.HTTPConnection("127.0.0.1", here.port, timeout=20)
+            connection.request(f"MADE{number}", "/v1/health")
+            assert connection.getresponse().read() is not None
+            connection.close()
+        text = here.good("GET", "/metrics", token=None)
+        assert "MADE" not in text
+        assert re.search(r'method="other",route="[^"]*",status="405"} 20', text), text
+
     def test_more_requests_than_the_rate_allows_wait(self, here: Running):
         from dpexplain.service.limits import Rate
 
@@ -236,7 +312,7 @@ def test_a_refusal_opens_no_data(here: Running, monkeypatch):
     assert touched, "or the seal is blind"
 
 
-def raw(here: Running, path: str, text: str, token: str) -> int:
+def raw(here: Running, path: str, text: str | bytes, token: str) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", here.port, timeout=60)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     connection.request("POST", f"/v1{path}", text, headers)

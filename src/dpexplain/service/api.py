@@ -374,6 +374,7 @@ def create_app(service: Service) -> FastAPI:
     app.add_exception_handler(DpexplainError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_wrong_body)
     app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(OverflowError, _on_overflow)
     app.add_exception_handler(Exception, _on_bug)
     settings = service.settings
     app.add_middleware(
@@ -408,6 +409,11 @@ async def _on_wrong_body(_request: Request, error: Exception) -> JSONResponse:
 async def _on_http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     return _answer(error.status_code, Refused(error.status_code, f"{error.detail}."))
+
+
+async def _on_overflow(_request: Request, _error: Exception) -> JSONResponse:
+    """A request spends nothing itself, so whatever it could not compute with is only refused."""
+    return _answer(422, errors.InputError("a number in the request is too large."))
 
 
 async def _on_bug(_request: Request, error: Exception) -> JSONResponse:

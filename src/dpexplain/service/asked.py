@@ -139,11 +139,11 @@ def takes_two(method: Method) -> bool:
 
 def body_digest(table: str, asked: Body) -> str:
     """What a key, or a plan, stands for."""
-    said: JsonObject = asked.model_dump(mode="json", exclude={"plan", "rows"}, exclude_defaults=True)
     try:
+        said: JsonObject = asked.model_dump(mode="json", exclude={"plan", "rows"}, exclude_defaults=True)
         return digest({"table": table, "asked": said})
-    except ValueError:
-        raise InputError("the request holds what is no number.", spent="") from None
+    except ValueError:  # what JSON has no spelling for, or what is nested too deep to be spelled
+        raise InputError("the request holds what is no number, or is nested too deep.", spent="") from None
 
 
 def written(asked: Body) -> str:

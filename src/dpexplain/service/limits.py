@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -16,12 +17,35 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+MAX_DEPTH, MAX_DIGITS = 32, 60  # of JSON; what is asked needs less than half of either
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+PAIRS = bytes.maketrans(b"{}", b"[]")
 KNOWN = 10_000  # tokens whose requests are counted
+FORM = b"application/x-www-form-urlencoded"
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
 ]
+
+
+TEXT = re.compile(rb'"(?:[^"\\]|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # of JSON; it always matches, so one pass is enough
+DIGITS = re.compile(rb"[0-9]{%d}" % (MAX_DIGITS + 1))
+
+
+def too_much(document: bytes) -> str:
+    """What of a JSON document no reader should be asked to read: how deep it is nested, how long its numbers are."""
+    if b"\0" in document:  # of another encoding than UTF-8, which would hide what is looked for
+        return "it is not UTF-8"
+    bare = TEXT.sub(b"", document)
+    if DIGITS.search(bare):
+        return f"a number in it has more than {MAX_DIGITS} digits"
+    left = bare.translate(PAIRS, NO_BRACKETS)
+    for _ in range(MAX_DEPTH):  # from the inside out
+        before, left = len(left), left.replace(b"[]", b"")
+        if len(left) in (0, before):
+            break
+    return f"it is nested more than {MAX_DEPTH} deep" if left else ""
 
 
 class Whole:
@@ -46,6 +70,9 @@ class Whole:
             return
         if body is None:
             await _refuse(send, 413, "the request is too large.", f"at most {self._largest} bytes")
+            return
+        if body and not dict(scope["headers"]).get(b"content-type", b"").startswith(FORM) and (why := too_much(body)):
+            await _refuse(send, 422, f"the request cannot be read: {why}.", "GET /v1/methods has what can be asked")
             return
         given = False
 

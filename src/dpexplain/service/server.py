@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -21,23 +23,43 @@ from dpexplain.project.file import Project
 from dpexplain.service.service import Service
 
 CONNECTIONS = 4_000  # at a time; more are answered 503
-IDLE = 15.0  # seconds until a connection that has sent no whole head of a request is closed
+IDLE = 15.0  # seconds in which the head of each request must have arrived
 
 
 class Patient(H11Protocol):
-    """Closes connections that never send a request, so that nobody keeps the others out by connecting."""
+    """Closes connections on which the head of a request does not arrive in time, the first one or a later one, so that
+    nobody keeps the others out by connecting. The time of a body is limited by `Whole`.
+    """
+
+    _waits: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._waits = self.loop.call_later(IDLE, self._lose)
+        self._watch()
 
-    def _lose(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
-            self.transport.close()
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._waits.cancel()
+        self._calm()
         super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Run the clock while a head is awaited. What arrives of it does not set the clock back."""
+        if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
+            self._calm()
+        elif self._waits is None:
+            self._waits = self.loop.call_later(IDLE, self.transport.close)
+
+    def _calm(self) -> None:
+        if self._waits is not None:
+            self._waits.cancel()
+            self._waits = None
 
 
 class Lines(logging.Formatter):

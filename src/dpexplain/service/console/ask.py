@@ -211,9 +211,9 @@ def set_forecast(request: Request, here: Here, session: Asker, table: str, sent:
 def set_submit(here: Here, session: Asker, table: str, sent: Filled) -> Response:
     """Ask all of them, or take one out."""
     served, asked = here.served(table, session.who), _set(session, table)
-    if sent.one("remove").isdigit():
-        place = int(sent.one("remove"))
-        _keep(here, session, table, [one for number, one in enumerate(asked) if number != place])
+    if sent.one("remove"):
+        left = [one for number, one in enumerate(asked) if str(number) != sent.one("remove")]
+        _keep(here, session, table, left)
         return onward("/tables/{}/set", table)
     try:
         if not asked:

@@ -13,6 +13,7 @@ from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import DpexplainError, InputError
 from dpexplain.service import curate, jobs, tokens
 from dpexplain.service.api import Here
+from dpexplain.service.console.forms import LONGEST_NUMBER
 from dpexplain.service.console.pages import Filled, Pages, Sent, onward, shown
 from dpexplain.service.console.sessions import Curator, Session
 from dpexplain.service.service import Service
@@ -202,7 +203,7 @@ def _like(before: list[Any], line: str) -> Any:
 def _value(text: str) -> Any:
     if text in ("yes", "no"):
         return text == "yes"
-    for kind in (int, float):
+    for kind in (int, float) if len(text) <= LONGEST_NUMBER else ():
         try:
             return kind(text)
         except ValueError:

@@ -15,8 +15,10 @@ from dpexplain.core.domain import Categorical, Domain, Numeric
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import Method
 from dpexplain.service.console.pages import Sent
+from dpexplain.service.limits import too_much
 from dpexplain.service.schema import schema_of
 
+LONGEST_NUMBER = 60  # characters
 COLUMN, COLUMNS = {"feature", "target", "score"}, {"features", "groups", "columns", "attributes"}
 RECORD = {"record", "row"}
 ASKED_FIRST = {"target", "feature", "features", "groups", "k", "probs", "positive", "record", "row", "group"}
@@ -148,6 +150,8 @@ def _value(one: Field, sent: Sent, domain: Domain) -> Any:
     if one.kind == "list":
         return [_maybe_number(part.strip()) for part in text.split(",") if part.strip()]
     if one.kind == "json":
+        if why := too_much(text.encode("utf-8", "replace")):
+            raise InputError(f"{one.label} cannot be read: {why}.", spent="")
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -157,6 +161,8 @@ def _value(one: Field, sent: Sent, domain: Domain) -> Any:
 
 def _number(one: Field, text: str) -> float | int:
     try:
+        if len(text) > LONGEST_NUMBER:
+            raise ValueError
         return int(text) if one.kind == "whole" else float(text)
     except ValueError:
         kind = "a whole number" if one.kind == "whole" else "a number"
@@ -164,7 +170,7 @@ def _number(one: Field, text: str) -> float | int:
 
 
 def _maybe_number(text: str) -> Any:
-    for kind in (int, float):
+    for kind in (int, float) if len(text) <= LONGEST_NUMBER else ():
         try:
             return kind(text)
         except ValueError:
