@@ -19,8 +19,8 @@ def batch_forecast_view(forecast: BatchForecast) -> RenderableType:
     lines = [
         [
             escape(line.label),
-            percent(line.share),
-            _number(line.epsilon),
+            percent(line.share) if line.share else "free",
+            _number(line.epsilon) if line.share else "",
             _number(line.error),
             "" if line.alone is None else _number(line.alone),
             _number(line.interval),
@@ -28,11 +28,13 @@ def batch_forecast_view(forecast: BatchForecast) -> RenderableType:
         ]
         for line in forecast.lines
     ]
+    counted = [line.label for line in forecast.lines if line.alone is None or not line.share]
     return Group(
         f"Forecast of a batch of {len(lines)} parts for {escape(forecast.price)}, {forecast.rows:,} rows; protects "
         f"{escape(forecast.neighbours.describe())}.",
         _table(head, lines),
         "error: 95 % of the values lie within this of the exact ones. alone: the same if the whole price were spent on "
-        "this request. ± interval: half the width of the 95 % interval of released values.",
+        "this request. ± interval: half the width of the 95 % interval of released values."
+        + (f" Errors of {escape(', '.join(counted))} are in rows, of counts." if counted else ""),
         escape(forecast.assumption),
     )
