@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from dpexplain.core.budget import Budget
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import methods
 from dpexplain.project.file import Project
-from dpexplain.service.console import sessions
+from dpexplain.service.console import drawn, sessions
 from dpexplain.service.console.curator import _column, _reviewed
 from dpexplain.service.console.forms import fields_of, record_from, request_from
 from dpexplain.service.console.pages import POLICY, Sent
@@ -252,6 +253,36 @@ def test_numbers_that_nobody_can_compute_with_are_refused_by_forms(server, ana):
             assert 'role="alert"' in text, where
     for place in ("²", long, "-1", "x"):
         assert call(server, "POST", "/tables/people/set", {"remove": place, "csrf": mark}, cookie=ana)[0] == 303
+
+
+@pytest.mark.parametrize("what", ["forecasts", "drawings"])
+def test_whoever_waits_for_a_forecast_or_a_drawing_holds_no_thread(server, ana, monkeypatch, what):
+    """Eighty that take their time leave the others their answers: there are forty threads."""
+    plan, draw = server.service.work.__class__.plan, drawn.chart_of
+    slow = lambda real: lambda *given: (time.sleep(0.1), real(*given))[1]  # noqa: E731
+    monkeypatch.setattr(server.service.work.__class__, "plan", slow(plan))
+    monkeypatch.setattr(drawn, "chart_of", slow(draw))
+    drawn._charts.clear()
+    monkeypatch.setattr(drawn, "KEPT", 0)
+    form = {"feature": "sex", "epsilon": "0.05", "csrf": csrf(server, ana)}
+    asks = [
+        ("POST", "/tables/people/ask/partial-dependence/forecast", form)
+        if what == "forecasts"
+        else ("GET", f"/releases/{server.released}/card", None)
+    ] * 80
+    with ThreadPoolExecutor(80) as pool:
+        begun = time.monotonic()
+        waiting = [pool.submit(call, server, *ask, cookie=ana) for ask in asks]
+        time.sleep(0.5)
+        others = []
+        for path in ("/health", "/me", "/tables"):
+            before = time.monotonic()
+            server.good("GET", path)
+            others.append(time.monotonic() - before)
+        assert not all(one.done() for one in waiting), "or nobody waited"
+        assert max(others) < 1, others
+        assert {one.result()[0] for one in waiting} == {200}
+    assert time.monotonic() - begun > 80 * 0.1 / 2, "no more at a time than may be"
 
 
 def test_plain_words_and_the_experts_view(server):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import anyio
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
@@ -51,6 +51,7 @@ STATUS: dict[type[DpexplainError], int] = {
 }
 LONGEST_WAIT = 60.0  # seconds that a request may wait for a stroke of the clock
 PLANS_AT_ONCE = 2  # they compute
+Found = TypeVar("Found")
 
 bearer = HTTPBearer(auto_error=False, description="A token that the curator gave, or of the house's issuer.")
 router = APIRouter(prefix="/v1")
@@ -158,12 +159,17 @@ def log(here: Here, who: Reader, table: str, after: Annotated[int, Query(ge=0, l
 # Asking ---------------------------------------------------------------------------------------------------------------
 
 
+async def computed(request: Request, function: Callable[..., Found], *given: Any) -> Found:
+    """What a function computes, when it is its turn; whoever waits holds no thread of those that answer everybody."""
+    async with request.app.state.plans:
+        return await run_in_threadpool(function, *given)
+
+
 @router.post("/tables/{table}/plan")
 async def plan(request: Request, here: Here, who: Asker, table: str, asked: Plan) -> JsonObject:
     """The error of a price, or the price of an error. Free: no row is read."""
     served = here.served(table, who)
-    async with request.app.state.plans:
-        found = await run_in_threadpool(here.work.plan, served, asked, who)
+    found = await computed(request, here.work.plan, served, asked, who)
     if asked.max_error is None:
         found["plan"] = await run_in_threadpool(here.keep_plan, served, asked, who)
     return found
@@ -177,9 +183,10 @@ def explain(here: Here, who: Asker, table: str, asked: Explain, key: Key = None)
 
 
 @router.post("/tables/{table}/batches", status_code=202)
-def batch(here: Here, who: Asker, table: str, asked: Batch, key: Key = None) -> JsonObject:
+async def batch(request: Request, here: Here, who: Asker, table: str, asked: Batch, key: Key = None) -> JsonObject:
     """Ask for several explanations for one price."""
-    row = here.submit(here.served(table, who), asked, who, new_id() if key is None else key)
+    given = here.served(table, who), asked, who, new_id() if key is None else key
+    row = await (computed(request, here.submit, *given) if asked.max_error else run_in_threadpool(here.submit, *given))
     return _job(here, row)
 
 
@@ -257,9 +264,7 @@ def explain_record(here: Here, who: Member, release: str, asked: Record) -> Resp
 async def read_off(request: Request, here: Here, who: Member, table: str, asked: Reading) -> Response:
     """Curves or a local explanation, read off a stand-in and other releases: free."""
     served = here.served(table, who)
-    async with request.app.state.plans:
-        found = await run_in_threadpool(here.work.read_off, served, asked, who)
-        return JSONResponse(await run_in_threadpool(numbers_of, found))
+    return JSONResponse(await computed(request, lambda: numbers_of(here.work.read_off(served, asked, who))))
 
 
 @router.get("/report")
@@ -321,8 +326,8 @@ open_router = APIRouter(prefix="/v1")
 
 
 @open_router.get("/health")
-def health() -> JsonObject:
-    """Whether the process answers."""
+async def health() -> JsonObject:
+    """Whether the process answers; it waits for no thread."""
     return {"alive": True, "version": package_version()}
 
 
@@ -350,6 +355,7 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.plans = anyio.CapacityLimiter(PLANS_AT_ONCE)
+        app.state.pens = anyio.CapacityLimiter(1)  # drawings; whoever waits for one holds no thread
         await run_in_threadpool(service.start)
         yield
         await run_in_threadpool(service.stop)

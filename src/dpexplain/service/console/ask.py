@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import DpexplainError, InputError
 from dpexplain.methods.registry import Method
 from dpexplain.service import jobs
-from dpexplain.service.api import PLANS_AT_ONCE, Here
+from dpexplain.service.api import Here, computed
 from dpexplain.service.asked import Batch, Explain, Plan, Record, takes_model
 from dpexplain.service.asked import served as methods_served
 from dpexplain.service.console.drawn import drawn
@@ -28,7 +28,6 @@ from dpexplain.service.work import document_of
 router = APIRouter(prefix="/console", route_class=Pages, include_in_schema=False)
 NOT_TYPED = {"compare", "generic-plot", "rank-aggregation"}  # they need what no form has: files, functions
 USUAL = 0.25  # of what is left: where the slider begins
-planning = threading.BoundedSemaphore(PLANS_AT_ONCE)  # they compute
 LOWEST = 0.001  # epsilon at the lower end of the slider
 
 
@@ -111,15 +110,22 @@ def _model(here: Service, served: Served, method: str) -> JsonObject:
 
 
 @router.post("/tables/{table}/ask/{method}/forecast")
-def forecast(request: Request, here: Here, session: Asker, table: str, method: str, sent: Filled) -> Response:
+async def forecast(request: Request, here: Here, session: Asker, table: str, method: str, sent: Filled) -> Response:
     """What the answer would be worth at this price. Nothing is spent, no row is read."""
+    return await computed(request, _forecast, here, session, table, method, sent, _is_part(request))
+
+
+def _is_part(request: Request) -> bool:
+    """Whether a script asks, which wants the part of the page that changes."""
+    return request.headers.get("accept") == "text/x-part"
+
+
+def _forecast(here: Service, session: Session, table: str, method: str, sent: Sent, part: bool) -> Response:
     served = here.served(table, session.who)
-    part = request.headers.get("accept") == "text/x-part"
     try:
         asked, epsilon = _asked(here, served, method, sent)
         about = _model(here, served, method)
-        with planning:
-            found = here.work.plan(served, Plan(request=asked, epsilon=epsilon, **about), session.who)
+        found = here.work.plan(served, Plan(request=asked, epsilon=epsilon, **about), session.who)
         values: JsonObject = {"forecast": found, "error": None}
     except DpexplainError as error:
         values = {"forecast": None, "error": error.to_dict()}
@@ -130,8 +136,14 @@ def forecast(request: Request, here: Here, session: Asker, table: str, method: s
 
 
 @router.post("/tables/{table}/ask/{method}")
-def submit(here: Here, session: Asker, table: str, method: str, sent: Filled) -> Response:
+async def submit(request: Request, here: Here, session: Asker, table: str, method: str, sent: Filled) -> Response:
     """Ask: a job, under the key of the form, so that sending it twice is charged once."""
+    given = here, session, table, method, sent
+    plans = sent.one("do") == "add"
+    return await (computed(request, _submit, *given) if plans else run_in_threadpool(_submit, *given))
+
+
+def _submit(here: Service, session: Session, table: str, method: str, sent: Sent) -> Response:
     served = here.served(table, session.who)
     try:
         asked, epsilon = _asked(here, served, method, sent)
@@ -191,14 +203,16 @@ def _told(value: Any) -> str:
 
 
 @router.post("/tables/{table}/set/forecast")
-def set_forecast(request: Request, here: Here, session: Asker, table: str, sent: Filled) -> Response:
+async def set_forecast(request: Request, here: Here, session: Asker, table: str, sent: Filled) -> Response:
     """How one price would be divided over the questions, and the error of each."""
+    return await computed(request, _set_forecast, here, session, table, sent, _is_part(request))
+
+
+def _set_forecast(here: Service, session: Session, table: str, sent: Sent, part: bool) -> Response:
     served = here.served(table, session.who)
-    part = request.headers.get("accept") == "text/x-part"
     try:
         body = Plan(requests=_set(session, table), epsilon=price_of(sent))
-        with planning:
-            values: JsonObject = {"forecast": here.work.plan(served, body, session.who), "error": None}
+        values: JsonObject = {"forecast": here.work.plan(served, body, session.who), "error": None}
     except DpexplainError as error:
         values = {"forecast": None, "error": error.to_dict()}
     if part:
@@ -287,8 +301,12 @@ def _person(here: Service, session: Session, release: str, sent: Sent, **more: A
 
 
 @router.post("/releases/{release}/person")
-def explain_person(here: Here, session: Member, release: str, sent: Filled) -> Response:
+async def explain_person(request: Request, here: Here, session: Member, release: str, sent: Filled) -> Response:
     """Prediction and reasons, from what was released and the public model: no row is read, nothing is kept."""
+    return await computed(request, _explain_person, here, session, release, sent)
+
+
+def _explain_person(here: Service, session: Session, release: str, sent: Sent) -> Response:
     row = here.release(release, session.who)
     served = here.served(row.table_name, session.who)
     domain = served.opened.domain
@@ -321,8 +339,7 @@ def otherwise(
     if sent.one("wanted"):
         line = sent.number("wanted", "The other prediction")
         wanted = (line, None) if line > prediction else (None, line)
-    with planning:
-        return posterior(sketch.stand_in, model).counterfactuals(record, wanted)
+    return posterior(sketch.stand_in, model).counterfactuals(record, wanted)
 
 
 def predicted(here: Service, served: Served, record: JsonObject) -> float | None:

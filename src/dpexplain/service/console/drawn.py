@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
 from typing import Any
 
+from fastapi import Request, Response
 from matplotlib.ticker import MaxNLocator
+from starlette.concurrency import run_in_threadpool
 
 from dpexplain.render.charts import Chart, chart_of, svg_text
 from dpexplain.render.marks import mark
@@ -19,13 +20,27 @@ from dpexplain.service.work import document_of
 KEPT = 256  # charts
 Step = tuple[str, str, float]  # the day, what was released, the epsilon that was left
 _burned: OrderedDict[Hashable, Chart | None] = OrderedDict()
-_pen = threading.Lock()  # matplotlib draws one picture at a time
+_charts: OrderedDict[tuple[str, Store], Chart] = OrderedDict()
+_pen = threading.Lock()  # matplotlib draws one picture at a time; routes take turns before they take a thread
 
 
-@lru_cache(KEPT)
+async def with_charts(request: Request, page: Callable[[], Response], *releases: str) -> Response:
+    """A page with the charts of these releases. What has to be drawn waits for its turn without a thread."""
+    store = request.app.state.service.store
+    if releases and all((one, store) in _charts for one in releases):
+        return await run_in_threadpool(page)
+    async with request.app.state.pens:
+        return await run_in_threadpool(page)
+
+
 def chart_of_release(release: str, store: Store) -> Chart:
     """The chart of a release."""
-    return drawn(document_of(release, store))
+    known = _charts.get((release, store))
+    if known is None:
+        known = _charts[release, store] = drawn(document_of(release, store))
+        while len(_charts) > KEPT:
+            _charts.popitem(last=False)
+    return known
 
 
 def drawn(result: Any) -> Chart:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import InputError
 from dpexplain.service.api import Here
 from dpexplain.service.asked import served as methods_served
-from dpexplain.service.console.drawn import Step, burn_down, chart_of_release
+from dpexplain.service.console.drawn import Step, burn_down, chart_of_release, with_charts
 from dpexplain.service.console.pages import Filled, Pages, onward, shown
 from dpexplain.service.console.sessions import In, Member, Session
 from dpexplain.service.service import Refused
@@ -76,10 +76,14 @@ def table_page(here: Here, session: Member, table: str, page: Page = 1) -> Respo
 
 
 @router.get("/tables/{table}/burn-down")
-def burned(here: Here, session: Member, table: str) -> Response:
+async def burned(request: Request, here: Here, session: Member, table: str) -> Response:
     """What was left after each release, which a script puts into the page of the table."""
-    _ = here.served(table, session.who).opened
-    return shown("burn-down.html", session, chart=_burned(here, table, session, account(here, table, session)))
+
+    def page() -> Response:
+        _ = here.served(table, session.who).opened
+        return shown("burn-down.html", session, chart=_burned(here, table, session, account(here, table, session)))
+
+    return await with_charts(request, page)
 
 
 def _burned(here: Any, table: str, session: Session, books: JsonObject) -> Any:
@@ -113,16 +117,22 @@ def release_of(here: Any, session: Session, release: str) -> JsonObject:
 
 
 @router.get("/releases/{release}")
-def release_page(here: Here, session: Member, release: str) -> Response:
+async def release_page(request: Request, here: Here, session: Member, release: str) -> Response:
     """One release: chart, numbers, receipt."""
+    return await with_charts(request, lambda: _release(here, session, release), release)
+
+
+def _release(here: Any, session: Session, release: str) -> Response:
     found = release_of(here, session, release)
     return shown("release.html", session, title=found["result"].title, **found)
 
 
 @router.get("/releases/{release}/card")
-def release_card(here: Here, session: Member, release: str) -> Response:
+async def release_card(request: Request, here: Here, session: Member, release: str) -> Response:
     """The card of a release, which a script puts into a list when somebody gets there."""
-    return shown("card.html", session, **release_of(here, session, release))
+    return await with_charts(
+        request, lambda: shown("card.html", session, **release_of(here, session, release)), release
+    )
 
 
 @router.get("/releases/{release}/file")
@@ -134,23 +144,28 @@ def release_file(here: Here, session: Member, release: str) -> Response:
 
 
 @router.get("/report")
-def report(here: Here, session: In) -> Response:
+async def report(request: Request, here: Here, session: In) -> Response:
     """The one report that a person's token is for."""
     if session.who.role is not Role.PERSON:
         raise Refused(403, "this page is for the person whom a report is about.")
-    found = release_of(here, session, session.who.release or "")
-    return shown("release.html", session, title=found["result"].title, **found)
+    release = session.who.release or ""
+    return await with_charts(request, lambda: _release(here, session, release), release)
 
 
 @router.get("/compare")
-def compare(here: Here, session: Member, release: Annotated[list[str] | None, Query(max_length=8)] = None) -> Response:
+async def compare(
+    request: Request, here: Here, session: Member, release: Annotated[list[str] | None, Query(max_length=8)] = None
+) -> Response:
     """Releases side by side."""
     chosen = release or []
     if len(chosen) < 2:
         raise InputError("choose at least two releases to put side by side.", spent="")
-    return shown(
-        "compare.html", session, title="Side by side", found=[release_of(here, session, one) for one in chosen]
-    )
+
+    def page() -> Response:
+        found = [release_of(here, session, one) for one in chosen]
+        return shown("compare.html", session, title="Side by side", found=found)
+
+    return await with_charts(request, page, *chosen)
 
 
 @router.post("/view")
