@@ -53,11 +53,11 @@ def main() -> None:
     posterior = ["pd", "single", "ale", "clock", "everything"]
     scale = ["rows", "cores", "spark", "wide", "csv"]
     service = ["local", "crowd", "kills", "soak", "console"]
-    parts = ["all", *clusters, *influence, *audit, *posterior, *scale, *service, "gpu", "cpu"]
+    parts = ["all", *clusters, *influence, *audit, *posterior, *scale, *service, "gpu", "cpu", "mbi"]
     parser.add_argument(
         "--part",
         default="all",
-        help=f"clusters, influence, audit, posterior, scale, service, models: {', '.join(parts)}; a method of honesty",
+        help=f"of clusters, influence, audit, posterior, scale, ...: {', '.join(parts)}; a method of honesty",
     )
     parser.add_argument(
         "--tables", default="", help="for posterior, local_posterior: measure these, keep it, write no results"

@@ -13,8 +13,8 @@ grouped by sex; Adult and Diabetes also, in another release, by sex, race and se
     mst           the errors of the same figures from MST rows (bench/synthetic.py), bought for the same epsilon: the
                   model is asked about synthetic rows, whose target is synthetic too. They have no intervals.
 
-"Within" of a target means rmse; p95 stands beside it. At the end: how far the fit of the baseline is from that of `mbi`
-(where it is installed), how often a row is predicted, and time against bare predictions.
+"Within" of a target means rmse; p95 stands beside it. At the end: how often a row is predicted, and time
+against bare predictions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -265,32 +264,7 @@ def _short(value: Any) -> float:
     return float(f"{float(value):.4g}")
 
 
-# The baseline's fit, and time -----------------------------------------------------------------------------------------
-
-
-def against_mbi(data: Path, epsilon: float = 1.0) -> dict[str, Any]:
-    """Our fit of an MST tree against that of `mbi`: the squared distance that both minimise, and their pairs."""
-    try:
-        found: dict[str, Any] = {"mbi": version("mbi")}
-    except PackageNotFoundError:
-        return {"mbi": "not installed"}
-    for key, account in itertools.product(("german", "adult"), DELTAS):
-        table = TABLES[key](data)
-        coding = synthetic.Coding.of(table.domain, synthetic.cells_at(epsilon))
-        codes = coding.codes(table.frame)
-        measured = synthetic.measure(codes, coding.sizes, epsilon, DELTAS[account], np.random.default_rng(0))
-        start = time.perf_counter()
-        ours = synthetic.fit(measured)
-        middle = time.perf_counter()
-        theirs = synthetic.fit_by_mbi(measured)
-        apart = max(float(np.abs(ours.pairs[edge] - theirs.pairs[edge]).sum()) / 2 for edge in measured.edges)
-        found[f"{key}, {account}, epsilon {epsilon:g}"] = {
-            "distance minimised, ours": _short(synthetic.loss_of(measured, ours)),
-            "distance minimised, mbi": _short(synthetic.loss_of(measured, theirs)),
-            "largest total variation between the pairs of both": _short(apart / measured.total),
-            "seconds": [_short(middle - start), _short(time.perf_counter() - middle)],
-        }
-    return found
+# Time -----------------------------------------------------------------------------------------
 
 
 def timed(data: Path, rounds: int) -> dict[str, Any]:
@@ -447,7 +421,7 @@ def run(options: Namespace) -> None:
         with ProcessPoolExecutor(2) as pool:
             parts = list(track(pool.map(measure, jobs), total=len(jobs), description="performance"))
     cells = [cell for part in parts for cell in part]
-    extra = {} if options.quick else {"time": timed(options.data, ROUNDS), "baseline": against_mbi(options.data)}
+    extra = {} if options.quick else {"time": timed(options.data, ROUNDS)}
     finish(options, cells, {**extra, "predictions": predictions(options.data)})
 
 

@@ -14,8 +14,8 @@ The model of the rows minimises the squared distance to all measured histograms,
 distributions with this tree: for those, non-negative pairs that agree in their columns are all there is to fit, so
 belief propagation in numpy does it exactly (`dpexplain.maths.trees`). `mbi` 2.x, the library of the paper's authors,
 minimises the same and takes half a minute, because JAX compiles a program for every tree that is selected (a second
-here). `fit_by_mbi` asks it, and `python -m bench performance` writes how far both are from each other where `mbi` is
-installed:
+here). `fit_by_mbi` asks it, and `python -m bench stand_in --part mbi` writes how far both are from each other, where
+`mbi` is installed:
 
     pip install -r bench/requirements-mbi.txt                 (with JAX; nothing of dpexplain needs it)
 
