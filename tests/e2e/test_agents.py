@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -91,6 +92,93 @@ def test_a_client_that_ignores_every_hint_cannot_overdraw(here):
     assert line.spent <= line.limit
     jobs = here.good("GET", "/jobs", token=bot)["jobs"]
     assert {"done", "refused"} <= {one["state"] for one in jobs}, "or the limit was never reached"
+
+
+TOOLS = {
+    "list_tables", "list_methods", "describe_method", "budget", "plan", "plan_batch", "explain", "batch", "job",
+    "list_releases", "read_release", "explain_record", "read_posterior", "verify",
+}  # fmt: skip
+
+
+def test_the_tools_are_the_analysts_verbs_and_say_which_of_them_spend(here):
+    async def listed():
+        async with Client(server(lambda _: Wire.to(here.url, here.tokens["bot"]))) as client:
+            return (await client.list_tools()).tools
+
+    tools = {one.name: one for one in in_thread(listed)}
+    assert set(tools) == TOOLS
+    assert {name for name, one in tools.items() if not one.annotations.read_only_hint} == {"explain", "batch"}
+    about = {"model", "models", "clustering", "uses"}
+    for name in ("plan", "explain"):
+        assert about <= set(tools[name].input_schema["properties"])
+        assert "context" not in tools[name].input_schema["properties"]
+
+
+def said(here: Running, tool: str, **arguments) -> str:
+    """What a tool answers, without an error."""
+    ((text, wrong),) = called(here, (tool, arguments), token=here.tokens["bea"])
+    assert not wrong, text
+    return str(text)
+
+
+def test_a_batch_is_planned_asked_read_off_and_verified(here):
+    here.member("bea", agent=True, limit=0.6)
+    requests = [{"request": "stand-in"}, PDP]
+    asked = {"table": "people", "requests": requests, "epsilon": 0.19}
+    told = said(here, "plan_batch", **asked)
+    assert "partial dependence" in told.lower()
+    plan = told.partition("Plan: ")[2].split()[0]
+    ((text, wrong),) = called(here, ("batch", {**asked, "plan": "made-up"}), token=here.tokens["bea"])
+    assert wrong
+    ((text, wrong),) = called(here, ("batch", {**asked, "epsilon": 0.2, "plan": plan}), token=here.tokens["bea"])
+    assert wrong, "a plan is for its own price"
+    done = said(here, "batch", **asked, plan=plan)
+    assert "It is done" in done
+    assert said(here, "batch", **asked, plan=plan) == done, "a loop asks for the same job"
+    assert len(here.good("GET", "/tables/people/budget", token=here.tokens["bea"])["entries"]) == 1
+    releases = [json.loads(line) for line in said(here, "list_releases", table="people").splitlines()]
+    assert len(releases) == 2, releases
+    stand_in = next(one for one in releases if one["kind"].startswith("stand"))
+    curve = next(one for one in releases if one["feature"] == "sex")
+    about = {"table": "people", "stand_in": stand_in["reservation"], "results": [stand_in["reservation"]]}
+    read = json.loads(said(here, "read_posterior", **about, request=PDP))
+    assert read["readings"][0]["feature"] == "sex"
+    record = {"age": 25, "sex": "Male"}
+    assert json.loads(said(here, "read_posterior", **about, record=record))["features"] == ["age", "sex"]
+    assert said(here, "verify", table="people", release=curve["id"]).startswith("Genuine")
+    document = here.good("GET", f"/releases/{curve['id']}", token=here.tokens["bea"])
+    assert said(here, "verify", table="people", document=json.dumps(document)).startswith("Genuine")
+    forged = json.dumps({**document, "guarantee": "none"})
+    ((text, wrong),) = called(here, ("verify", {"table": "people", "document": forged}), token=here.tokens["bea"])
+    assert (wrong, "guarantee" in text) == (True, True)
+    used = {"request": {**PDP, "feature": "age"}, "epsilon": 0.05, "uses": {"stand_in": stand_in["reservation"]}}
+    used |= {"table": "people", "model": "1"}
+    plan = said(here, "plan", **used).partition("Plan: ")[2].split()[0]
+    assert "It is done" in said(here, "explain", **used, plan=plan)
+
+
+def test_a_dear_batch_waits_for_the_curator(here):
+    here.member("bea", agent=True, limit=0.6)
+    asked = {"table": "people", "requests": [PDP, {**PDP, "feature": "age"}], "epsilon": 0.3}
+    plan = said(here, "plan_batch", **asked).partition("Plan: ")[2].split()[0]
+    before = here.service.tables["people"].statement.spent
+    told = said(here, "batch", **asked, plan=plan)
+    assert "The curator has to approve it" in told
+    assert here.service.tables["people"].statement.spent == before
+    dpx.Client(here.url, here.curator).approve(told.split()[1].rstrip(":"), False)
+
+
+def test_an_error_has_a_price_and_what_is_free_needs_no_plan(here):
+    here.member("bea", agent=True, limit=0.6)
+    wanted = said(here, "plan", table="people", request=PDP, max_error=0.5)
+    assert "plan again with the price" in wanted
+    free = said(here, "explain", table="people", request={"request": "stand-in", "grade": "domain"})
+    assert "It is done" in free
+    ((text, wrong),) = called(
+        here, ("explain", {"table": "people", "request": PDP, "epsilon": 0.01}), token=here.tokens["bea"]
+    )
+    assert wrong
+    assert "plans first" in text
 
 
 def test_what_is_dear_waits_for_the_curator(here):

@@ -203,7 +203,8 @@ class Client:
     def _asked(self, table: RemoteTable | str, what: str, body: JsonObject) -> tuple[JsonObject, list[Result]]:
         """A job, when it has ended, and its results."""
         key, self.key = self.key or secret_bytes(16).hex(), None
-        if self.me["agent"]:
+        priced = any(body.get(name) is not None for name in ("epsilon", "rho", "max_error"))
+        if self.me["agent"] and priced:
             body = {**body, "plan": self._plan(table, body)["plan"]}
         job = self._wire.ask("POST", f"/tables/{quoted(name_of(table))}/{what}", body, key=key)
         while job["state"] in ("queued", "running"):

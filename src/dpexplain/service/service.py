@@ -139,7 +139,7 @@ class Service:
                 hint="the curator sets one",
             )
         waits = who.agent and epsilon > self.settings.approve_above
-        if who.agent or asked.plan is not None:
+        if (who.agent and cost.amount) or asked.plan is not None:
             self._require_plan(asked.plan, stands_for, who, key)
         kept = json.dumps({"role": who.role, "token": who.id, "body": bodies.written(asked)})
         ask = jobs.Ask(
