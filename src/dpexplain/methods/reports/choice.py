@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpexplain.core.domain import Domain
+from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.rows import Rows
 from dpexplain.maths.trees import Joint
 from dpexplain.methods.evidence import Asked
@@ -24,6 +25,7 @@ from dpexplain.models import Model
 PUBLIC_ROWS, SEED = 1024, 20
 ASKED = 2**20  # predictions about all columns together: fewer rows where there are many columns
 FEWEST_ROWS = 128
+TABLES, LIKELY_ROWS = 7, 512  # likely tables, by which the largest importance is told, and their rows at most
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,19 @@ def movement(domain: Domain, model: Model) -> Movement:
     base = asked.at({})
     moved = {name: float(np.abs(asked.at({name: others[name]}) - base).mean()) for name in names}
     return Movement(asked, others, moved, float(base.std()))
+
+
+def largest_importance(domain: Domain, model: Model, features: Sequence[str] | None = None) -> float:
+    """How large the largest importance may be: the middle over likely tables, if the model is right about them. Then
+    other values of a column raise the squared error by the mean squared change of the prediction.
+    """
+    names = list(model.features(domain) if features is None else features)
+    size = int(min(LIKELY_ROWS, max(FEWEST_ROWS, ASKED // (TABLES * (len(names) + 1)))))
+    tables = [PublicRandom(seed).likely_rows(domain, size) for seed in range(TABLES)]
+    order = PublicRandom(SEED).generator.permutation(size)
+    rows = {name: np.concatenate([table[name] for table in tables]) for name in domain}
+    asked = Asked(model, model.checked(domain), Rows(domain, rows, TABLES * size))
+    base = asked.at({})
+    moved = [asked.at({name: np.concatenate([table[name][order] for table in tables])}) - base for name in names]
+    by_table = np.square(moved).reshape(len(names), TABLES, -1).mean(axis=2)
+    return float(np.median(by_table.max(axis=0)))

@@ -1,14 +1,17 @@
 """What a report will be worth, before anything is paid: its sections, their shares and errors, and what cannot be told.
 
 An error is compared with what the public model does on public rows: an effect cannot be seen when the error to expect
-is larger than the whole spread of predictions. Errors fall at least as fast as one over the price and one over the
-number of rows, so both say about how much would be needed.
+is larger than the whole spread of predictions. Errors fall at least as fast as one over epsilon and one over the
+number of rows, so both say about how much would be needed. Intervals of importances do not, because they hold chance
+and what the limit may have cut off: what they would need is found by forecasts at other numbers of rows and epsilons.
+They have to be narrower than the largest importance to expect; else no column can be said to matter.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpexplain.columns import names_of
@@ -18,27 +21,34 @@ from dpexplain.errors import InputError
 from dpexplain.methods.batches.division import Question, TooSmall
 from dpexplain.methods.batches.forecast import BatchForecast, Line
 from dpexplain.methods.batches.release import plan_batch
+from dpexplain.methods.registry import method_of
 from dpexplain.methods.reports.request import ReportRequest
 from dpexplain.methods.reports.wanted import SYNTHETIC, Wanted, wanted
+from dpexplain.methods.request import Request
 from dpexplain.models import Model
 
-SHARPENED = ("effects", "importance")
+SHARPENED = ("effects", "importance", "groups")
 TELLING = 0.5  # of the signal: an error of at most this lets large answers be seen
 SHED = ("interactions", "groups", "clusters", "importance", "effects", "performance")  # tried without, in this order
+DOUBLINGS, HALVINGS = 12, 6  # of the rows, or of epsilon, until intervals are narrow enough
 
 
 @dataclass(frozen=True)
 class Outlook:
     """What one section is expected to be worth.
 
-    told    whether its error leaves anything to be seen; None where nothing public says how large answers are
-    factor  by how much rows, or the price, would have to grow for it to be told well
+    told     whether its error leaves anything to be seen; None where nothing public says how large answers are
+    signal   how large answers may be, by the public model on public rows
+    rows     by how much the number of rows would have to grow; None where nobody can say, or no growth is enough
+    epsilon  by how much epsilon would have to grow instead
     """
 
     section: str
     line: Line
     told: bool | None
-    factor: float | None
+    signal: float | None = None
+    rows: float | None = None
+    epsilon: float | None = None
 
 
 @dataclass(frozen=True)
@@ -64,14 +74,27 @@ class ReportForecast:
         """A sentence for each section that will tell little, with what would be needed."""
         return [self._needs(one) for one in self.outlooks if one.told is False]
 
+    def needed(self, section: str) -> str:
+        """How many rows, or which epsilon, a section would need, in a sentence; empty where it is not known."""
+        one = next((one for one in self.outlooks if one.section == section and one.told is False), None)
+        if one is None or (one.rows is None and one.epsilon is None):
+            return ""
+        rows = "" if one.rows is None else f"{_round_up(self.batch.rows * one.rows):,.0f} rows"
+        epsilon = "" if one.epsilon is None else f"epsilon = {_round_up(self.batch.epsilon * one.epsilon):g}"
+        if not epsilon:
+            return f"About {rows} would be needed; with these, no epsilon would do."
+        return f"About {rows} would be needed, or {epsilon} with these." if rows else f"It needs about {epsilon}."
+
     def _needs(self, one: Outlook) -> str:
-        assert one.factor is not None
-        rows, epsilon = self.batch.rows * one.factor, self.batch.epsilon * one.factor
         error = _by_the_rows(one.section, one.line)
-        return (
-            f"{one.section}: the error to expect (±{error:.2g}) is more than there is to see. About "
-            f"{_round_up(rows):,.0f} rows would be needed, or epsilon = {_round_up(epsilon):g} with these."
-        )
+        if one.section != "importance":
+            why = f"the error to expect (±{error:.2g}) is more than there is to see."
+        else:
+            why = (
+                f"intervals of ±{error:.2g} are wider than the largest importance to expect (about {one.signal:.2g}), "
+                "so it will not show which column matters most."
+            )
+        return f"{one.section}: {why} {self.needed(one.section)}".strip()
 
     @property
     def hopeless(self) -> bool:
@@ -137,7 +160,9 @@ def plan_report(
         raise _fitting(asked, table, model, price, about, error) from None
     by_label = {line.label: line for line in batch.lines}
     outlooks = tuple(
-        _outlook(name, by_label[one.label], asked) for name, one in asked.by_section.items() if one.label in by_label
+        _outlook(name, by_label[one.label], asked, question)
+        for name, one in asked.by_section.items()
+        if one.label in by_label
     )
     known = rows is not None or table.rows_hint is not None
     return ReportForecast(asked, batch, outlooks, question, known)
@@ -180,12 +205,51 @@ def _fitting(
     return InputError(error.message, hint=error.hint)
 
 
-def _outlook(section: str, line: Line, asked: Wanted) -> Outlook:
+def _outlook(section: str, line: Line, asked: Wanted, question: Question) -> Outlook:
     signal = asked.signals.get(section)
     if signal is None or not math.isfinite(line.error):
-        return Outlook(section, line, None, None)
-    error = _by_the_rows(section, line)
-    return Outlook(section, line, error <= signal, max(1.0, error / (TELLING * signal)))
+        return Outlook(section, line, None)
+    error = float(_by_the_rows(section, line))
+    told = error <= signal
+    if section != "importance":
+        factor = max(1.0, error / (TELLING * signal))
+        return Outlook(section, line, told, signal, factor, factor)
+    growth = (None, None) if told else _growth(asked.by_section[section], line, question, signal)
+    return Outlook(section, line, told, signal, *growth)
+
+
+def _growth(request: Request, line: Line, question: Question, wanted: float) -> tuple[float | None, float | None]:
+    """By how much the rows, or else epsilon, would have to grow for intervals that are no wider than wanted."""
+    method = method_of(request)
+    outlook, setting = method.load(method.outlook), replace(question.setting, model=None)  # intervals need no model
+    budget = question.table.budget
+
+    def interval(rows: float, epsilon: float) -> float:
+        hint = None if setting.hint is None else math.ceil(setting.hint * rows)
+        larger = replace(setting, rows=math.ceil(setting.rows * rows), hint=hint)
+        try:
+            found = outlook(request, larger, budget.cost(epsilon=line.epsilon * epsilon))
+        except InputError:
+            return math.inf
+        return float(found.error if found.interval is None else found.interval)
+
+    ways: list[Callable[[float], float]] = [lambda factor: interval(factor, 1.0), lambda factor: interval(1.0, factor)]
+    rows, epsilon = (_least_factor(way, wanted) for way in ways)
+    return rows, epsilon
+
+
+def _least_factor(error: Callable[[float], float], wanted: float) -> float | None:
+    """About the smallest factor from which on an error is small enough; None if it never is, or already is."""
+    if error(1.0) <= wanted:  # what makes it wider is not the price: nobody can say
+        return None
+    high = next((2.0**k for k in range(1, DOUBLINGS + 1) if error(2.0**k) <= wanted), None)
+    if high is None:
+        return None
+    low = high / 2
+    for _ in range(HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if error(middle) <= wanted else (middle, high)
+    return high
 
 
 def _by_the_rows(section: str, line: Line) -> float:

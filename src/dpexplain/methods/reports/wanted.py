@@ -16,7 +16,7 @@ from dpexplain.methods.marginals.request import MarginalsRequest
 from dpexplain.methods.partial_dependence.request import PartialDependence
 from dpexplain.methods.performance.request import PerformanceRequest
 from dpexplain.methods.permutation_importance.request import PermutationImportance
-from dpexplain.methods.reports.choice import Movement, movement
+from dpexplain.methods.reports.choice import Movement, largest_importance, movement
 from dpexplain.methods.reports.request import ReportRequest
 from dpexplain.methods.request import Request
 from dpexplain.methods.stand_in.request import StandInRequest
@@ -155,7 +155,9 @@ def _importance(request: ReportRequest, moved: Movement, names: Names, left_out:
         left_out.append(f"Importance of {_listed(rest, names)}: the public model moves least by them.")
     if request.target is None:
         return InfluenceRequest(features=ranked, most_predictions=PREDICTIONS)
-    return PermutationImportance(target=request.target, features=ranked, positive=request.positive)
+    # sentences rest on intervals: those of other rows' values, limited for them, are the narrowest
+    about: dict[str, Any] = {"method": "groups", "limit": "interval"}
+    return PermutationImportance(target=request.target, features=ranked, positive=request.positive, **about)
 
 
 def _interactions(moved: Movement, shown: Sequence[str], names: Names, left_out: list[str]) -> Request | None:
@@ -200,7 +202,7 @@ def _signals(domain: Domain, model: Model, request: ReportRequest, moved: Moveme
     if request.target is not None:
         width = 1.0 if target is None or isinstance(target, Categorical) else float(target.high) - float(target.low)
         found["performance"] = 0.25 if rates else width / 4
-        found["importance"] = 2 * moved.spread**2
+        found["importance"] = largest_importance(domain, model, _ranked(moved))
     return {name: size for name, size in found.items() if size > 0 and math.isfinite(size)}
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from dpexplain.methods.curves import Curve
     from dpexplain.methods.reports.result import Report
 
-SURE = 0.9  # probability from which an order is stated without doubt
-EVEN = 0.5
-COST = "All of this has the privacy price epsilon = {:.3g}: under “What is promised” stands what that means."
+EVEN = 0.5  # a place, or an order, that is less likely is not said
+NAMED = 3  # columns at most
+COST = "The privacy cost is epsilon = {:.3g}; “What is promised” explains it."
 
 
 def in_short(report: Report) -> list[str]:
@@ -29,7 +29,8 @@ def _sentences(report: Report) -> Iterator[str]:
     for perf in report.section("performance").of(Performance):
         yield from how_good(perf)
     for ranking in report.section("importance").of(Ranking):
-        yield most_important(ranking)
+        needed = "" if report.forecast is None else report.forecast.needed("importance")
+        yield most_important(ranking, needed)
     for influence in report.section("importance").of(TableInfluence):
         yield from influence.sentences(1)[:1]
     if report.effects:
@@ -42,8 +43,7 @@ def _sentences(report: Report) -> Iterator[str]:
             said = influence.disparity.sentences[0].replace(group.describe(), group.describe(influence.receipt))
             yield said.replace("mean score", "mean prediction")
         if influence.disparity is None or influence.disparity.conclusive:
-            most = "Most of all" if influence.disparity is None else "The largest part of that"
-            yield f"{most}: {influence.sentences(1)[0].replace('mean score', 'mean prediction')}"
+            yield drives(influence)
     for clusters in report.section("clusters").of(ClusterExplanation):
         apart = dict.fromkeys(clusters.receipt.called(e.attribute) for e in clusters.explanations)
         yield (
@@ -77,27 +77,63 @@ def how_good(perf: Performance) -> Iterator[str]:
 
 
 def than_the_mean(perf: Performance) -> str:
-    """Whether the model is of more use than one number for everybody."""
+    """Whether the model predicts better than the mean does."""
     less = perf.figure("r2")  # by which part squared errors are smaller
     if not less.determined or less.low <= 0 < less.high:
-        return "Whether that is better than to say the mean for everybody cannot be told at this price."
+        return "With this epsilon we cannot tell whether the model beats predicting the mean."
     if less.high <= 0:
-        return "To say the mean for everybody would be as good or better."
-    return f"Squared errors are {percent(less)} smaller than those of saying the mean for everybody."
+        return "Predicting the mean for everybody would be as good or better."
+    return f"Squared errors are {percent(less)} smaller than when predicting the mean for everybody."
 
 
-def most_important(ranking: Ranking) -> str:
-    """The first columns, and how sure their order is."""
-    first, *others = (ranking.receipt.called(item) for item in ranking.items[:3])
-    if not ranking.determined().any():
-        return "Which columns the model needs most is not determined at this price."
-    if not others:
-        return f"The model needs {first}."
-    sure = float(ranking.order_probability[0])
-    said = f"The model needs {first} most, then {_and(others)}."
-    if sure <= EVEN:
-        return f"{said} Which of the first two matters more is not certain at this price."
-    return f"{said} That the first comes before the second has a probability of at least {int(100 * sure)} %."
+def most_important(ranking: Ranking, needed: str = "") -> str:
+    """The first column, and those after it, as far as intervals and probabilities show it.
+
+    A column is named where its interval lies above 0; the first one as the first where it is so with a probability of
+    one half or more. `needed` says what would show more.
+    """
+    low, _ = ranking.interval()
+    above = [ranking.receipt.called(item) for item, end in zip(ranking.items, low, strict=True) if end > 0]
+    if not above:
+        where = "the intervals of all columns contain 0"
+        return f"With this epsilon we cannot tell which column the model needs most: {where}. {needed}".strip()
+    if len(ranking.items) == 1:
+        return f"The model needs {above[0]}."
+    first = float(ranking.top_probability(1)[0])
+    if low[0] <= 0 or first < EVEN:
+        shown = above if len(above) <= NAMED else [*above[:NAMED], f"{len(above) - NAMED} more columns"]
+        unsure = "with this epsilon we cannot tell which column it needs most."
+        return f"The model needs {_and(shown)}; {unsure} {needed}".strip()
+    said = f"The model needs {above[0]} most (probability {min(int(100 * first), 99)} %)"
+    some = min(NAMED, len(ranking.items))
+    likely = ranking.top_probability(some)
+    next_ones = [ranking.receipt.called(ranking.items[i]) for i in range(1, some) if low[i] > 0 and likely[i] >= EVEN]
+    if not next_ones:
+        return f"{said}. With this epsilon we cannot tell which one comes next."
+    return f"{said}, then {_and(next_ones)}."
+
+
+def drives(influence: TableInfluence) -> str:
+    """The column with the largest part in the difference between a group and all others."""
+    spec, names = influence.spec, influence.receipt.called
+    if influence.note is not None:
+        return influence.note
+    first = influence.order[0]
+    if not influence.sure[first]:
+        return "With this epsilon we cannot tell which column drives it."
+    low, high = influence.interval()
+    value = float(influence.values[first])
+    sign = 1 if value >= 0 else -1
+    ends = sorted((sign * float(low[first]), sign * float(high[first])))
+    others = [max(abs(float(low[i])), abs(float(high[i]))) for i in influence.order[1:]]
+    most = "The largest part of that" if ends[0] > max(others, default=0.0) else "Perhaps the largest part of that"
+    item = names(influence.items[first])
+    if spec.group is not None and list(spec.group.columns) == [influence.items[first]]:
+        item = f"{item} itself, by which the groups differ,"
+    rate = spec.outcome.rate.replace("mean score", "mean prediction")
+    points = spec.outcome.written(abs(value)).replace(" %", " percentage points")
+    way = "higher" if value >= 0 else "lower"
+    return f"{most}: {item} makes the {rate} of this group {points} {way} ({spec.outcome.interval(*ends)})."
 
 
 def strongest(curve: Curve) -> str:

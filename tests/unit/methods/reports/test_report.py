@@ -126,7 +126,8 @@ def test_files_make_the_same_report_without_the_table(found, tmp_path):
     files = found.to_json(tmp_path)
     again = Report.of_results([dpx.from_json(path) for path in files])
     assert [one.name for one in again.sections] == [one.name for one in found.sections]
-    assert again.in_short == found.in_short
+    needed = found.forecast.needed("importance")  # files hold no forecast
+    assert again.in_short == [said.replace(f" {needed}", "") if needed else said for said in found.in_short]
     assert again.price == found.price
     assert any("not at hand" in words for words in again.left_out)
     assert not again.shapes
@@ -139,7 +140,7 @@ def test_what_is_said_in_short_is_what_was_released(found):
     (perf,) = found.section("performance").results
     assert f"{100 * perf.figure('accuracy').value:.0f}" in short
     (ranking,) = found.section("importance").results
-    assert f"The model needs {ranking.receipt.called(ranking.items[0])} most" in short
+    assert words.most_important(ranking) in short
     assert "epsilon = 6" in short
     assert "mean score" not in short
 
@@ -147,16 +148,119 @@ def test_what_is_said_in_short_is_what_was_released(found):
 @pytest.mark.parametrize(
     ("value", "low", "high", "said"),
     [
-        (0.05, -0.2, 0.3, "cannot be told at this price"),
+        (0.05, -0.2, 0.3, "With this epsilon we cannot tell whether the model beats predicting the mean."),
         (-0.2, -0.3, -0.1, "would be as good or better"),
         (0.2, 0.1, 0.3, "Squared errors are 20 % (10 to 30) smaller"),
-        (math.nan, -math.inf, 1.0, "cannot be told at this price"),
+        (math.nan, -math.inf, 1.0, "cannot tell whether the model beats"),
     ],
 )
 def test_whether_a_model_is_better_than_the_mean_is_said_in_plain_words(value, low, high, said):
     known = Estimate(value, low, high)
     perf = SimpleNamespace(figure=lambda name: {"r2": known}[name])
     assert said in words.than_the_mean(perf)
+
+
+class Ranked:
+    """Columns a, b, c, ... with intervals and probabilities of their places."""
+
+    receipt = SimpleNamespace(called=str)
+
+    def __init__(self, low, first=(), among=()):
+        self.items = list("abcde"[: len(low)])
+        self._low, self._first, self._among = np.array(low), np.array(first), np.array(among)
+
+    def interval(self):
+        return self._low, self._low + 1
+
+    def top_probability(self, top):
+        return self._first if top == 1 else self._among
+
+
+@pytest.mark.parametrize(
+    ("ranked", "said"),
+    [
+        (
+            Ranked([-1.2, -1.5, -1.7]),
+            "With this epsilon we cannot tell which column the model needs most: the intervals of all columns contain "
+            "0. About 5 rows.",
+        ),
+        (
+            Ranked([0.2, 0.1, -1], [0.49, 0.4, 0.11]),
+            "The model needs a and b; with this epsilon we cannot tell which column it needs most. About 5 rows.",
+        ),
+        (Ranked([0.1] * 5, [0.3] * 5), "The model needs a, b, c and 2 more columns; with this epsilon we cannot"),
+        (Ranked([0.2, -0.1, -1], [0.97, 0.02, 0.01], [1, 0.9, 0.4]), "The model needs a most (probability 97 %). With"),
+        (Ranked([-0.2, 0.1, -1], [0.97, 0.02, 0.01], [1, 0.9, 0.4]), "The model needs b; with this epsilon we cannot"),
+        (Ranked([0.2, 0.1, 0.1, 0], [0.9] * 4, [1, 0.9, 0.4, 0]), "The model needs a most (probability 90 %), then b."),
+        (Ranked([0.2, 0.1, 0.1, 0], [1.0] * 4, [1, 0.9, 0.5, 0]), "a most (probability 99 %), then b and c."),
+        (Ranked([0.2]), "The model needs a."),
+        (Ranked([-0.2]), "With this epsilon we cannot tell"),
+    ],
+)
+def test_an_order_is_said_only_where_intervals_and_probabilities_show_it(ranked, said):
+    assert said in words.most_important(ranked, "About 5 rows.")
+
+
+def influenced(values, half, items=("sex", "income"), group=None):
+    """Influences on how a group of women differs, with intervals of this half-width."""
+    from dpexplain.data.groups import Group
+    from dpexplain.models.outcomes import Outcome
+
+    values = np.array(values)
+    return SimpleNamespace(
+        note=None, values=values, items=list(items), order=list(np.argsort(-np.abs(values))),
+        interval=lambda: (values - half, values + half), sure=np.abs(values) > half,
+        receipt=SimpleNamespace(called=lambda name: name.title()),
+        spec=SimpleNamespace(
+            group=Group.of(group or {"sex": "Female"}, DOMAIN),
+            outcome=Outcome.of(MODEL.output, "score"),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("influence", "said"),
+    [
+        (
+            influenced([0.1, -0.3], 0.02),
+            "The largest part of that: Income makes the mean prediction of this group 0.3 lower "
+            "(95 % interval: 0.28 to 0.32).",
+        ),
+        (influenced([0.25, 0.3], 0.04), "Perhaps the largest part of that: Income makes"),
+        (
+            influenced([0.4, 0.1], 0.02),
+            "The largest part of that: Sex itself, by which the groups differ, makes the mean prediction of this group "
+            "0.4 higher",
+        ),
+        (influenced([0.1, 0.05], 0.2), "With this epsilon we cannot tell which column drives it."),
+    ],
+)
+def test_what_drives_a_difference_is_said_without_repeating_the_group(influence, said):
+    told = words.drives(influence)
+    assert told.startswith(said)
+    assert "Female" not in told
+
+
+def test_a_plan_tells_of_importance_what_the_release_will():
+    """At a small epsilon no interval leaves out 0: the plan, the page and what would be needed say so."""
+    mine, asked = table(), {**ASKED, "sections": ["importance"]}
+    plan = dpx.plan(dpx.requests.Report(**asked), table=mine, model=MODEL, epsilon=0.5)
+    (outlook,) = [one for one in plan.outlooks if one.section == "importance"]
+    assert outlook.told is False
+    assert outlook.line.interval > outlook.signal
+    (doubt,) = plan.doubts
+    assert "will not show which column matters most. About" in doubt
+    needed = int(re.search(r"About ([\d,]+) rows", doubt)[1].replace(",", ""))
+    assert needed > 3000
+    more = dpx.plan(dpx.requests.Report(**asked), table=table(needed), model=MODEL, epsilon=0.5)
+    assert not more.doubts
+    assert more.needed("importance") == ""
+    with pytest.raises(dpx.InputError, match="would show noise"):
+        dpx.report(mine, MODEL, **asked, epsilon=0.5)
+    both = dpx.report(mine, MODEL, **{**ASKED, "sections": ["performance", "importance"]}, epsilon=1.0)
+    assert "we cannot tell which column" in " ".join(both.in_short)
+    assert both.forecast.needed("importance") in " ".join(both.in_short)
+    assert plan.to_json()["told"]["importance"] is False
 
 
 def test_numbers_of_the_page_need_no_powers_of_ten(page, found):
@@ -309,10 +413,10 @@ def test_few_rows_are_refused_with_what_would_be_needed():
 
 
 def test_a_price_that_is_too_small_says_which_sections_fit():
-    mine, asked = table(budget=dpx.Budget(20.0)), {**ASKED, "sections": ["performance", "importance"]}
+    mine, asked = table(budget=dpx.Budget(20.0)), {**ASKED, "sections": ["importance", "interactions", "groups"]}
     with pytest.raises(dpx.InputError, match="too small for all sections") as refused:
         dpx.report(mine, MODEL, **asked, epsilon=1e-6)
-    assert "these fit: performance." in refused.value.hint
+    assert "these fit: importance, groups." in refused.value.hint
     assert mine.ledger.statement("shop").spent.amount == 0
 
 
