@@ -22,6 +22,7 @@ from dpexplain.service.console import drawn, sessions
 from dpexplain.service.console.curator import _column, _reviewed
 from dpexplain.service.console.forms import fields_of, record_from, request_from
 from dpexplain.service.console.pages import POLICY, Sent
+from dpexplain.service.console.warm import warm_up
 from dpexplain.service.console.words import plain_error, plain_price
 from dpexplain.service.settings import Settings
 from dpexplain.service.store import sessions as kept
@@ -283,6 +284,21 @@ def test_whoever_waits_for_a_forecast_or_a_drawing_holds_no_thread(server, ana, 
         assert max(others) < 1, others
         assert {one.result()[0] for one in waiting} == {200}
     assert time.monotonic() - begun > 80 * 0.1 / 2, "no more at a time than may be"
+
+
+def test_every_page_is_made_at_the_start_and_nothing_is_kept_of_it(server, caplog):
+    store = server.service.store
+    with store.read() as connection:
+        before = len(connection.execute(sa.select(kept)).all())
+    assert warm_up(server.service) == 0, caplog.text
+    with store.read() as connection:
+        assert len(connection.execute(sa.select(kept)).all()) == before
+    assert "" not in {job["analyst"] for job in server.good("GET", "/jobs")["jobs"]}
+
+
+def test_a_page_that_fails_does_not_keep_the_server_from_starting(server, monkeypatch):
+    monkeypatch.setattr(server.service.decisions, "every", lambda: 1 / 0)
+    assert warm_up(server.service) == 1
 
 
 def test_plain_words_and_the_experts_view(server):

@@ -84,7 +84,8 @@ def test_a_client_and_an_assistant_ask_and_the_budget_goes_down(served):
     before, after, error, points, notes = json.loads(asked.stdout)
     assert before == pytest.approx(0.5, rel=1e-6)
     assert after < before - 0.01, "the budget goes down"
-    assert (error > 0, points > 1, notes) == (True, True, [])
+    assert (error > 0, points > 1) == (True, True)
+    assert all("unchecked" in note for note in notes), "genuine, as far as it can be seen without the model"
 
     async def assistant():
         spoken = StdioServerParameters(

@@ -97,6 +97,8 @@ def serve(projects: Sequence[Project], *, host: str, port: int, new_token: bool,
     service = Service(projects)
     if token := service.first_token(again=new_token):
         print(f"Curator's token, shown once (it is kept as a hash):\n  {token}", flush=True)
+    if processes == 1:
+        warm_up(service)
     print(f"Serving {', '.join(service.tables)} on http://{host}:{port}/v1", flush=True)
     if processes == 1:
         uvicorn.Server(config_of(service, host, port)).run()
@@ -118,7 +120,9 @@ def _serve_together(projects: Sequence[Project], host: str, port: int, processes
                 children.add(child)
                 return
             try:
-                uvicorn.Server(config_of(Service(projects), host, port)).run(sockets=[listening])
+                service = Service(projects)
+                warm_up(service)
+                uvicorn.Server(config_of(service, host, port)).run(sockets=[listening])
             finally:
                 os._exit(0)
 
@@ -139,6 +143,13 @@ def _serve_together(projects: Sequence[Project], host: str, port: int, processes
             if not stopped:
                 time.sleep(1)
                 begin()
+
+
+def warm_up(service: Service) -> None:
+    """Let the first visitor of a page wait no longer than the next one."""
+    from dpexplain.service.console.warm import warm_up as make_every_page
+
+    make_every_page(service)
 
 
 def config_of(service: Service, host: str, port: int) -> uvicorn.Config:

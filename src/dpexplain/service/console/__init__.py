@@ -8,6 +8,7 @@
     ask.py        plan, ask, sets of questions, jobs, a typed-in person
     curator.py    analysts, limits, models, approvals, domains
     auditor.py    the chain and a published result, checked
+    warm.py       every page made once, before anybody waits for it
 
 Each page calls the same functions as /v1: nothing is decided a second time here.
 """

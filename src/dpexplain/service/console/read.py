@@ -78,12 +78,13 @@ def table_page(here: Here, session: Member, table: str, page: Page = 1) -> Respo
 @router.get("/tables/{table}/burn-down")
 async def burned(request: Request, here: Here, session: Member, table: str) -> Response:
     """What was left after each release, which a script puts into the page of the table."""
+    return await with_charts(request, lambda: burn_down_page(here, session, table))
 
-    def page() -> Response:
-        _ = here.served(table, session.who).opened
-        return shown("burn-down.html", session, chart=_burned(here, table, session, account(here, table, session)))
 
-    return await with_charts(request, page)
+def burn_down_page(here: Any, session: Session, table: str) -> Response:
+    """The part of a page that shows the burn-down."""
+    _ = here.served(table, session.who).opened
+    return shown("burn-down.html", session, chart=_burned(here, table, session, account(here, table, session)))
 
 
 def _burned(here: Any, table: str, session: Session, books: JsonObject) -> Any:
@@ -119,10 +120,11 @@ def release_of(here: Any, session: Session, release: str) -> JsonObject:
 @router.get("/releases/{release}")
 async def release_page(request: Request, here: Here, session: Member, release: str) -> Response:
     """One release: chart, numbers, receipt."""
-    return await with_charts(request, lambda: _release(here, session, release), release)
+    return await with_charts(request, lambda: release_shown(here, session, release), release)
 
 
-def _release(here: Any, session: Session, release: str) -> Response:
+def release_shown(here: Any, session: Session, release: str) -> Response:
+    """The page of a release."""
     found = release_of(here, session, release)
     return shown("release.html", session, title=found["result"].title, **found)
 
@@ -149,7 +151,7 @@ async def report(request: Request, here: Here, session: In) -> Response:
     if session.who.role is not Role.PERSON:
         raise Refused(403, "this page is for the person whom a report is about.")
     release = session.who.release or ""
-    return await with_charts(request, lambda: _release(here, session, release), release)
+    return await with_charts(request, lambda: release_shown(here, session, release), release)
 
 
 @router.get("/compare")
