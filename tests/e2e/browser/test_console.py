@@ -336,30 +336,81 @@ def every_page(sketch, asked) -> dict[str, tuple[str, str]]:
         "side by side": ("ana", f"/compare?release={sketch}&release={done['results'][0]}"),
         "person": ("ana", f"/releases/{sketch}/person"), "verify": ("vera", f"{table}/verify"),
         "curator": ("curator", "/curator"), "domain": ("curator", f"{table}/domain"), "refusal": ("ana", "/curator"),
+        "report": ("pia", "/report"),
     }  # fmt: skip
+
+
+EXPERT = ("table", "choose", "ask", "set", "job", "refused job", "release", "side by side", "person")
+
+
+@pytest.fixture(scope="module")
+def pia(server) -> str:
+    """The token of a person, whose report was made."""
+    about = {"request": "transparency-report", "row": {AGE: 25, SEX: "Male"}}
+    made = server.explained(server.tokens["ana"], about, epsilon=0.4, table=quoted(TABLE))
+    return server.member("pia of a report", "person", release=made["results"][0])
+
+
+def sound(page, address, faults, name) -> str:
+    """Open a page with everything on it unfolded, and look for faults; its heading."""
+    page.goto(address, wait_until="networkidle")
+    page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    assert faults(page) == [], name
+    assert not page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"), name
+    assert page.locator("img").count() == 0, name
+    return str(page.locator("h1").inner_text())
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_serious_fault_on_any_page_and_nothing_to_move_sideways(
-    opened, signed_in, server, sketch, asked, faults, scheme, width
+    opened, signed_in, server, sketch, asked, pia, faults, scheme, width
 ):
     how = {"size": {"width": width, "height": 900}, "scheme": scheme}
     pages = {"nobody": opened(f"{server.url}/console/sign-in", **how)}
     seen = {}
+    tokens = {**server.tokens, "curator": server.curator, "pia": pia}
     for name, (who, path) in every_page(sketch, asked).items():
         if who not in pages:
-            pages[who] = signed_in(server.curator if who == "curator" else server.tokens[who], **how)
+            pages[who] = signed_in(tokens[who], **how)
         page = pages[who]
-        page.goto(f"{server.url}/console{path}", wait_until="networkidle")
-        page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
-        seen[name] = page.locator("h1").inner_text()
-        assert faults(page) == [], name
-        assert not page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"), name
-        assert page.locator("img").count() == 0, name
+        seen[name] = sound(page, f"{server.url}/console{path}", faults, name)
         if name == "refused job":
             assert page.get_by_role("alert").count() == 1
     assert seen["refusal"] == "This did not go through"
     assert len(set(seen.values())) >= len(seen) - 2  # none is another: a release and its job may have one name
     with refused(opened, "403"):
         pass
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_serious_fault_in_the_experts_view(opened, signed_in, server, sketch, asked, faults, scheme, width):
+    page = signed_in(server.tokens["ana"], size={"width": width, "height": 900}, scheme=scheme)
+    page.get_by_role("button", name="expert").click()
+    page.get_by_role("button", name="plain").wait_for()
+    pages = every_page(sketch, asked)
+    for name in EXPERT:
+        sound(page, f"{server.url}/console{pages[name][1]}", faults, name)
+        if name == "release":
+            assert "request and noise" in page.content()
+        if name == "ask":
+            page.get_by_role("checkbox", name=AGE).check()
+            page.locator(".forecast tbody tr, .forecast p").first.wait_for()
+            assert faults(page) == [], "a forecast"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_serious_fault_where_a_domain_waits_for_its_signature(opened, faults, tmp_path, scheme):
+    with services.running(odd_project(tmp_path, signed=False)) as server:
+        token = server.member("ana", limit=None)
+        for size in ({"width": 1280, "height": 900}, {"width": 390, "height": 900}):
+            for shown in (server.curator, token):
+                page = opened(f"{server.url}/", size=size, scheme=scheme)
+                page.get_by_label("Token").fill(shown)
+                page.get_by_role("button", name="sign in").click()
+                page.locator("nav.top").wait_for()
+                assert sound(page, f"{server.url}/console/tables/{quoted(TABLE)}", faults, "waiting") == TABLE
+                sound(page, f"{server.url}/console/", faults, "tables")
+                if shown == server.curator:
+                    sound(page, f"{server.url}/console/curator", faults, "curator")
