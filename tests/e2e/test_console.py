@@ -8,6 +8,7 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -365,6 +366,18 @@ def test_a_reviewed_column_is_what_was_typed():
     kinds = {"type": "categorical", "values": [1, 0]}
     sent = Sent({"b.type": ["categorical"], "b.values": ["1\n0\n2"], "b.checked": ["1"]})
     assert _reviewed("b", kinds, sent)["values"] == [1, 0, 2]
+
+
+def test_the_docs_show_every_page_wide_on_a_phone_and_in_the_dark():
+    docs = Path(__file__).parents[2] / "docs"
+    shown = set(
+        re.findall(
+            r"\((pictures/console/[\w-]+\.png)\)", (docs / "console.md").read_text().partition("## Every page")[2]
+        )
+    )
+    kept = {str(path.relative_to(docs)) for path in (docs / "pictures" / "console").glob("*.png")}
+    assert shown == kept
+    assert {name.rpartition("-")[2] for name in shown} == {"desktop.png", "phone.png", "dark.png"}
 
 
 GREEK = re.compile("[\u0370-\u03ff]")
