@@ -55,7 +55,7 @@ def fields(here: Service, served: Served, method: Method) -> list[Field]:
 
 
 @router.get("/tables/{table}/ask")
-def choose(here: Here, session: Asker, table: str) -> Response:
+def questions_offered(here: Here, session: Asker, table: str) -> Response:
     """What can be asked."""
     served = here.served(table, session.who)
     _ = served.opened

@@ -47,7 +47,7 @@ def _pages(here: Service) -> Iterator[Callable[[], Any]]:
         yield from (of(page, name) for page in (curator.domain, read.table_page))
         if served.table is None:
             continue
-        pages: list[Callable[..., Any]] = [read.burn_down_page, ask.choose, ask.questions, auditor.page]
+        pages: list[Callable[..., Any]] = [read.burn_down_page, ask.questions_offered, ask.questions, auditor.page]
         yield from (of(page, name) for page in pages)
         if served.has_model:
             yield of(ask.form, name, FORM)
