@@ -46,6 +46,7 @@ OFF = np.array([0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0, 1e2, 1e3, 1e4, 1e6])
 OFF_WEIGHTS = np.array([0.65, 0.05, 0.05, 0.05, 0.05, 0.05, 0.03, 0.03, 0.02, 0.01, 0.01])
 WRONG = np.array([0.003, 0.03, 0.2, 0.6])  # shares of the axes that are off at all, and how likely each is beforehand:
 MANY_WRONG, FEW_WRONG, FEW = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), 8  # for many axes, for few
+MOST_EXPECTED = 1.0  # share of the noise that a forecast expects a prior to be off by
 WILD = 100.0  # an axis that is off by so many variances of the noise contradicts the prior
 USUAL_OFF = 0.1  # of the range of the numbers: where noise is larger, shares are of the square of this instead
 # of a prior that is written down: columns, share of the variance, digits. What is not kept counts as noise of each
@@ -197,14 +198,14 @@ class Expected:
         return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
 
 
-def expected(prior: Prior, variances: Floats, worth: float, *, width: float, most_off: float = 1.0) -> Expected:
+def expected(prior: Prior, variances: Floats, worth: float, *, width: float) -> Expected:
     """If synthetic rows are worth so many rows, and off along an axis as often as is likely beforehand, by no more than
-    `most_off` shares of the noise (more than that is feared in intervals, not expected). Without that, a forecast where
-    the model hardly varies would be of no error at all.
+    the noise (`MOST_EXPECTED`; more is feared in intervals, not expected). Without that, a forecast where the model
+    hardly varies would be of no error at all.
     """
     noise = np.sqrt(variances)
     spread, axes = np.linalg.eigh(prior.covariance() / worth / np.outer(noise, noise))
-    wrong, small = float(WRONG @ wrong_weights(prior.size)), most_off >= OFF
+    wrong, small = float(WRONG @ wrong_weights(prior.size)), OFF <= MOST_EXPECTED
     likely = np.append(1 - wrong, wrong * OFF_WEIGHTS[1:] / OFF_WEIGHTS[1:].sum())[small]
     likely /= likely.sum()
     before = np.maximum(spread, 0.0) + shares_off(width, variances)[small, None]

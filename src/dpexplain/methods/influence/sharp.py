@@ -140,7 +140,7 @@ def leaning_error(prior: Prior, std: float, worth: float, level: float) -> float
     has this standard deviation: of the middles of so many equal parts of the normal law, for the values and for what
     they are off by.
     """
-    likely = expected(prior, np.full(prior.size, std**2), worth, width=2.0, most_off=0.0)
+    likely = expected(prior, np.full(prior.size, std**2), worth, width=2.0)
     nodes = ndtri((np.arange(NODES) + 0.5) / NODES)
     values = prior.means[:, None] + likely.moved[:, None] * nodes  # [item, node]
     kept = leaned(values, (likely.stds**2)[:, None])
