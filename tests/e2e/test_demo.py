@@ -48,6 +48,27 @@ def test_every_result_has_its_file_and_can_be_verified(folder):
 
 
 @pytest.mark.long
+def test_what_was_spent_before_the_report_is_said_when_it_was(folder):
+    """The clusters are paid for before the plan, so "nothing is spent yet" would be false there."""
+    _, (_, lines, _), (_, again, _) = folder
+    said, second = (list(map(str, shown)) for shown in (lines, again))
+    (place,) = [i for i, line in enumerate(said) if line.startswith("Spent so far")]
+    assert said[place].startswith(f"Spent so far: epsilon = {demo.PRICES['k-means']:.2g}, for the clusters.")
+    assert sum("/5" in line for line in said[:place]) == 2  # after the plan, before the release
+    assert any("in an earlier run" in line for line in second)
+    assert not any("Nothing is spent" in line for line in said)
+
+
+def test_the_demo_asks_its_model_in_one_thread():
+    from threadpoolctl import threadpool_info
+
+    from dpexplain.demo.threads import one_thread
+
+    with one_thread():
+        assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"} == {1}
+
+
+@pytest.mark.long
 def test_it_ends_with_where_it_is_what_was_spent_and_three_commands(folder):
     out, (first, lines, _), _ = folder
     last = str(lines[-1])

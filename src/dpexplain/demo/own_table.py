@@ -25,6 +25,7 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.sources import Source, open_source
 from dpexplain.demo.experiment import MODULE
 from dpexplain.demo.steps import Progress, Show
+from dpexplain.demo.threads import one_thread
 from dpexplain.errors import DpexplainError, InputError
 from dpexplain.methods.reports.request import ReportRequest
 from dpexplain.models.predictor import frame_of
@@ -83,6 +84,11 @@ def run_on(table: Path, out: Path, ask: Ask, show: Show) -> dict[str, Any]:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{out} cannot be written to: {error.strerror}.", hint="--out names another folder") from None
+    with one_thread():
+        return _run_on(table, out, ask, show)
+
+
+def _run_on(table: Path, out: Path, ask: Ask, show: Show) -> dict[str, Any]:
     source, progress = open_source(table), Progress(show, STEPS)
     if (out / "dpexplain.toml").exists():
         show(f"{literal(str(out))} has a project already: it is used as it is.")
@@ -93,7 +99,7 @@ def run_on(table: Path, out: Path, ask: Ask, show: Show) -> dict[str, Any]:
         _write(table, out, declared, source)
     known = Project.load(out / "dpexplain.toml")
     budget = float(known.budget().epsilon)
-    progress.begin("the plan: what will it cost, how good will it be? Nothing is spent yet")
+    progress.begin("the plan: what will it cost, how good will it be? The plan itself costs nothing")
     request = ReportRequest(target=known.target, positive=known.label, groups=_groups(known))
     about: dict[str, Any] = {"clusters": False, "analyst": None, "rows": None, "planned": False}
     opened = opened_report(known, request, {"epsilon": budget / 2}, out=out, **about)

@@ -10,9 +10,12 @@ from typing import Any
 
 from rich.markup import escape as literal
 
+from dpexplain.data.table import PrivateTable
 from dpexplain.demo.experiment import TARGET, prepare
+from dpexplain.demo.threads import one_thread
 from dpexplain.errors import InputError
 from dpexplain.methods.kmeans.release import dp_kmeans
+from dpexplain.methods.kmeans.result import ClusterCentres
 from dpexplain.methods.reports.plan import plan_report
 from dpexplain.methods.reports.release import release_report
 from dpexplain.methods.reports.request import ReportRequest
@@ -57,7 +60,8 @@ def run(out: str | Path, quick: bool = False, show: Show | None = None) -> dict[
     """Run the demo into the folder `out` and return what was written. Run again, it spends nothing."""
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
-        return _run(Path(out), quick, words.console().print if show is None else show)
+        with one_thread():
+            return _run(Path(out), quick, words.console().print if show is None else show)
     except OSError as error:
         raise InputError(
             f"{out} cannot be written to: {error.strerror}.", hint="--out names another folder", spent=""
@@ -70,12 +74,13 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
     data, model = prepare(out, quick=quick)
     show(f"{data.size:,} rows, 7 columns that are explained. Protected is {data.neighbours.describe()}.")
 
-    progress.begin("what will it cost, how good will it be? Nothing is spent yet")
+    progress.begin("private clusters of the rows, and a plan: what will the report cost, how good will it be?")
     clustering = dp_kmeans(data, 3, list(GROUPED_BY), epsilon=PRICES["k-means"], labels=list(LABELS))
     centres = clustering.result
     assert centres is not None
     forecast = plan_report(ASKED, data, model, epsilon=PRICES["report"], clustering=clustering)
     show(report_forecast_view(forecast))
+    show(f"Spent so far: epsilon = {_spent(data)}, {_since(centres)}. The plan itself costs nothing.")
 
     progress.begin("release: one reservation in the ledger, shared passes over the rows")
     found = release_report(forecast)
@@ -94,11 +99,10 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
     for sentence in found.in_short:
         show(f"- {literal(sentence)}")
     spent_now = not (found.replayed and centres.receipt.replayed)
-    spent = f"{statement.spent_epsilon:.2g}" if statement.spent_epsilon is not None else "unknown"
     how = "now" if spent_now else "before; this time nothing"
     show(
         f"\nDone in {progress.seconds} s. Open {literal(str(files.page))}\n"
-        f"Spent {how}: epsilon = {spent} of {float(data.budget.epsilon):g} that may ever be spent on these rows.\n"
+        f"Spent {how}: epsilon = {_spent(data)} of the {float(data.budget.epsilon):g} that may ever be spent here.\n"
         "Try next:\n"
         f"  cd {literal(str(out))}\n"
         "  dpexplain ale --feature incentive --epsilon 0.3 --stand-in stand-in.json\n"
@@ -115,3 +119,13 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
         "in_short": found.in_short,
         "statement": words.statement_json(statement),
     }
+
+
+def _spent(data: PrivateTable) -> str:
+    """What was spent from the account until now."""
+    epsilon = data.ledger.statement(data.name).spent_epsilon
+    return "unknown" if epsilon is None else f"{epsilon:.2g}"
+
+
+def _since(centres: ClusterCentres) -> str:
+    return "in an earlier run" if centres.receipt.replayed else "for the clusters"
