@@ -24,16 +24,17 @@ from dpexplain.methods import registry
 from dpexplain.methods.registry import Method
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # typer names its exceptions' parents in another place in every version
-RESERVED = "If a release had begun, its price was reserved first and stays spent: `dpexplain budget` shows it."
+RESERVED = "If a release had begun, its cost was reserved first and stays spent: `dpexplain budget` shows it."
 
 HELP = """Explain machine-learning models with differential privacy.
 
-Every answer has a known price, a known error and an entry in a ledger that cannot be overdrawn.
+You see the privacy cost and the expected error before you run anything. A ledger keeps the total and cannot be
+overdrawn.
 
-Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, and `plan` tells the error
+Start with `dpexplain demo`. For your own table: `init` drafts what has to be declared, and `plan` forecasts the error
 before anything is spent. `report` writes one page that answers most questions. Then there is one command for each kind
-of explanation, and `batch` for several at one price. `budget` shows what is left, `renew`
-opens an account for new people, `verify` checks a published result, `audit` attacks your own releases.
+of explanation, and `batch` for several at once. `budget` shows what is left, `renew` opens an account for new people,
+`verify` checks a published result, `audit` attacks your own releases.
 
 Exit codes: 0 done, 2 bad input, 3 budget, 4 verification failed or a claim refuted, 70 internal error.
 """
@@ -43,8 +44,8 @@ Commands = dict[Callable[..., None], str]
 FIRST: Commands = {
     start.demo: "Explain a model on a public table, and write a page.",
     start.init: "Draft what has to be declared about a table.",
-    plan.plan: "Tell the error of a price, or the price of an error. Free.",
-    batch.batch: "Release several explanations for one price, divided by forecast.",
+    plan.plan: "Forecast the error for an epsilon, or the epsilon for an error. Costs no budget.",
+    batch.batch: "Release several explanations for one epsilon, divided by forecast.",
     page.report: "Write one page for people about a model and a table.",
 }
 LAST: Commands = {

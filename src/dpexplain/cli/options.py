@@ -30,8 +30,8 @@ ProjectFile = Annotated[Path, option("--project", "FILE", "The project file: tab
 DEFAULT_PROJECT = Path("dpexplain.toml")
 
 # Of a release
-Epsilon = Annotated[str | None, option("--epsilon", "E", "The whole price, all features and rugs included.")]
-Rho = Annotated[str | None, option("--rho", "R", "The price in zCDP, for an account with delta.")]
+Epsilon = Annotated[str | None, option("--epsilon", "E", "Total epsilon, including the histograms under the curves.")]
+Rho = Annotated[str | None, option("--rho", "R", "The cost as rho (zCDP), for an account with delta.")]
 Guess = Annotated[int | None, option("--n", "ROWS", "For the forecast where the number of rows is private.")]
 Analyst = Annotated[str | None, option("--analyst", "NAME", "Who asks; may have a limit of their own.")]
 Out = Annotated[Path, option("--out", "DIR", "Folder for the page, the pictures and the receipts.")]
@@ -40,7 +40,7 @@ DEFAULT_OUT = Path("explanations")
 # What is asked
 Features = Annotated[list[str] | None, option("--feature", "NAME", "A column to explain. May be repeated.")]
 Pairs = Annotated[list[str] | None, option("--pair", "NAME,NAME", "Two columns for a surface. May be repeated.")]
-All = Annotated[bool, option("--all", None, "Every column that the model uses but its target, for one price.")]
+All = Annotated[bool, option("--all", None, "Every column that the model uses but its target, for one epsilon.")]
 Row = Annotated[list[str] | None, option("--row", "NAME=VALUE", "One value of the record; for each column.")]
 Rows = Annotated[Path | None, option("--rows", "FILE", "Several records: a CSV or Parquet file.")]
 
@@ -53,7 +53,7 @@ def earlier(name: str) -> Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """What every command that releases is told: the price, who asks, in which project, and where the answer goes."""
+    """What every command that releases needs: the cost, who asks, in which project, and where the answer goes."""
 
     epsilon: Epsilon = None
     rho: Rho = None

@@ -71,8 +71,8 @@ def report(
     """Write one page for people: how good the model is and for whom, what it needs, what its columns do, what drives
     differences between groups, and what is promised.
 
-    One price pays for all of it, divided between the sections by forecasts. --plan shows the division and the errors
-    before anything is spent. The page is one file and loads nothing. The same report again is free.
+    One epsilon covers the whole report, divided between the sections by forecasts. --plan shows the division and the
+    errors before anything is spent. The page is one file and loads nothing. The same report again is free.
 
     With --from a report is made of files that were paid for before, free and without the table. With a project file
     beside it, its model explains synthetic persons too.
@@ -90,7 +90,7 @@ def report(
     if files:
         if epsilon is not None or rho is not None or plan:
             raise InputError(
-                "--from is free: it has no price and no plan.", hint="leave --epsilon, --rho and --plan out"
+                "--from costs no budget: it has no epsilon and no plan.", hint="leave --epsilon, --rho and --plan out"
             )
         _of_files(reporter, files, project, title, persons, out)
         return
