@@ -58,6 +58,7 @@ class Claim:
     file: str
     numbers: Sequence[Mapping[str, Any]]
     readme: bool = False
+    repeat: str = ""  # the whole command, where the file names one that measured a part again
     elsewhere: Sequence[Sequence[str]] = ()  # other pages, and the words in which they say it
     quick: Quick | None = None
     document: dict[str, Any] = field(init=False, repr=False)
@@ -68,7 +69,7 @@ class Claim:
 
     @property
     def command(self) -> str:
-        return str(self.document["about"]["command"])
+        return self.repeat or str(self.document["about"]["command"])
 
     @property
     def date(self) -> str:

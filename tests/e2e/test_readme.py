@@ -6,6 +6,8 @@ import json
 import re
 import shlex
 import tomllib
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from bench import __main__ as benchmarks
 from bench import evidence
 
 from commands import DOMAIN, PROJECT
+from dpexplain.audit.releases import every_case
 from dpexplain.cli.app import run
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +57,19 @@ def test_every_extra_that_it_names_is_there():
         assert suffix in (ROOT / "docs" / "models.md").read_text(), suffix
 
 
+def audited(now: Sequence[str], measured: Sequence[str]) -> tuple[str, str]:
+    """What a claim about worst cases has to say of their number, and of those that were not measured, by the releases
+    of all cases that there are and of those in the file.
+    """
+    had = f"{len(measured)} cases of {len(set(measured))} releases measured"
+    if Counter(now) == Counter(measured):
+        return f"{had}:", ""
+    new = sorted(set(now) - set(measured))
+    more = len([release for release in now if release not in new]) - len(measured)
+    exist = f"({len(now)} cases of {len(set(now))} releases exist now)"
+    return f"{had} {exist}:", f"not measured yet: {', '.join(new)}, and {more} newer cases of the others"
+
+
 class TestEvidence:
     def test_every_claim_is_what_was_measured(self):
         every = evidence.claims()
@@ -66,6 +82,23 @@ class TestEvidence:
         rows = README.partition("## Measured")[2].partition("\n## ")[0].splitlines()
         measured = [row.rsplit("|", 2)[1].strip() for row in rows if row.startswith("| ")][1:]
         assert sorted(measured) == sorted(c.says for c in evidence.claims() if c.readme and c.topic != "Privacy")
+
+    def test_the_claim_about_audits_says_which_worst_cases_were_not_measured(self):
+        """Worst cases are added with methods; the file with their draws is older, and the claim has to say so."""
+        (claim,) = [claim for claim in evidence.claims() if claim.file == "audit-releases.json"]
+        said, left_out = audited(
+            [case.release for case in every_case()], [case["release"] for case in claim.document["cases"]]
+        )
+        assert said in claim.says
+        assert left_out in claim.what
+
+    def test_what_was_not_audited_is_computed(self):
+        now = ["curve", "curve", "votes", "rows"]
+        whole, none = audited(now, now)
+        assert (whole, none) == ("4 cases of 3 releases measured:", "")
+        said, left_out = audited(now, ["curve", "votes"])
+        assert said == "2 cases of 2 releases measured (4 cases of 3 releases exist now):"
+        assert left_out == "not measured yet: rows, and 1 newer cases of the others"
 
     def test_a_claim_that_does_not_hold_is_found(self):
         claim = evidence.claims()[0]
