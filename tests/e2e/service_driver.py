@@ -18,6 +18,7 @@ import os, signal, sys
 from pathlib import Path
 from dpexplain.project.file import Project
 from dpexplain.service import api, curate, server
+from dpexplain.service.console import warm
 import dpexplain.methods.partial_dependence.release, dpexplain.methods.batches.release
 for line in sys.stdin:
     port = int(line)
