@@ -100,7 +100,8 @@ class Work:
 
     def tables(self) -> None:
         content = influence_tables.study(self.options)
-        report.write("influence-tables", self.options, {"summary": content, **content})
+        picture = influence_tables.picture(content)
+        report.write("influence-tables", self.options, {"summary": content, **content}, picture)
 
 
 @threadpool_limits.wrap(limits=1)

@@ -7,15 +7,20 @@ is the mean absolute one over features, against our values without any noise and
 
 Those take the values of a set of features independently of each other; in the paper's form one other row gives all of
 them. For single features that is the same; of its error for Shapley and Banzhaf values a part is this difference.
+
+The influences themselves, as in Figure 2c (a disparity by sex) and 2d (by race, of the arrests, which cannot be had):
+each input's on the disparity, exact, by the paper's mechanism and by ours; and how many 95 % intervals hold it.
 """
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import dpexplain as dpx
@@ -29,6 +34,7 @@ GROUP, EPSILONS = {"race": "Black"}, (0.1, 1.0)
 ASKED: dict[str, dict[str, Any]] = {
     "group, unary": {"quantity": "group", "group": GROUP},
     "disparity by race, unary": {"quantity": "disparity", "group": GROUP},
+    "disparity by sex, unary": {"quantity": "disparity", "group": {"sex": "Female"}},
     "average, Shapley": {"quantity": "average", "aggregate": "shapley", "outcome": "score"},
     "average, Banzhaf": {"quantity": "average", "aggregate": "banzhaf", "outcome": "score"},
     "group, Shapley": {"quantity": "group", "group": GROUP, "aggregate": "shapley", "outcome": "score"},
@@ -48,13 +54,18 @@ def study(options: Namespace) -> dict[str, Any]:
         truth.ledger.close()
         for epsilon in EPSILONS:
             line: dict[str, Any] = {"mean absolute value": float(np.abs(exact.values).mean())}
+            shown: dict[str, Any] = {"exact": _by_feature(exact)}
             for method in ("default", "paper"):
                 off = []
+                held: list[float] = []
                 for seed in range(times):
                     table = _table(rows, domain)
                     try:
                         found = dpx.influence(table, model, epsilon=epsilon, method=method, seed=seed, **settings)
                         off.append(float(np.abs(found.values - exact.values).mean()))
+                        low, high = found.interval()
+                        held.append(float(((low <= exact.values) & (exact.values <= high)).mean()))
+                        shown.setdefault(method, _by_feature(found))  # of the first release
                     except dpx.InputError as refused:
                         line[method] = str(refused).splitlines()[0]
                         break
@@ -62,9 +73,45 @@ def study(options: Namespace) -> dict[str, Any]:
                         table.ledger.close()
                 else:
                     line[method] = [float(np.mean(off)), float(np.std(off) / np.sqrt(times))]
+                    line[f"{method}, 95 % intervals that hold it"] = float(np.mean(held))
+            if name.startswith("disparity"):
+                line["influences"] = shown
             content[f"{name}, epsilon {epsilon:g}"] = line
             print(name, epsilon, line, flush=True)
     return content
+
+
+def _by_feature(found: Any) -> dict[str, list[float]]:
+    """The influence of each input, and its 95 % interval."""
+    low, high = found.interval()
+    lines = zip(found.items, found.values, low, high, strict=True)
+    return {item: [round(float(x), 5) for x in numbers] for item, *numbers in lines}
+
+
+def picture(content: dict[str, Any]) -> Figure:
+    """Influences on disparities, exact and released, at each epsilon."""
+    lines = {name: line for name, line in content.items() if isinstance(line, dict)}
+    studies = {name: line["influences"] for name, line in lines.items() if "influences" in line}
+    figure = Figure(figsize=(10, 2.6 * len(studies) / 2 + 1), layout="constrained")
+    axes = figure.subplots(math.ceil(len(studies) / 2), 2, squeeze=False, sharex="row").ravel()
+    looks = {"exact": ("black", "o", 0.0), "default": ("C0", "s", 0.25), "paper": ("C1", "^", 0.5)}
+    for ax, (name, shown) in zip(axes, studies.items(), strict=False):
+        items = sorted(shown["exact"], key=lambda item: abs(shown["exact"][item][0]))
+        for who, (color, marker, shift) in looks.items():
+            if who not in shown:
+                continue
+            values, low, high = np.array([shown[who][item] for item in items]).T
+            ends = None if who == "exact" else [values - low, high - values]
+            label = "ours" if who == "default" else who
+            places = np.arange(len(items)) - shift
+            ax.errorbar(values, places, xerr=ends, fmt=marker, color=color, markersize=4, linewidth=1, label=label)
+        ax.axvline(0, color="0.8", linewidth=1)
+        ax.set_yticks(range(len(items)), items, fontsize=8)
+        ax.set_title(name, fontsize=9)
+        ax.tick_params(axis="x", labelsize=8)
+    axes[0].legend(fontsize=8)
+    figure.supxlabel("part of the difference in the rate of positive outcomes", fontsize=9)
+    return figure
 
 
 def _people(options: Namespace) -> tuple[pd.DataFrame, dpx.Domain, dpx.Model]:
