@@ -92,7 +92,7 @@ class ReportForecast:
         else:
             why = (
                 f"intervals of ±{error:.2g} are wider than the largest importance to expect (about {one.signal:.2g}), "
-                "so it will not show which column matters most."
+                "so it may not show which column matters most."
             )
         return f"{one.section}: {why} {self.needed(one.section)}".strip()
 
