@@ -27,6 +27,7 @@ def failing(rows):
 
 
 OLD = dpx.Model(score, output=(0, 1), features=COLUMNS, name="m", version="1")
+BLIND = dpx.Model(lambda r: r["income"].to_numpy() / 100, output=(0, 1), features=["income"], name="b", version="1")
 NEW = dpx.Model(other, output=(-0.5, 1), features=COLUMNS, name="m", version="2")
 PROTECTIONS = [
     {"relation": "replace-one"},
@@ -121,6 +122,107 @@ def test_two_versions_of_a_table(make_table, frame):
     assert np.allclose(dpx.from_json(found.to_json()).values, found.values)
 
 
+def versions_with_rates(make_table, seen, **options):
+    """An earlier and a later table, of which the later one has fewer rows, and no young men."""
+    later = seen[~((seen["sex"] == "Male") & (seen["age"] < 23))].iloc[20:]
+    each = [("1", seen), ("2", later)]
+    options = {"domain": SEEN, "name": "people", "separate_from": [], **options}
+    asked = requests.Performance(target="y", positive=1, groups=["sex", ("sex", "age")], threshold=0.45)
+    return [make_table(rows, version=version, **options) for version, rows in each], [seen, later], asked
+
+
+def share_of(part, of):
+    return np.mean(part[of]) if of.any() else np.nan
+
+
+def plain_rates(rows, mask):
+    """What a performance shows of a group, from the rows themselves."""
+    rows = rows[mask]
+    happened, yes, every = (rows["y"] == 1).to_numpy(), score(rows) >= 0.45, np.ones(len(rows), dtype=bool)
+    return {
+        "selection rate": share_of(yes, every),
+        "true positive rate": share_of(yes, happened),
+        "false positive rate": share_of(yes, ~happened),
+        "precision": share_of(happened, yes),
+        "base rate": share_of(happened, every),
+        "accuracy": share_of(happened == yes, every),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::dpexplain.errors.BudgetWarning")
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_rates_of_two_versions_are_shares_of_the_rows_of_each(make_table, seen, protection):
+    price = 2_000 if "unit" in protection else 40  # that every rate is determined
+    tables, rows, asked = versions_with_rates(make_table, seen, exact=True, budget=dpx.Budget(price), **protection)
+    found = dpx.compare(tables, OLD, asked, epsilon=price)
+    values = dict(zip(found.to_frame()["where"], found.values, strict=True))
+    for who in ("everybody", "sex = Female", "sex = Male"):
+        each = [plain_rates(r, r["sex"] == who[6:] if who != "everybody" else r["age"] > 0) for r in rows]
+        for rate in each[0]:
+            assert values[f"{rate}, {who}"] == pytest.approx(each[1][rate] - each[0][rate], abs=1e-9)
+        areas = [one.figure("auc", group=None if who == "everybody" else {"sex": who[6:]}) for one in parts_of(found)]
+        assert values[f"AUC, {who}"] == pytest.approx(areas[1].value - areas[0].value)
+    low, high = found.interval()
+    assert ((low <= found.values) & (found.values <= high) & (low >= -1) & (high <= 1)).all()
+    assert tables[0].ledger.statement("people").spent.amount == price  # half each, of people who may be in both
+    assert dpx.verify(found, tables[0].ledger) == []
+    again = dpx.from_json(found.to_json())
+    assert np.array_equal(again.interval(0.9), found.interval(0.9))
+    assert again.to_frame().equals(found.to_frame())
+    with pytest.raises(dpx.InputError):
+        dpx.from_json(found.to_json().replace('"task": "binary"', '"task": "classes"'))
+
+
+def parts_of(found):
+    return found.before, found.after
+
+
+def test_a_group_that_is_not_determined_in_one_version_has_no_change(make_table, seen):
+    """The later version has no young men, so any share of them may be anything that is possible."""
+    tables, _, asked = versions_with_rates(make_table, seen, exact=True)
+    found = dpx.compare(tables, OLD, asked, epsilon=8)
+    lines = found.to_frame().set_index("where")
+    young = [line for line in lines.index if "selection rate, " in line and "Male" in line and "= 20 to" in line]
+    assert len(young) == 1
+    group = next(cell for cell in found.after.cells_of(["sex", "age"]) if cell["sex"] == "Male")
+    before, after = (one.figure("selection_rate", group=group) for one in parts_of(found))
+    assert before.determined
+    assert not after.determined
+    known = lines["determined"]
+    assert not known[young[0]]
+    assert known["selection rate, everybody"]
+    assert (lines["difference"].isna() == ~known).all()
+    assert (lines["low"][young[0]], lines["high"][young[0]]) == (-before.high, 1 - before.low)
+    assert found.doubt.startswith(f"{(~known).sum()} of {len(known)} changes are not determined")
+    assert "Change of performance for y by sex" in str(found)
+    assert "version 2 less version 1" in found._repr_html_()
+    found.plot()
+
+
+def test_rates_of_two_versions_promise_what_both_cost_and_are_paid_for_once(make_table, seen):
+    """What was released of one version alone is a part of the comparison, and free."""
+    tables, _, asked = versions_with_rates(make_table, seen, budget=dpx.Budget(1))
+    options = {"groups": asked.groups, "positive": 1, "threshold": 0.45}
+    first = dpx.performance(tables[0], OLD, "y", **options, epsilon=0.5)
+    found = dpx.compare(tables, OLD, asked, epsilon=1)
+    assert found.before.released == first.released
+    assert dpx.compare(tables, OLD, asked, epsilon=1).values.tolist() == found.values.tolist()
+    statement = tables[0].ledger.statement("people")
+    assert statement.spent.amount == 1
+    assert len(statement.rows) == 2
+    assert f"beside epsilon = 0.5 (pure) for entry {first.receipt.entry.sequence}" in found.receipt.guarantee
+
+
+@pytest.mark.parametrize("changed", [{"threshold": 0.5}, {"positive": 0}, {"groups": ["age"]}])
+def test_only_rates_of_one_question_are_taken_from_each_other(make_table, seen, changed):
+    tables, _, _ = versions_with_rates(make_table, seen)
+    options = {"groups": ["sex"], "positive": 1, "threshold": 0.45, "epsilon": 0.5}
+    first = dpx.performance(tables[0], OLD, "y", **options)
+    second = dpx.performance(tables[1], OLD, "y", **{**options, **changed})
+    with pytest.raises(dpx.errors.VerificationError, match="or of something else"):
+        dpx.verify(VersionDifference(second.receipt, second.released, first, second), tables[0].ledger)
+
+
 def versions_of(make_table, frame, **options):
     tables = [make_table(frame, name="people", version=one, separate_from=[], **options) for one in ("1", "2")]
     return tables, requests.PartialDependence(feature="income", grid=5, smooth=False)
@@ -192,7 +294,13 @@ def test_the_plan_knows_both_models(make_table, frame):
         (1, [OLD, NEW], requests.Performance(target="y", cells=9), "cells has no meaning"),
         (2, [OLD, NEW], requests.PartialDependence(feature="age"), "compared by one model"),
         (2, OLD, requests.PartialDependence(feature=["age", "sex"]), "one curve at a time"),
-        (2, OLD, requests.Performance(target="y"), "rates are compared between two models"),
+        (2, BLIND, requests.Performance(target="age"), "something that happens or does not"),
+        (2, BLIND, requests.Performance(target="paid"), "unknown feature 'paid'"),
+        (2, BLIND, requests.Performance(target="sex", positive="Other"), "no category 'Other'"),
+        (2, BLIND, requests.Performance(target="sex", positive="Male", groups=["race"]), "unknown feature 'race'"),
+        (2, BLIND, requests.Performance(target="sex", positive="Male", threshold=1.5), "inside the range of scores"),
+        (2, OLD, requests.Performance(target="sex", positive="Male"), "which is the target it is measured by"),
+        (2, BLIND, requests.Performance(target="sex", positive="Male", score="income"), "score has no meaning"),
         (3, OLD, requests.PartialDependence(feature="age"), "two versions of a table"),
     ],
 )
@@ -209,10 +317,18 @@ def test_versions_are_of_one_account_and_are_paid_for_together(make_table, frame
     same = make_table(frame, exact=True, name="people", version="1", budget=dpx.Budget(1), separate_from=[])
     later = make_table(frame, exact=True, name="people", version="2", budget=dpx.Budget(1), separate_from=[])
     others = make_table(frame, exact=True, budget=dpx.Budget(1))
-    asked = requests.PartialDependence(feature="age")
-    for pair, said in (([table, same], "the same version"), ([table, others], "not two versions of one table")):
-        with pytest.raises(dpx.InputError, match=said):
-            dpx.compare(pair, OLD, asked, epsilon=1)
-    with pytest.raises(dpx.BudgetError, match="both versions together cost"):
-        dpx.compare([table, later], OLD, asked, epsilon=1.5)
+    fewer = dpx.Domain({"age": DOMAIN["age"], "sex": dpx.Categorical(["Female"]), "income": DOMAIN["income"]})
+    options = {"name": "people", "budget": dpx.Budget(1), "separate_from": []}
+    lacking = make_table(frame, exact=True, version="3", domain=fewer, **options)
+    rates = requests.Performance(target="sex", positive="Female", groups=["age"])
+    for asked in (requests.PartialDependence(feature="income"), rates):
+        for pair, said in (
+            ([table, same], "the same version"),
+            ([table, others], "not two versions of one table"),
+            ([table, lacking], "not two versions of one table|one declared class"),
+        ):
+            with pytest.raises(dpx.InputError, match=said):
+                dpx.compare(pair, BLIND, asked, epsilon=1)
+        with pytest.raises(dpx.BudgetError, match="both versions together cost"):
+            dpx.compare([table, later], BLIND, asked, epsilon=1.5)
     assert table.ledger.statement("people").spent.amount == 0

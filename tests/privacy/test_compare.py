@@ -108,3 +108,60 @@ def test_intervals_of_a_change_cover(relation, delta):
 @pytest.mark.filterwarnings("ignore::dpexplain.errors.BudgetWarning")
 def test_intervals_of_a_change_that_are_too_narrow_do_not():
     assert missed("replace-one", None, 4.0) >= MOST_MISSED
+
+
+# Intervals of the change of rates -------------------------------------------------------------------------------------
+
+
+def rates_missed(relation, delta, narrower=1.0):
+    """Of so many comparisons, how many of the figures' intervals miss, each figure by its share of them."""
+    draw, total = np.random.default_rng(0), 0.0
+    first, group = draw.uniform(0, 1, 1_500), draw.choice(["a", "b"], 1_500, p=[0.9, 0.1])
+    rows = pd.DataFrame({"first": first, "group": group, "happened": (draw.random(1_500) < first).astype(int)})
+    domain = dpx.Domain(
+        {
+            "first": dpx.Numeric(0, 1),
+            "group": dpx.Categorical(["a", "b"]),
+            "happened": dpx.Categorical([0, 1]),
+        }
+    )
+    model = dpx.Model(lambda r: r["first"].to_numpy(), output=(0, 1), features=["first"], name="first", version="1")
+    asked = dpx.requests.Performance(target="happened", groups=["group"])
+    parts = [rows, rows[rows["first"] > 0.1 * (rows["group"] == "a")].iloc[200:]]
+    exact = np.subtract(*(plain_rates(part) for part in reversed(parts)))
+    for _ in range(VERSIONS):
+        ledger = dpx.open_ledger("sqlite:///:memory:")
+        about = {"domain": domain, "budget": dpx.Budget(9, delta), "relation": relation, "ledger": ledger, "name": "t"}
+        about |= {} if relation == "replace-one" else {"rows_hint": 1_000}
+        tables = [dpx.PrivateTable(part, version=str(i), **about) for i, part in enumerate(parts)]
+        found = dpx.compare(tables, model, asked, epsilon=1)
+        shares = [not line.startswith("AUC") for line in found.to_frame()["where"]]
+        low, high = ((found.values + (end - found.values) / narrower)[shares] for end in found.interval())
+        total += float(1 - ((low <= exact) & (exact <= high)).mean())
+        ledger.close()
+    return total
+
+
+def plain_rates(rows):
+    """Everybody, then each group: the figures of a performance at one half, in its order."""
+    lines = []
+    for part in (rows, *(rows[rows["group"] == name] for name in "ab")):
+        happened, yes = part["happened"].to_numpy() == 1, part["first"].to_numpy() >= 0.5
+        shares = [yes, yes[happened], yes[~happened], happened[yes], happened, happened == yes]
+        lines += [share.mean() for share in shares]
+    return np.array(lines)
+
+
+@pytest.mark.long
+@pytest.mark.drawn(3e-5)
+@pytest.mark.filterwarnings("ignore::dpexplain.errors.BudgetWarning")
+@pytest.mark.parametrize(("relation", "delta"), [("replace-one", None), ("replace-one", 1e-6), ("add-remove", None)])
+def test_intervals_of_a_change_of_rates_cover(relation, delta):
+    assert rates_missed(relation, delta) < MOST_MISSED
+
+
+@pytest.mark.long
+@pytest.mark.drawn(3e-5)
+@pytest.mark.filterwarnings("ignore::dpexplain.errors.BudgetWarning")
+def test_intervals_of_a_change_of_rates_that_are_too_narrow_do_not():
+    assert rates_missed("replace-one", None, 4.0) >= MOST_MISSED

@@ -5,7 +5,8 @@ Guarantee    the account's definition and price, for one unit replaced (its numb
              of rows under replace-one without units. Nothing is promised about the data the models were trained on.
 Statistic    two models: sums over rows of public functions of a row: differences of predictions at grid points, changes
              of differences of losses, or counts of rows by both decisions. `spec.py` has them.
-             Two versions of a table: the statistic of the request, of each version, for half of the price each.
+             Two versions of a table: the statistic of the request (of rates, that of a performance), of each version,
+             for half of the price each.
 Sensitivity  two models: that of one model with the range of the difference (`spec.py`, docs/methods/compare.md).
              Two versions: the same person may be in both, so both releases are charged to the one account of all
              versions, and add up to the price.
@@ -160,8 +161,8 @@ def compare(
     Two models on one table, `compare(table, [old, new], request)`: what is released is the difference itself. One
     model on two versions of a table, `compare([before, after], model, request)`: both are released, each for half of
     the price, and the interval is that of the difference. `epsilon` (or `rho`) is the whole price. `request` says what
-    is compared: `requests.PartialDependence`, `requests.PermutationImportance` or (of two models)
-    `requests.Performance`. `limit` is by how much the predictions of two models for one row may differ.
+    is compared: `requests.PartialDependence`, `requests.PermutationImportance` or `requests.Performance`.
+    `limit` is by how much the predictions of two models for one row may differ.
     """
     asked = Compare(request=request, limit=limit)
     if not isinstance(table, PrivateTable) and isinstance(table, list | tuple):
@@ -179,11 +180,6 @@ def _explained(table: PrivateTable, models: Any, request: Compare, epsilon: Any,
 def _versions(tables: Sequence[Any], model: Any, request: Compare, epsilon: Any, rho: Any) -> VersionDifference:
     if request.limit is not None:
         raise InputError("a limit belongs to the curves of two models.", hint="leave limit= out")
-    if isinstance(request.request, PerformanceRequest):
-        raise InputError(
-            "rates are compared between two models; of two versions of a table, curves and importances.",
-            hint="dpx.performance of each version has the rates of each, with their intervals",
-        )
     if not all(isinstance(one, PrivateTable) for one in tables) or len(tables) != 2:
         raise InputError(
             "give two versions of a table, the older one first.", hint="[before, after] in the place of the table"
@@ -194,5 +190,8 @@ def _versions(tables: Sequence[Any], model: Any, request: Compare, epsilon: Any,
             hint="compare two models on one table, or one model on two tables",
         )
     before, after = tables
+    if isinstance(request.request, PerformanceRequest):
+        for table in tables:
+            resolve_rates(request.request, Setting.of(table, model))  # refuses what has no rates
     cost = after.cost(epsilon=epsilon, rho=rho)
     return between_versions(before, after, model, request, cost * Fraction(1, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -146,8 +147,7 @@ class RateDifferences(Result):
                 found.append((EVERYBODY, slice(start, end)))
             if crossing.partitions:
                 for i, cells in enumerate(crossing.cells):
-                    words = ", ".join(f"{column} = {_shown(value)}" for column, value in cells.items())
-                    found.append((words, slice(start + CELLS * i, start + CELLS * (i + 1))))
+                    found.append((group_words(cells), slice(start + CELLS * i, start + CELLS * (i + 1))))
             start = end
         return found
 
@@ -222,6 +222,11 @@ class RateDifferences(Result):
         names_of(receipt)
         found.interval()
         return found
+
+
+def group_words(group: Mapping[str, Any] | None) -> str:
+    """A group by its columns and their values."""
+    return ", ".join(f"{column} = {_shown(value)}" for column, value in group.items()) if group else EVERYBODY
 
 
 def _cut(low: float, high: float) -> tuple[float, float]:

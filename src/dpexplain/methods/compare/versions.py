@@ -1,4 +1,4 @@
-"""One model on two versions of a table: how curves and importances differ between them.
+"""One model on two versions of a table: how curves, importances and rates differ between them.
 
 The same person may be in both versions, so what both releases tell about this person adds up: both are charged to the
 one account that all versions of a table share, each for half of the price. Nothing is saved by comparing them, and
@@ -13,22 +13,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject, digest
 from dpexplain.core.noise import checked_level
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import BudgetError, InputError
+from dpexplain.maths.estimates import Estimate, Figure, difference
 from dpexplain.maths.tails import combined_halfwidth
 from dpexplain.methods.batches.part import Part
 from dpexplain.methods.compare.request import Compare
+from dpexplain.methods.compare.result import group_words
 from dpexplain.methods.curves import Curve, MeanCurve
 from dpexplain.methods.partial_dependence import release as dependence
 from dpexplain.methods.partial_dependence.request import PartialDependence
+from dpexplain.methods.performance import release as performance
+from dpexplain.methods.performance.request import PerformanceRequest
+from dpexplain.methods.performance.result import OF_GROUPS, Group, Performance
 from dpexplain.methods.permutation_importance import release as importance
 from dpexplain.methods.rankings import Ranking
 from dpexplain.methods.result import Floats, Result, from_json
-from dpexplain.methods.setting import Setting
+from dpexplain.methods.setting import LEVEL, Setting
 from dpexplain.methods.sharpening import entries_of
 from dpexplain.models import Model
 from dpexplain.receipts import Receipt
@@ -36,7 +42,11 @@ from dpexplain.receipts import Receipt
 if TYPE_CHECKING:
     import pandas as pd
 
-ASKED = {"views", "output", "rug", "features", "target", "target_values", "loss"}  # of both kinds of specs
+ASKED = {  # of all kinds of specs
+    *("views", "output", "rug"),
+    *("features", "target", "target_values", "loss"),
+    *("task", "truth", "positive", "score", "range", "threshold", "groups"),
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,7 @@ class VersionDifference(Result):
     after: Result
 
     kind: ClassVar[str] = "version-difference"
+    lines_shown: ClassVar[int] = 40
 
     def __post_init__(self) -> None:
         """The promise is that of both releases: the price of the earlier version, and whatever either one rests on,
@@ -57,6 +68,8 @@ class VersionDifference(Result):
 
     @property
     def title(self) -> str:
+        if self._rates:
+            return f"Change of {self.after.receipt.label}"
         return f"Change of {self.after.title[:1].lower()}{self.after.title[1:]}"
 
     @property
@@ -68,6 +81,11 @@ class VersionDifference(Result):
     @property
     def caveat(self) -> str:
         first, second = self.versions
+        if self._rates:
+            return (
+                f"Shown is version {second} less version {first}, for decisions from {self.after.spec.threshold:.4g} "
+                "on. Intervals are of each change by itself, and about these rows: they leave out sampling."
+            )
         own = "" if self._exact else " Intervals join those of both versions, and are wider than they need to be."
         own += f" Of each version: {self.after.caveat}" if self.after.caveat else ""
         return f"Shown is version {second} less version {first}.{own}"
@@ -87,14 +105,43 @@ class VersionDifference(Result):
 
     @property
     def values(self) -> Floats:
+        """Of rates that are not determined, the middle of what is possible."""
+        if self._rates:
+            return np.array([e.value if e.determined else (e.low + e.high) / 2 for e in self._changes(LEVEL)])
         return _values(self.after) - _values(self.before)
 
     @property
     def possible(self) -> tuple[float, float] | None:
+        if self._rates:
+            return -1.0, 1.0
         ranges = [one.possible for one in (self.before, self.after)]
         if ranges[0] is None or ranges[1] is None:
             return None
         return ranges[1][0] - ranges[0][1], ranges[1][1] - ranges[0][0]
+
+    @property
+    def _rates(self) -> bool:
+        return isinstance(self.after, Performance)
+
+    def _changes(self, level: float) -> list[Estimate]:
+        """For each group and figure, what was released of the later version less that of the earlier one."""
+        pairs = zip(_figures(self.after), _figures(self.before), strict=True)
+        return [difference(later, earlier, level) for later, earlier in pairs]
+
+    def determined(self, level: float = LEVEL) -> NDArray[np.bool_]:
+        """A change of a rate is determined where the rate is, in both versions."""
+        if self._rates:
+            return np.array([change.determined for change in self._changes(level)])
+        return super().determined(level)
+
+    @property
+    def doubt(self) -> str:
+        known = self.determined()
+        if not self._rates or known.all():
+            return super().doubt
+        if not known.any():
+            return "No change is determined at this price."
+        return f"{(~known).sum()} of {len(known)} changes are not determined at this price: their groups are too small."
 
     @property
     def _exact(self) -> bool:
@@ -102,11 +149,15 @@ class VersionDifference(Result):
         each = (self.before, self.after)
         return all(isinstance(one, MeanCurve) and not one.spec.count_weight for one in each)
 
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) around the exact differences. Where the number of rows is public, by the law of the sum of both
-        noises; else both intervals are taken such that they miss together as often as the level says.
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """(low, high) around the exact differences. Of rates, that of two figures with independent noise
+        (`maths.estimates.difference`). Else, where the number of rows is public, by the law of the sum of both noises;
+        where it is not, both intervals are taken such that they miss together as often as the level says.
         """
         checked_level(level)
+        if self._rates:
+            changes = self._changes(level)
+            return np.array([change.low for change in changes]), np.array([change.high for change in changes])
         lowest, highest = self.possible or (-np.inf, np.inf)
         if self._exact:
             terms = [(one.part("curve")[1], [_unit(one)]) for one in (self.before, self.after)]
@@ -121,7 +172,9 @@ class VersionDifference(Result):
         import pandas as pd
 
         low, high = self.interval()
-        columns = {"difference": self.values, "low": low, "high": high, "determined": self.determined()}
+        known = self.determined()
+        values = np.where(known, self.values, np.nan) if self._rates else self.values
+        columns = {"difference": values, "low": low, "high": high, "determined": known}
         return pd.DataFrame({"where": _where(self.after), **columns})
 
     def view(self) -> JsonObject:
@@ -130,7 +183,8 @@ class VersionDifference(Result):
     @classmethod
     def rebuild(cls, receipt: Receipt, released: JsonObject, view: JsonObject) -> Self:
         before, after = (from_json(json.dumps(view[name])) for name in ("before", "after"))
-        if type(before) is not type(after) or not isinstance(before, Curve | Ranking):
+        kinds = Curve | Ranking | Performance
+        if type(before) is not type(after) or not isinstance(before, kinds) or not isinstance(after, kinds):
             raise ValueError("no two results that can be compared")
         found = cls(receipt, released, before, after)
         if after.receipt != receipt or after.released != released or _where(before) != _where(after):
@@ -142,7 +196,7 @@ class VersionDifference(Result):
 def _question(receipt: Receipt) -> JsonObject:
     """What was asked of which model, without what follows from the number of rows and the price."""
     spec = {name: value for name, value in receipt.request["spec"].items() if name in ASKED}
-    return {"explainer": receipt.request["explainer"], "model": receipt.request["model"], "spec": spec}
+    return {"explainer": receipt.request["explainer"], "model": receipt.request.get("model"), "spec": spec}
 
 
 def _values(one: Result) -> Floats:
@@ -160,12 +214,32 @@ def _interval(one: Result, level: float) -> tuple[Floats, Floats]:
 
 
 def _where(one: Result) -> list[str]:
-    """The points of a curve, or the items of a ranking in their public order."""
+    """The points of a curve, the items of a ranking in their public order, or the figures of a performance."""
     if isinstance(one, Ranking):
         return list(one.candidates)
+    if isinstance(one, Performance):
+        called = {name: name.replace("_", " ") for name in OF_GROUPS} | {"auc": "AUC"}
+        return [f"{called[name]}, {group_words(group)}" for group, name in _lines(one)]
     assert isinstance(one, Curve)
     frame = one.to_frame()
     return [", ".join(map(str, line)) for line in frame.iloc[:, : len(one.axes)].to_numpy().tolist()]
+
+
+def _lines(one: Performance) -> list[tuple[Group, str]]:
+    """Which figures are compared, all of them shares: those that a performance shows of groups."""
+    if one.task != "binary":
+        raise ValueError("no rates of something that happens or does not")
+    groups: list[Group] = [None, *(group for columns in one.by for group in one.cells_of(columns))]
+    return [(group, name) for group in groups for name in OF_GROUPS]
+
+
+def _figures(one: Result) -> list[Figure]:
+    assert isinstance(one, Performance)
+
+    def figure(group: Group, name: str) -> Figure:
+        return lambda level: one.figure(name, group=group, level=level)
+
+    return [figure(*line) for line in _lines(one)]
 
 
 def _unit(one: Result) -> float:
@@ -200,6 +274,9 @@ def between_versions(
     if isinstance(asked, PartialDependence):
         curves = [dependence.explain(table, model, asked, cost=each)[0] for table in (before, after)]
         return VersionDifference(curves[1].receipt, curves[1].released, *curves)
+    if isinstance(asked, PerformanceRequest):
+        rates = [performance.explain(table, model, asked, cost=each) for table in (before, after)]
+        return VersionDifference(rates[1].receipt, rates[1].released, *rates)
     found = [importance.explain(table, model, asked, cost=each) for table in (before, after)]
     return VersionDifference(found[1].receipt, found[1].released, *found)
 
