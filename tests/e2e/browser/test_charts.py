@@ -147,3 +147,36 @@ def test_paper_has_charts_and_no_buttons(opened, address, tmp_path):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     page.pdf(path=tmp_path / "page.pdf", format="A4")
     assert Path(tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+
+
+# The report -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def report_address(tmp_path_factory) -> str:
+    """The page of the small demo."""
+    from dpexplain import demo
+
+    out = tmp_path_factory.mktemp("report")
+    return Path(demo.run(out, quick=True, show=lambda *_: None)["page"]).as_uri()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_report_has_no_serious_fault_and_nothing_to_move_sideways(opened, report_address, faults, scheme, width):
+    page = opened(report_address, size={"width": width, "height": 900}, scheme=scheme)
+    page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    assert faults(page) == []
+    assert not page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    for link in page.locator("nav.contents a").all():
+        assert page.locator(link.get_attribute("href")).count() == 1
+    assert opened.wrong == []
+
+
+def test_a_report_can_be_printed_from_a_phone_in_the_dark(opened, report_address, tmp_path):
+    page = opened(report_address, size=PHONE, scheme="dark")
+    page.emulate_media(media="print")
+    assert page.locator(".copy:visible").count() == 0
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")

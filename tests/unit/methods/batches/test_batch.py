@@ -414,7 +414,7 @@ def test_effects_of_a_model_without_interactions_have_a_forecast_above_nothing(m
 
     model = dpx.Model(score, output=(0, 1), features=["age", "sex"], name="sum", version="1")
     table, effects = make_table(frame, budget=ZCDP), R.AccumulatedEffects(feature="age")
-    (stand_in, line) = dpx.plan([R.StandIn(), effects], table=table, model=model, epsilon=1).lines
+    _, line = dpx.plan([R.StandIn(), effects], table=table, model=model, epsilon=1).lines
     assert line.uses
     assert 0.02 * line.alone < line.error < line.alone
     closer = dpx.plan([R.StandIn(), effects], table=table, model=model, max_error={effects.label: line.error / 3})

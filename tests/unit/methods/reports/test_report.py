@@ -257,7 +257,7 @@ def test_a_plan_tells_of_importance_what_the_release_will():
     assert more.needed("importance") == ""
     with pytest.raises(dpx.InputError, match="would show noise"):
         dpx.report(mine, MODEL, **asked, epsilon=0.5)
-    both = dpx.report(mine, MODEL, **{**ASKED, "sections": ["performance", "importance"]}, epsilon=1.0)
+    both = dpx.report(mine, MODEL, **{**ASKED, "sections": ["performance", "importance"]}, epsilon=0.5)
     assert "we cannot tell which column" in " ".join(both.in_short)
     assert both.forecast.needed("importance") in " ".join(both.in_short)
     assert plan.to_json()["told"]["importance"] is False
