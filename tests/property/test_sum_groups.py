@@ -94,6 +94,7 @@ def test_the_same_integers_in_memory_and_through_files(rows, protection, groups,
         table.secrets = lambda: Seeded(seed)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dealing, "MEMORY", memory)
+            patch.setattr(dealing, "FILES", 2)
             patch.setattr(dealing, "RANGES", ranges)
             patch.setattr("dpexplain.data.table.PrivateTable._batch_size", lambda _self, most, _columns: min(most, 5))
             how = {"size": 8, "label": "", "at_once": at_once, "secret": secret}
@@ -186,6 +187,22 @@ def test_files_are_gone_after_an_interrupt_while_they_are_written(spilling, tmp_
         ask(spilling, lambda dealt: np.array([dealt.size]))
     assert begun
     assert list(tmp_path.iterdir()) == []
+
+
+def test_there_are_never_too_many_open_files(spilling, monkeypatch):
+    """Files become larger, up to four times."""
+    monkeypatch.setattr(dealing, "FILES", 1)
+    monkeypatch.setattr("dpexplain.data.table.PrivateTable._batch_size", lambda *_: 10)
+    honest, sizes = dealing._Run.__init__, []
+
+    def noted(run, path, columns, groups):
+        sizes.append(len(columns[-1]))
+        honest(run, path, columns, groups)
+
+    monkeypatch.setattr(dealing._Run, "__init__", noted)
+    assert ask(spilling, lambda dealt: np.array([dealt.rows.size])).tolist() == [1000]
+    assert sizes[:4] == [70, 130, 250, 250]  # of 16 bytes each, beyond 1,000, 2,000 and 4,000 bytes
+    assert sum(sizes) == 1000
 
 
 def test_small_tables_stay_in_memory(make_table, frame, tmp_path, monkeypatch):

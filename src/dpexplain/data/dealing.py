@@ -3,7 +3,8 @@
 Every row gets a secret tag (`assignment.Dealer`): its place in a secret shuffle, a keyed hash of its unit's id, or a
 number of its own; its group is the tag modulo the number of groups. Rows are kept in memory up to MEMORY bytes. Beyond
 that they are written to Arrow files in a private temporary folder, each file sorted by ranges of groups, and one range
-after the other is read back. The folder is deleted when the pass ends, however it ends.
+after the other is read back. All files are open at once, so after some hundreds of them larger ones are written. The
+folder is deleted when the pass ends, however it ends.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from dpexplain.data.public_random import PublicRandom
 from dpexplain.data.reading import Mapped, Reading
 from dpexplain.data.rows import Rows
 
-MEMORY = 2**28  # bytes of dealt rows, before they are written to files
+MEMORY = 2**26  # bytes of dealt rows, before they are written to a file
+FILES = 256  # of that size; then as many of twice that size, and all others of four times that size
 RANGES = 128  # of groups, each read back by itself
 
 Columns = list[NDArray[Any]]  # those of a reading, and the tags behind them
@@ -55,7 +57,7 @@ class Deal:
             held, runs, folder = _Held(reading), list[_Run](), ""
             for rows, ids in reading.identified(ahead):
                 held.add(rows, tags(rows.size, ids))
-                if held.bytes >= MEMORY:
+                if held.bytes >= MEMORY << min(len(runs) // FILES, 2):
                     folder = folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="dpexplain-"))
                     runs.append(stack.enter_context(_Run(Path(folder) / str(len(runs)), held.emptied(), self.groups)))
             del tags  # it may hold the places of all rows
