@@ -8,10 +8,13 @@ posterior     the product's own path: counts through the gate, operating-system 
 one stage     the exact mean of its law, no noise
 two stages    the product's own path
 domain alone  rows drawn evenly from the declared domain, labelled by the public rule: nothing is released
+auto          what the default takes, posterior or one stage: it follows from public things, so its figures are those
+              of the form that it takes. `--kept` measures nothing and asks for these choices again
 """
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +42,7 @@ from dpexplain.methods.clusters.release import choose, resolve
 from dpexplain.methods.clusters.request import Clusters
 from dpexplain.methods.clusters.sharp import ROWS
 from dpexplain.methods.clusters.spec import Chosen, tables_of
-from dpexplain.methods.clusters.tables import forecast
+from dpexplain.methods.clusters.tables import TablesSpec, forecast
 from dpexplain.methods.setting import Setting
 
 NEIGHBOURS = Neighbours(Relation.REPLACE_ONE)
@@ -47,8 +50,9 @@ ACCOUNTS = {"zCDP, delta 1e-6": dpx.Budget(10**6, 1e-6), "pure": dpx.Budget(10**
 EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 CASES = (("k-means", 5), ("k-means", 9), ("agglomerative", 9), ("GMM", 5))
 SEEDS = 10
-POSTERIOR, ONE, TWO, DOMAIN = "posterior", "one stage", "two stages", "domain alone"
-SLICE = {ONE: "one-stage", TWO: "two-stage"}
+POSTERIOR, ONE, TWO, DOMAIN, AUTO = "posterior", "one stage", "two stages", "domain alone", "auto"
+SLICE = {ONE: "one-stage", TWO: "two-stage", AUTO: "auto"}
+BETTER = 0.01  # of the best score: by so much a form is better than another
 TARGET = 0.2
 Rule = Callable[[np.ndarray], np.ndarray]  # codes of rows to their clusters
 
@@ -80,7 +84,7 @@ class Case:
     def __init__(self, survey: Survey, method: str, clusters: int) -> None:
         self.survey, self.clusters, self.rule = survey, clusters, rule_of(survey, method, clusters)
         self.counts = survey.counts(self.rule(survey.codes), clusters)
-        self.scoring = resolved(self, ONE, 1.0, ACCOUNTS["pure"]).scoring
+        self.scoring = resolved(survey, clusters, ONE, 1.0, ACCOUNTS["pure"]).scoring
         self.scores = Scores.of([table.astype(np.float64) for table in self.counts], self.scoring)
         sizes = self.counts[0][:-1].sum(axis=1)
         smaller = np.minimum(sizes, sizes[:, None])[np.triu_indices(clusters, 1)].sum()
@@ -107,7 +111,7 @@ class Case:
         cost, partitions = account.cost(epsilon=epsilon), self.survey.partitions
         gate = Gate(Door(BenchAccount(account, NEIGHBOURS)), cost)
         flat = np.concatenate([table.ravel() for table in self.counts])
-        spec = resolved(self, POSTERIOR, epsilon, account)
+        spec = resolved(self.survey, self.clusters, POSTERIOR, epsilon, account)
         noise = forecast(spec, NEIGHBOURS, cost)
         sent = gate.noisy_counts("tables", flat, cost, partitions=len(partitions), mechanism=noise.law.value)
         noisy = tables_of(np.array(sent, dtype=np.int64), partitions, self.clusters)
@@ -117,7 +121,7 @@ class Case:
         return self.share(Scores.of(Sharp(tables, said).means, self.scoring).best(1))
 
     def one_stage(self, account: dpx.Budget, epsilon: float) -> float:
-        spec = resolved(self, ONE, epsilon, account)
+        spec = resolved(self.survey, self.clusters, ONE, epsilon, account)
         choice = spec.costs(account.cost(epsilon=epsilon))[0][-1]
         table = _by_sets(self.scores)
         length = self.scoring.combination_range(NEIGHBOURS, "tight").length / self.scoring.unit
@@ -127,14 +131,33 @@ class Case:
     def two_stages(self, account: dpx.Budget, epsilon: float) -> float:
         cost = account.cost(epsilon=epsilon)
         gate = Gate(Door(BenchAccount(account, NEIGHBOURS)), cost)
-        return self.share(choose(gate, self.counts, resolved(self, TWO, epsilon, account), cost))
+        return self.share(choose(gate, self.counts, resolved(self.survey, self.clusters, TWO, epsilon, account), cost))
 
 
-def resolved(case: Case, form: str, epsilon: float, account: dpx.Budget) -> Any:
-    rows = case.survey.rows
-    request = Clusters(labels=list(range(case.clusters)), method=SLICE.get(form, "posterior"))
-    setting = Setting(case.survey.domain, PublicRange(0.0, 1.0), NEIGHBOURS, rows, rows)
+def resolved(survey: Survey, clusters: int, form: str, epsilon: float, account: dpx.Budget) -> Any:
+    request = Clusters(labels=list(range(clusters)), method=SLICE.get(form, "posterior"))
+    setting = Setting(survey.domain, PublicRange(0.0, 1.0), NEIGHBOURS, survey.rows, survey.rows)
     return resolve(request, setting, account.cost(epsilon=epsilon))
+
+
+def with_default(survey: Survey, cell: dict[str, Any]) -> dict[str, Any]:
+    """The form that the default takes at each epsilon, and what is measured of that form."""
+    lines = dict[str, Any]()
+    for name, account in ACCOUNTS.items():
+        specs = [resolved(survey, cell["clusters"], AUTO, epsilon, account) for epsilon in EPSILONS]
+        taken = [POSTERIOR if isinstance(spec, TablesSpec) else ONE for spec in specs]
+        lines[name] = {**cell[name], "auto takes": taken, "auto": default_of(cell[name], taken)}
+    return {**cell, **lines}
+
+
+def default_of(line: dict[str, Any], taken: list[str]) -> dict[str, Any]:
+    """How good the forms that were taken are, and at how many epsilons the other one is better."""
+    forms = line["share of the best score"]
+    shares = [forms[form][i] for i, form in enumerate(taken)]
+    better = [max(forms[POSTERIOR][i], forms[ONE][i]) > share + BETTER for i, share in enumerate(shares)]
+    needs, one = reached_at(shares), line["epsilon for 98 %"][ONE]
+    ratio = None if None in (needs, one) else float(f"{needs / one:.3g}")
+    return {"share of the best score": shares, "epsilon for 98 % / one stage": ratio, "other is better": sum(better)}
 
 
 def _by_sets(scores: Scores) -> np.ndarray:
@@ -218,8 +241,24 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
                 c[name]["below the domain alone by"] > 0 for c in cells
             ),
             "farthest below": max(c[name]["below the domain alone by"] for c in cells),
+            AUTO: summary_of_default([c[name][AUTO] for c in cells]),
         }
     return found
+
+
+def summary_of_default(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    ratios = [line["epsilon for 98 % / one stage"] for line in lines]
+    known = [r for r in ratios if r is not None]
+    return {
+        "mean share": [_short(mean) for mean in np.mean([line["share of the best score"] for line in lines], axis=0)],
+        "epsilon for 98 % / one stage": {
+            "geometric mean": round(float(np.exp(np.mean(np.log(known)))), 3) if known else None,
+            "at most 0.2": sum(r <= TARGET for r in known),
+            "cells": len(ratios),
+        },
+        f"the other form is better by more than {BETTER}": sum(line["other is better"] for line in lines),
+        "of": len(lines) * len(EPSILONS),
+    }
 
 
 def figure(cells: list[dict[str, Any]]) -> Figure:
@@ -241,8 +280,24 @@ def figure(cells: list[dict[str, Any]]) -> Figure:
 
 def run(options: Namespace) -> None:
     quick = options.quick
+    if options.kept:
+        write_defaults(options)
+        return
     surveys = [load(options.data) for name, load in SURVEYS.items() if not quick or name == "Diabetes"]
     wanted = [(survey, *case) for survey in surveys for case in (CASES[:1] if quick else CASES)]
-    cells = [cell(*one, 2 if quick else SEEDS) for one in track(wanted, description="clusterings")]
+    cells = [
+        with_default(one[0], cell(*one, 2 if quick else SEEDS)) for one in track(wanted, description="clusterings")
+    ]
     content = {"summary": summary(cells), "epsilons": EPSILONS, "seeds": SEEDS, "cells": cells}
     report.write("clusters-posterior", options, content, None if quick else figure(cells))
+
+
+def write_defaults(options: Namespace) -> None:
+    """Into the committed results, of which nothing else changes: what the default of today takes in each cell."""
+    file = report.RESULTS / "clusters-posterior.json"
+    known = json.loads(file.read_text(encoding="utf-8"))
+    surveys = {survey.name: survey for survey in (load(options.data) for load in SURVEYS.values())}
+    cells = [with_default(surveys[cell["table"]], cell) for cell in known["cells"]]
+    known |= {"summary": summary(cells), "what auto takes": f"of commit {report.commit()}", "cells": cells}
+    file.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(known["summary"], indent=1))
