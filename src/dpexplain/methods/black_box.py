@@ -11,8 +11,9 @@ from dpexplain.errors import InputError
 from dpexplain.methods.request import Must
 
 BUILT_IN = "built-in"  # the version of our own plain explainers
-CHANGED = {"ale": "built-in, 2"}  # those whose definition is another one than in an earlier version
+CHANGED = {"ale": "built-in, 2"}  # those whose definition is another one than the paper's, and than in version 0.1
 MOST_PARTS = 2**15
+PAPER_PARTS = 200  # the published number
 
 NumberOfParts = Annotated[
     int | None, Field(ge=1, le=MOST_PARTS, description="How many parts. By default the forecast decides.")

@@ -26,13 +26,13 @@ from dpexplain.data.rows import Rows
 from dpexplain.data.table import PrivateTable
 from dpexplain.errors import InputError
 from dpexplain.maths.coded import Coded
-from dpexplain.methods.black_box import MOST_PARTS, unversioned
+from dpexplain.methods.black_box import MOST_PARTS, PAPER_PARTS, unversioned
 from dpexplain.methods.plain.grouped import Floats
 from dpexplain.models import Model, frame_of
 
 Function = Callable[..., Any]  # (rows: pd.DataFrame, model) -> an answer
 
-UNKNOWN_ROWS_PARTS = 200  # the published number, where nothing is known about the number of rows
+UNKNOWN_ROWS_PARTS = PAPER_PARTS  # where nothing is known about the number of rows
 MOST_CALLS = 1_000  # of a user's function, unless asked for more
 MOST_SYNTHETIC_ROWS = 500
 ONE_AT_A_TIME: dict[str, Any] = {"parallel": False, "at_once": 0}  # parts, for a function that nothing is known about

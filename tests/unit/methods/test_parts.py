@@ -232,6 +232,26 @@ def test_interactions_against_one_feature(make_table, frame, model):
         interactions(table, model, epsilon=1, against="nothing")
 
 
+def test_the_published_ranking_of_interactions(make_table, frame, model):
+    """Algorithm 4: its bound on a ballot of three pairs, ceil(9 / 2) + 3 instead of 4, and Laplace noise."""
+    table = make_table(frame)
+    options = {"epsilon": 1, "points": 5}
+    paper = interactions(table, model, method="paper", **options)
+    ours = interactions(table, model, parts=paper.parts, mechanism="discrete-laplace", **options)
+    bounds = [votes.part("votes")[1].scale / votes.spec.unit for votes in (paper, ours)]
+    assert [float(bound) for bound in bounds] == pytest.approx([8, 4])
+    assert paper.parts == 80  # the published 200, where there are rows for all points of so many parts
+    assert interactions(table, model, method="paper", parts=7, **options).parts == 7
+    for wrong in ({"k": 1}, {"mechanism": "cube"}):
+        with pytest.raises(dpx.InputError, match="all items with Laplace noise"):
+            interactions(table, model, method="paper", **wrong, **options)
+
+
+def test_the_published_ranking_has_200_ballots(make_table, frame):
+    ask = {"ranker": lambda rows, model: list("ab"), "items": list("ab"), "epsilon": 1, "version": "1"}
+    assert rank(make_table(frame), method="paper", **ask).parts == 200
+
+
 def test_interactions_of_what_is_no_model(refused):
     refused("model must be a dpx.Model", lambda table: interactions(table, fine, epsilon=1))
 

@@ -62,7 +62,7 @@ UNKNOWN_DISTORTION = 0.3
 
 def resolve(request: GenericPlot, setting: Setting, cost: Cost) -> Spec:
     """The concrete spec of a request. Reads nothing but public things."""
-    request = request.form
+    identity, request = request.identity, request.form
     domain, neighbours, rows, assignment = setting.domain, setting.neighbours, setting.hint, setting.assignment
     for name in (request.feature, *(request.columns or ())):
         domain.column(name)
@@ -73,8 +73,8 @@ def resolve(request: GenericPlot, setting: Setting, cost: Cost) -> Spec:
     share = share_to_show(rug, neighbours, rows, cost) if rug else Fraction(0)
     columns = None if request.columns is None else tuple(dict.fromkeys([*request.columns, request.feature]))
     shared.checked_parts(request.parts, rows if neighbours.rows_public else None)
-    name, version = request.identity
-    explainer = Explainer(name, version, TITLES.get(request.built_in or "", name), request.built_in is not None)
+    title = TITLES.get(request.built_in or "", identity[0])
+    explainer = Explainer(*identity, title, request.built_in is not None)
     dealing = shared.Dealing(
         request.parts or shared.UNKNOWN_ROWS_PARTS, assignment, assignment.changed_parts(neighbours)
     )
@@ -145,8 +145,7 @@ def diagram() -> DataFlow:
 
 def explain(table: PrivateTable, model: Any, request: GenericPlot, *, cost: Cost) -> Curve:
     """Release the curve of `request` for `cost`, rug included."""
-    request = request.form
-    spec = resolve(request, Setting.of(table), cost)
+    spec, request = resolve(request, Setting.of(table), cost), request.form
     forecast(spec, table.neighbours, cost)  # an unavailable mechanism is refused here, before anything is reserved
     columns, curves, how = _black_box(table, model, request, spec)
     kernel = partial(_of_dealt, curves=curves, spec=spec)
@@ -187,7 +186,8 @@ def _black_box(
         levels = Levels(table.predictor(known), known.output)
         columns = list(dict.fromkeys([*levels.predictor.features, axis.feature]))
         how = {"parallel": known.thread_safe, "at_once": AT_ONCE[request.built_in]}
-        return columns, partial(BUILT_IN[request.built_in], levels=levels, axis=axis), how
+        plain = partial(BUILT_IN[request.built_in], levels=levels, axis=axis)
+        return columns, partial(plain, one_interval=True) if spec.explainer.published else plain, how
     assert callable(request.explainer)
     columns = list(table.domain if spec.columns is None else spec.columns)
     asked = {"function": request.explainer, "model": shared.original(model), "columns": columns}

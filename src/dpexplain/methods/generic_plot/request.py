@@ -8,11 +8,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpexplain.errors import InputError
-from dpexplain.methods.black_box import FunctionName, FunctionVersion, NumberOfParts, identity_of
+from dpexplain.methods.black_box import (
+    BUILT_IN,
+    PAPER_PARTS,
+    FunctionName,
+    FunctionVersion,
+    NumberOfParts,
+    identity_of,
+)
 from dpexplain.methods.request import Mechanism, Must, Names, Request
 
 Explainer = Callable[..., Any] | Literal["pdp", "ale"]
-PAPER_PARTS, PAPER_POINTS = 200, 20
+PAPER_POINTS = 20
 
 
 class GenericPlot(Request):
@@ -73,8 +80,9 @@ class GenericPlot(Request):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Name and version of the explainer in the ledger."""
-        return identity_of(self.explainer, self.name, self.version)
+        """Name and version of the explainer in the ledger. The published form has the definitions of the paper."""
+        name, version = identity_of(self.explainer, self.name, self.version)
+        return name, BUILT_IN if self.built_in and self.method == "paper" else version
 
     @property
     def built_in(self) -> Literal["pdp", "ale"] | None:

@@ -17,6 +17,7 @@ from dpexplain.core.sensitivity import Assignment, Neighbours, Sensitivity
 from dpexplain.maths.coded import Coded
 from dpexplain.maths.grids import Axis, Partition
 from dpexplain.maths.means import Means, fewest_answers, unevenness
+from dpexplain.methods.black_box import BUILT_IN, CHANGED
 from dpexplain.methods.parts import Dealing, empty_share
 
 
@@ -28,6 +29,11 @@ class Explainer(Coded):
     version: str
     title: str
     built_in: bool
+
+    @property
+    def published(self) -> bool:
+        """Whether a definition of ours is another one than the paper's, and the paper's is meant."""
+        return self.built_in and self.name in CHANGED and self.version == BUILT_IN
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Guarantee    as in `rank_aggregation`: one price, for one unit replaced or added
 Statistic    Friedman's H^2 of each part (`plain.interaction`), as a ballot of Borda points; s_i = their sum.
 Sensitivity  that of ballots: `rank_aggregation.spec.ballot_bounds`.
 Release      all sums with noise; or, for the best k, a noisy selection of k items and then their sums.
-References   Friedman, Popescu 2008; "Differentially Private Global Explanations", Algorithm 4.
+References   Friedman, Popescu 2008; "Differentially Private Global Explanations", Algorithm 4 (method="paper").
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def interaction_ranking(
     parts: int | None = None,
     k: int | None = None,
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
+    method: Literal["default", "paper"] = "default",
 ) -> Votes:
     """Differentially private ranking of pairs of features (or of features) by Friedman's H.
 
@@ -134,6 +135,6 @@ def interaction_ranking(
     """
     request = InteractionRanking(
         kind=kind, features=features, pairs=pairs, against=against, points=points, parts=parts, k=k,
-        mechanism=mechanism,
+        mechanism=mechanism, method=method,
     )  # fmt: skip
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho))

@@ -7,7 +7,8 @@ intervals, within which a straight line would be far from the model: so the rows
 public grid points in it, and the curve between a and b is the mean of f(g) - f(a).
 Categorical feature: steps between the declared categories in their public order, as in `methods/accumulated_effects`.
 A row of category k tells about the step to it, f(k) - f(k - 1), and about the step from it, f(k + 1) - f(k); a step
-that no row of the part is near to is told by all of them.
+that no row of the part is near to is told by all of them. In the published form a row is in one interval, as for
+numbers: it tells about the step to its category, a row of the first category about the first step.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ INTERVALS = 20
 PREDICTIONS_AT_ONCE = 2**15
 
 
-def accumulated_effects(dealt: Dealt, levels: Levels, axis: Axis) -> Floats:
+def accumulated_effects(dealt: Dealt, levels: Levels, axis: Axis, *, one_interval: bool = False) -> Floats:
     """[part, point] in units of the output; NaN for a part without rows.
 
     For each row two predictions, and as many more as there are grid points in its interval, or categories that its part
@@ -35,7 +36,9 @@ def accumulated_effects(dealt: Dealt, levels: Levels, axis: Axis) -> Floats:
     points = np.asarray(axis.points if axis.ordered else range(len(axis.points)), dtype=np.float64)
 
     def path_of(own: Floats) -> Path:
-        return _numeric(own, column, points) if isinstance(column, Numeric) else _categorical(own, len(points))
+        if isinstance(column, Numeric):
+            return _numeric(own, column, points)
+        return _categorical(own, len(points), one_interval)
 
     paths = [path_of(own) for own in np.split(values, dealt.starts[1:])]
     row = np.concatenate([start + path.row for start, path in zip(dealt.starts, paths, strict=True)])
@@ -106,9 +109,12 @@ def _edges(values: Floats, column: Numeric) -> Floats:
     return np.unique(np.concatenate([[column.low], inner[inner < ordered[-1:]], [column.high]]))
 
 
-def _categorical(values: Floats, categories: int) -> Path:
+def _categorical(values: Floats, categories: int, one_interval: bool) -> Path:
     steps = np.arange(categories - 1)
-    tells = ((values - 1)[:, None] == steps) | (values[:, None] == steps)
+    if one_interval:
+        tells = (np.maximum(values, 1) - 1)[:, None] == steps
+    else:
+        tells = ((values - 1)[:, None] == steps) | (values[:, None] == steps)
     row, step = np.nonzero(tells | ~tells.any(axis=0))
     both = np.concatenate([step, step + 1])  # a step has a slot before it and one behind it
     slot = both + np.concatenate([step, step])

@@ -32,7 +32,7 @@ from dpexplain.data.table import PrivateTable
 from dpexplain.design import DataFlow
 from dpexplain.errors import BudgetWarning, InputError, warn
 from dpexplain.methods import parts as shared
-from dpexplain.methods.black_box import MOST_PARTS
+from dpexplain.methods.black_box import MOST_PARTS, PAPER_PARTS
 from dpexplain.methods.plain import Levels, importance
 from dpexplain.methods.plain.grouped import Floats, Integers
 from dpexplain.methods.rank_aggregation.request import RankAggregation, Vote, checked_items
@@ -70,8 +70,7 @@ def resolve(request: RankAggregation, setting: Setting, cost: Cost) -> Spec:
         "target": target,
         "columns": None if request.columns is None else list(request.columns),
     }
-    most, published = MOST_PARTS if built_in else shared.MOST_CALLS, request.method == "paper"
-    return with_parts(request, items, ranker, setting, cost, most, published=published)
+    return with_parts(request, items, ranker, setting, cost, MOST_PARTS if built_in else shared.MOST_CALLS)
 
 
 def with_parts(
@@ -81,13 +80,12 @@ def with_parts(
     setting: Setting,
     cost: Cost,
     most: int,
-    *,
-    published: bool = False,
 ) -> Spec:
     """A spec whose number of parts is the one asked for, or else the one, up to `most`, with the smallest forecast
-    error.
+    error; in the published form the published number.
     """
     k, rows, neighbours, rule = request.k, setting.hint, setting.neighbours, setting.assignment
+    published = request.method == "paper"
     if k is not None and k > len(items):
         raise InputError(f"the best {k} of {len(items)} items were asked for.", hint=f"use k={len(items)} at most")
     shared.checked_parts(request.parts, rows if neighbours.rows_public else None)
@@ -98,8 +96,8 @@ def with_parts(
         return Spec(items, dealing, None if k == len(items) else k, law, ranker, published=published)
 
     noise = forecast(spec(2), neighbours, cost)["votes"]  # the noise of a sum: the number of parts is not in it
-    if request.parts is not None or rows is None:
-        return spec(request.parts or min(most, shared.UNKNOWN_ROWS_PARTS))
+    if request.parts is not None or rows is None or published:
+        return spec(request.parts or min(most, PAPER_PARTS, rows or most))
     span = UNIT * (len(items) - 1)
 
     def expected_loss(number: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,21 @@ class Vote(Request):
         None
     )
     mechanism: Mechanism = None
+    method: Annotated[
+        Literal["default", "paper"],
+        Field(
+            description='"paper" is the published form: its bound on one ballot, Laplace noise, all items, and 200 '
+            "parts where no other number is asked for and there are rows for so many."
+        ),
+    ] = "default"
+
+    @model_validator(mode="after")
+    def _check_published(self) -> Self:
+        if self.method == "paper" and (self.k is not None or self.mechanism is not None):
+            raise InputError(
+                'method="paper" releases all items with Laplace noise.', hint="leave k= and mechanism= out"
+            )
+        return self
 
 
 class RankAggregation(Vote):
@@ -43,10 +58,6 @@ class RankAggregation(Vote):
     columns: Annotated[Names, Field(description="The columns that the function sees. Default: all declared ones.")] = (
         None
     )
-    method: Annotated[
-        Literal["default", "paper"],
-        Field(description='"paper" is the published form: its bound on one ballot, Laplace noise, all items.'),
-    ] = "default"
     name: FunctionName = None
     version: FunctionVersion = None
 
@@ -60,10 +71,6 @@ class RankAggregation(Vote):
             raise InputError(
                 'the target belongs to the ranker "importance", which cannot do without it.',
                 hint='target="income": the declared column that the model predicts',
-            )
-        if self.method == "paper" and (self.k is not None or self.mechanism is not None):
-            raise InputError(
-                'method="paper" releases all items with Laplace noise.', hint="leave k= and mechanism= out"
             )
         self.identity  # noqa: B018 - wrong ones are refused here
         return self
