@@ -234,10 +234,12 @@ def test_a_query_that_changes_between_passes_is_noticed_where_the_number_of_rows
     assert len(dpx.marginals(private, ["sex"], epsilon=0.1).values) == 2  # an error would tell the number of rows
 
 
-def test_a_parquet_file_that_is_corrupt_in_the_middle_loses_the_release(make_table, frame, tmp_path):
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_a_parquet_file_that_is_corrupt_in_the_middle_loses_the_release(make_table, frame, tmp_path, relation):
+    """Not only where the rows that are left are fewer than they were."""
     path = tmp_path / "people.parquet"
     pq.write_table(pa.Table.from_pandas(frame), path, row_group_size=40, compression="zstd")
-    table = make_table(path)
+    table = make_table(path, relation=relation)
     content = bytearray(path.read_bytes())
     content[300 : len(content) // 2] = bytes(len(content) // 2 - 300)
     path.write_bytes(content)
