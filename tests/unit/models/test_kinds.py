@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import re
 import shutil
+import tomllib
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -247,11 +249,43 @@ def mlflow_folder(folder: Path) -> Case:
     return Case(folder / "risk", truth, {"options": {"trusted": True}}, lambda: save(0.01))
 
 
+SEASONS = """
+import mlflow.pyfunc
+
+
+class Winter(mlflow.pyfunc.PythonModel):
+    def predict(self, context, model_input, params=None):
+        return (model_input["day"].dt.month < 4).to_numpy() * 0.5 + model_input["age"].to_numpy() / 200
+
+
+mlflow.models.set_model(Winter())
+"""
+
+
+def mlflow_dates(folder: Path) -> Case:
+    pytest.importorskip("mlflow.pyfunc")
+    import mlflow.pyfunc
+    from mlflow.models import infer_signature
+
+    people = pd.DataFrame({"age": PEOPLE["age"], "day": pd.Timestamp("2020-01-31")})
+    (folder / "code.py").write_text(SEASONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        signature = infer_signature(people, np.zeros(3))
+        mlflow.pyfunc.save_model(
+            folder / "risk", python_model=str(folder / "code.py"), signature=signature, pip_requirements=[]
+        )
+    domain = dpx.Domain({"age": DOMAIN["age"], "day": dpx.Date("2020-01-01", "2021-12-31")})
+    truth = lambda rows: (rows["day"].dt.month < 4) * 0.5 + rows["age"] / 200  # noqa: E731
+    return Case(folder / "risk", truth, {"options": {"trusted": True}}, None, domain)
+
+
 CASES = {
     made.__name__: made
     for made in (
         *(onnx_columns, onnx_matrix, xgboost_file, xgboost_json, xgboost_classes, lightgbm_file, catboost_file),
         *(catboost_numbers, torch_script, torch_exported, skops_file, mlflow_folder),
+        mlflow_dates,
     )
 }
 
@@ -286,6 +320,54 @@ def test_it_answers_as_the_library_does(cases, name):
     assert np.ptp(answers) > 0.02
     held = predictor.predict_at(predictor.inputs(rows), {"age": 40.0})
     np.testing.assert_allclose(held, np.asarray(case.truth(frame.assign(age=40))), atol=2e-6)
+
+
+# whether several threads may ask at once by default, and how far answers may be apart on two machines
+THREADS = ("onnx_columns", "onnx_matrix", "xgboost_file", "xgboost_json", "xgboost_classes", "skops_file")
+SINGLE = (*THREADS[:5], "torch_script", "torch_exported")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_threads_and_precision_are_those_of_the_table_in_the_guide(cases, name):
+    model = opened(cases(name))
+    assert model.thread_safe is (name in THREADS)
+    assert model.checked(cases(name).domain, rows=2_000).precision == (1e-6 if name in SINGLE else 1e-9)
+
+
+def test_the_linear_booster_is_asked_by_one_thread():
+    library = pytest.importorskip("xgboost")
+    people = library.DMatrix(PEOPLE[["age", "income"]].fillna(0.0), RISK)
+    booster = library.train({"booster": "gblinear", "nthread": 1}, people, 2)
+    assert not dpx.Model(booster, output=(0, 2)).thread_safe
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_guide_and_the_readme_have_every_kind_with_its_extra_and_its_files():
+    """A section and a row for each kind; every file that is named is one that is known, and every extra exists."""
+    guide, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/models.md", "README.md"))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| \[.*?\]\(#([\w-]+)\) \|(.*?)\|(.*?)\|", guide, re.MULTILINE)
+    told = {anchor: (handed, extra.strip().strip("`")) for anchor, handed, extra in rows}
+    named = {kind.extra or "a-model-server": kind for kind in KINDS}
+    assert set(told) == {"pytorch" if name == "torch" else name for name in named}
+    for name, kind in named.items():
+        handed, extra = told["pytorch" if name == "torch" else name]
+        assert extra == (kind.extra or "none")
+        assert not kind.extra or kind.extra in extras
+        files = set(re.findall(r"`(\.\w+)`", handed))
+        assert files <= set(kind.suffixes)
+        assert bool(files) is bool(kind.suffixes)
+    table = readme[readme.index("| you have | hand over | extra |") :].partition("\n\n")[0]
+    linked = set(re.findall(r"docs/models\.md#([\w-]+)", table))
+    assert linked == set(told)
+    assert set(re.findall(r"`([a-z]+)`", table)) == {kind.extra for kind in KINDS if kind.extra}
+    assert {".onnx", ".ubj", ".txt", ".cbm", ".pt", ".pt2"} <= set(re.findall(r"risk(\.\w+)", table))
+    assert set(re.findall(r"risk(\.\w+)", table)) <= {end for kind in KINDS for end in kind.suffixes}
+    sections = [part.partition("\n") for part in guide.split("\n## ")[1:]]
+    shown = {title.lower().replace(" ", "-") for title, _, text in sections if "```python\n# needs " in text}
+    assert set(told) <= shown, "an example that a test runs (tests/unit/test_docs.py)"
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -469,7 +551,7 @@ def test_other_inputs_than_the_model_was_trained_on(cases, name, column, message
         opened(case).checked(dpx.Domain(columns))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "skops_file"])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in ("skops_file", "mlflow_dates")])
 def test_a_date_is_never_taken_for_a_number_or_a_word(cases, name):
     """A file does not tell what numbers dates were in training: days, seconds, or something else."""
     case = cases(name)

@@ -24,18 +24,17 @@ class Cat(Adapter):
         names = list(model.feature_names_)
         if not names:
             raise ModelError("this CatBoost model is not fitted.")
-        if names == [str(j) for j in range(len(names))]:
-            self.as_array = True
-        else:
+        if names != [str(j) for j in range(len(names))]:
             self.feature_names_in_ = names
         words = [*model.get_cat_feature_indices(), *model.get_text_feature_indices()]
         self.words = [names[j] for j in words]
-        if self.as_array and words:
+        if not hasattr(self, "feature_names_in_") and words:
             raise ModelError(
                 "the model has columns of categories, and no names of columns.", hint="fit it on a DataFrame"
             )
         if list(model.get_embedding_feature_indices()):
             raise ModelError("a column that is an embedding cannot be declared.", hint="use a function of a DataFrame")
+        self.as_array = not words  # numbers alone need no DataFrame, which takes as long as some models
         known = [value.item() if isinstance(value, np.generic) else value for value in model.classes_]
         loss = str((model.get_all_params() or {}).get("loss_function", "")).partition(":")[0]
         self.said = "Probability" if known else "Exponent" if loss in EXPONENT else "RawFormulaVal"

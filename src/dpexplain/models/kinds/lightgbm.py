@@ -24,9 +24,7 @@ class LightGBM(Adapter):
         self.text = text
         booster = self._live_booster
         names = booster.feature_name()
-        if names == [f"Column_{j}" for j in range(len(names))]:
-            self.as_array = True
-        else:
+        if names != [f"Column_{j}" for j in range(len(names))]:
             self.feature_names_in_ = names
         self.many, objective = len(names), _line(text, "objective").split(" ")[0]
         infos = _line(text, "feature_infos").split(" ")
@@ -39,6 +37,7 @@ class LightGBM(Adapter):
                 hint="train it without that column, or on numbers for categories",
             )
         self.codes = {name: {v: float(i) for i, v in enumerate(k)} for name, k in zip(trained, known, strict=False)}
+        self.as_array = not self.codes
         many = int(_line(text, "num_class"))
         if objective == "multiclassova":
             raise ModelError(

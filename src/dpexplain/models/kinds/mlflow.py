@@ -63,9 +63,11 @@ class MLflow(Adapter):
         kind = self.types.get(column.name, "").lower()
         if kind == "string":
             return texts(column)
+        if kind == "datetime" and column.dtype.kind == "M":
+            return column
         if kind not in KINDS:
             raise ValueError(f"the signature says that column {column.name!r} is {kind}: use transform and a function")
         if isinstance(column.dtype, pd.CategoricalDtype):
             raise ValueError(f"the signature says that column {column.name!r} is {kind}, and it has text categories")
         no_date(column)
-        return column.to_numpy().astype(KINDS[kind])
+        return column.to_numpy().astype(KINDS[kind], copy=False)

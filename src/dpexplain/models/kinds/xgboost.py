@@ -32,8 +32,6 @@ class XGBoost(Adapter):
         names, kinds = booster.feature_names, booster.feature_types or []
         if names:
             self.feature_names_in_ = list(names)
-        else:
-            self.as_array = True
         self.codes: dict[str, dict[Any, float]] = {
             name: {} for name, kind in zip(names or [], kinds, strict=False) if kind == "c"
         }
@@ -41,6 +39,7 @@ class XGBoost(Adapter):
             if name in self.codes and known is not None:
                 self.codes[name] = {value: float(place) for place, value in enumerate(known)}
         self.codes = {name: codes for name, codes in self.codes.items() if codes}
+        self.as_array = not self.codes
         many = int(learner["learner_model_param"]["num_class"])
         self.named(classes if classes is not None or many < 2 else range(many))
 
