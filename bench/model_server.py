@@ -1,12 +1,13 @@
 """A server of the Open Inference Protocol v2 for `python -m bench models`: a LightGBM file, in a process of its own.
 
-`python -m bench.model_server FILE` writes its port, serves until its input ends, and then writes the processor seconds
-that it took.
+`python -m bench.model_server FILE [CORES]` writes its port and serves until its input ends; for each line of it, it
+writes the processor seconds that it took so far. It runs on these cores alone, where any are named.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -17,7 +18,9 @@ import lightgbm
 import numpy as np
 
 
-def main(path: str) -> None:
+def main(path: str, *cores: str) -> None:
+    if cores:
+        os.sched_setaffinity(0, map(int, cores))
     booster = lightgbm.Booster(model_file=path)
     names = booster.feature_name()
     inputs = [{"name": "rows", "datatype": "FP64", "shape": [-1, len(names)]}]
@@ -60,4 +63,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -7,8 +7,13 @@ ratio is the median over the rounds of the ratio within a round. "private" shows
 that the rows are asked about as often as in bare predictions, but for the check; "again" is the next curve of the same
 model object, which has passed the check; "sharpened" is the default, which also asks about synthetic rows at each grid
 point. `--part cpu` counts processor time of all threads in the place of time, for a machine that does other work, and
-leaves out the server, whose time is another process's. A server runs in a process of its own; its bare
-predictions are the same requests over the same 8 connections without anything else.
+leaves out the server, whose time is another process's. A server runs in a process of its own, on 2 cores where there
+are 4, else on those that we use too; its bare predictions are the same requests over the same 8 connections without
+anything else.
+
+`--part points` asks what a curve consists of, in a form that other work on the machine moves little: the least
+processor time, of several, of one grid point in bare predictions and in ours (the rows laid out in blocks, encoded,
+asked about), of the check of a new model and of that of a known one; and how many rows a model is asked about.
 
 `--part gpu`: a torch network on a GPU (on the processor where there is none), 10,000,000 rows, 10 grid points. Bare
 predictions are made in the quickest of several sizes of batches.
@@ -17,6 +22,7 @@ predictions are made in the quickest of several sizes of batches.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -36,6 +42,8 @@ from matplotlib.figure import Figure
 
 import dpexplain as dpx
 from bench import report
+from dpexplain.data.rows import Rows
+from dpexplain.models.predictor import Predictor
 
 ROWS, COLUMNS, POINTS, ROUNDS = 30_000, 10, 20, 3
 NAMES = [f"x{j}" for j in range(COLUMNS)]
@@ -44,11 +52,14 @@ GRID = np.linspace(-2, 2, POINTS)
 Ask = Callable[[pd.DataFrame], Any]
 Clock = Callable[[], float]
 FORMS = ("private", "again", "sharpened")
+SERVER_CORES = 2
 
 
 def run(options: Namespace) -> None:
     if options.part == "gpu":
         return _gpu(options)
+    if options.part == "points":
+        return _points(options)
     name, clock, kinds = "models", time.perf_counter, dict(KINDS)
     if options.part == "cpu":
         name, clock = "models-cpu", time.process_time
@@ -79,9 +90,7 @@ def _timed(
     rows: pd.DataFrame, source: Any, told: dict[str, Any], ask: Ask, rounds: int, clock: Clock = time.perf_counter
 ) -> dict[str, list[float]]:
     versions, times, known = count(), {name: list[float]() for name in (*FORMS, "bare")}, list[dpx.Model]()
-    table = dpx.PrivateTable(
-        rows, domain=DOMAIN, budget=dpx.Budget(10**6), relation="replace-one", ledger="sqlite:///:memory:", name="rows"
-    )
+    table = _table(rows)
 
     def private(smooth: bool) -> None:
         known[:] = [dpx.Model(source, output=(0.0, 1.0), version=str(next(versions)), **told)]
@@ -102,6 +111,12 @@ def _timed(
             job()
             times[name].append(clock() - start)
     return times
+
+
+def _table(rows: pd.DataFrame) -> dpx.PrivateTable:
+    return dpx.PrivateTable(
+        rows, domain=DOMAIN, budget=dpx.Budget(10**6), relation="replace-one", ledger="sqlite:///:memory:", name="rows"
+    )
 
 
 def _ratio(times: dict[str, list[float]], name: str) -> float:
@@ -230,7 +245,9 @@ def _server(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
     from dpexplain.models.kinds import recognised
 
     _boosted(folder, rows, risk, quick)
-    command = [sys.executable, "-m", "bench.model_server", str(folder / "model.txt")]
+    known = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    own = [str(core) for core in sorted(known)[:SERVER_CORES]] if len(known) >= 2 * SERVER_CORES else []
+    command = [sys.executable, "-m", "bench.model_server", str(folder / "model.txt"), *own]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None  # noqa: PT018
         url = f"http://127.0.0.1:{process.stdout.readline().strip()}/v2/models/risk"
@@ -247,11 +264,25 @@ def _server(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
             process.stdin.flush()  # type: ignore[union-attr]
             return float(process.stdout.readline())  # type: ignore[union-attr]
 
-        def busy() -> dict[str, Any]:
-            """How many cores the server used while it was asked for a private curve."""
+        def used(job: Callable[[], Any]) -> float:
+            """How many cores the server used meanwhile."""
             before, start = seconds(), time.perf_counter()
-            _timed(rows, url, {}, len, 1)
-            return {"cores that the server used": round((seconds() - before) / (time.perf_counter() - start), 2)}
+            job()
+            return round((seconds() - before) / (time.perf_counter() - start), 2)
+
+        def plain() -> None:
+            for point in GRID:
+                ask(rows.assign(x1=point))
+
+        def busy() -> dict[str, Any]:
+            """How busy the server is during a private curve of a known model, and during bare predictions."""
+            table, model = _table(rows), dpx.Model(url, output=(0.0, 1.0), version="1")
+            curve = partial(dpx.partial_dependence, table, model, epsilon=1, smooth=False)
+            curve("x0", grid={"x0": GRID.tolist()})
+            private = used(partial(curve, "x1", grid={"x1": GRID.tolist()}))
+            bare = used(plain)
+            had = f"{len(own)} of its own" if own else f"{os.cpu_count()}, with us"
+            return {"server": {"cores": had, "used, private": private, "used, bare": bare}}
 
         yield url, {}, ask, busy
         process.stdin.close()
@@ -262,6 +293,81 @@ KINDS = {
     "ONNX": _onnx, "XGBoost": _xgboost, "LightGBM": _lightgbm, "CatBoost": _catboost, "PyTorch": _torch,
     "skops": _skops, "MLflow": _mlflow, "model server": _server,
 }  # fmt: skip
+
+
+# What a curve consists of ---------------------------------------------------------------------------------------------
+
+
+def _points(options: Namespace) -> None:
+    size, repetitions = (3_000, 2) if options.quick else (ROWS, options.repetitions or 9)
+    kinds = {kind: make for kind, make in KINDS.items() if kind != "model server"}
+    rows, risk = _made(size)
+    found, columns = dict[str, dict[str, float]](), {name: rows[name].to_numpy() for name in NAMES}
+
+    def least(job: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(repetitions):
+            start = time.process_time()
+            job()
+            times.append(time.process_time() - start)
+        return round(1_000 * min(times), 2)
+
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, make in kinds.items():
+            with suppress(ImportError), make(Path(folder), rows, risk, options.quick) as (source, told, ask, _):
+
+                def checked(model: dpx.Model | None = None, source: Any = source, told: Any = told) -> Predictor:
+                    new = model or dpx.Model(source, output=(0.0, 1.0), **told)
+                    return new.checked(DOMAIN, rows=size, exact=True)
+
+                model = dpx.Model(source, output=(0.0, 1.0), **told)
+                asked = checked(model)
+                inputs = asked.inputs(Rows(DOMAIN, columns, size))
+                one = {
+                    "bare": least(lambda ask=ask: ask(rows.assign(x0=0.5))),  # type: ignore[misc]
+                    "ours": least(partial(asked.predict_at, inputs, {"x0": 0.5})),
+                    "known model": least(partial(checked, model)),
+                    "new model": least(checked),
+                }
+                found[kind] = one
+                print(kind, one, flush=True)
+    ratios = {
+        kind: {
+            "a point": round(one["ours"] / one["bare"], 3),
+            **{
+                f"{POINTS} points, {name}": round((POINTS * one["ours"] + one[name]) / (POINTS * one["bare"]), 3)
+                for name in ("new model", "known model")
+            },
+        }
+        for kind, one in found.items()
+    }
+    missing = [kind for kind in kinds if kind not in found]
+    summary = {
+        "rows": size,
+        "points": POINTS,
+        "rows asked about": _asked(rows),
+        "ratios": ratios,
+        "not installed": missing,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+    }
+    report.write("models-points", options, {"summary": summary, "milliseconds": found})
+
+
+def _asked(rows: pd.DataFrame) -> dict[str, float]:
+    """The rows that a model is asked about for a curve, in those that bare predictions are asked about."""
+    asked = list[int]()
+
+    def model(frame: pd.DataFrame) -> Any:
+        asked.append(len(frame))
+        return frame["x0"].to_numpy() / 8 + 0.5
+
+    def share(known: dpx.Model, name: str, smooth: bool) -> float:
+        asked.clear()
+        dpx.partial_dependence(table, known, name, epsilon=1, grid={name: GRID.tolist()}, smooth=smooth)
+        return round(sum(asked) / (len(rows) * POINTS), 3)
+
+    table, (one, two) = _table(rows), (dpx.Model(model, output=(0.0, 1.0), version=name) for name in "12")
+    return {"private": share(one, "x0", False), "again": share(one, "x1", False), "sharpened": share(two, "x0", True)}
 
 
 def _figure(times: dict[str, dict[str, list[float]]]) -> Figure:
