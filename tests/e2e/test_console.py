@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
@@ -19,14 +21,17 @@ from dpexplain.core.budget import Budget
 from dpexplain.errors import InputError
 from dpexplain.methods.registry import methods
 from dpexplain.project.file import Project
-from dpexplain.service.console import drawn, sessions
+from dpexplain.service.console import ask, auditor, curator, drawn, read, sessions
+from dpexplain.service.console import routes as console_routes
 from dpexplain.service.console.curator import _column, _reviewed
 from dpexplain.service.console.forms import fields_of, record_from, request_from
 from dpexplain.service.console.pages import POLICY, Sent
 from dpexplain.service.console.warm import warm_up
 from dpexplain.service.console.words import plain_error, plain_price
+from dpexplain.service.server import config_of
 from dpexplain.service.settings import Settings
 from dpexplain.service.store import sessions as kept
+from dpexplain.service.store import tokens
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -191,6 +196,77 @@ def test_a_form_that_is_sent_twice_is_one_job(server, ana):
     assert server.done(place.rpartition("/")[2])["state"] == "done"
 
 
+def test_no_form_is_taken_without_the_secret_of_its_session(server, ana):
+    """Every route of the console that changes or computes something, but the door, which has no session yet."""
+    posts = {
+        route.path.removeprefix("/console")
+        for part in (console_routes, read, ask, curator, auditor)
+        for route in part.router.routes
+        if "POST" in route.methods
+    }
+    assert len(posts) > 12
+    boss = enter(server, server.curator)
+    for path in sorted(posts - {"/sign-in"}):
+        known = {"table": "people", "method": "partial-dependence", "release": server.released, "job": "none"}
+        for cookie in (ana, boss):
+            for form in ({"expert": "1"}, {"expert": "1", "csrf": ""}, {"expert": "1", "csrf": "0" * 48}):
+                status, _, text = call(server, "POST", path.format(**known), form, cookie=cookie)
+                assert status == 403, path
+                assert "not of this session" in text or "this page is for" in text, path
+        assert "not of this session" in text, f"a curator may send {path}"
+
+
+class Kept(logging.Handler):
+    """What is logged, with what a log line was made of."""
+
+    def __init__(self):
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record):
+        self.lines.append(f"{record.getMessage()} {record.args} {record.exc_text or record.exc_info or ''}")
+
+
+def test_no_secret_in_an_address_a_page_or_a_log(server, monkeypatch):
+    """Signing in, asking, being refused: nothing of token, cookie and form secret is written down."""
+    kept = Kept()
+    loggers = [logging.getLogger(name) for name in ("", "uvicorn", "uvicorn.error", "uvicorn.access", "dpexplain")]
+    for logger in loggers:
+        monkeypatch.setattr(logger, "level", logging.DEBUG)
+        logger.addHandler(kept)
+    logging.getLogger("dpexplain.service").info("the check sees what is logged")
+    try:
+        token = server.member("sam", limit=0.5)
+        status, headers, text = call(server, "POST", "/sign-in", {"token": token})
+        cookie = re.search(r"dpx_session=([0-9a-f]+)", headers["set-cookie"])[1]
+        secrets = {"token": token, "cookie": cookie, "csrf": csrf(server, cookie)}
+        wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
+        seen = [headers["location"], text]
+        for method, path, form in (
+            ("POST", "/sign-in", {"token": wrong}), ("GET", f"/sign-in?token={token}", None), ("GET", "/", None),
+            ("POST", f"/sign-in?token={token}", {}), ("GET", "/tables/people", None), ("GET", "/jobs/none", None),
+            ("POST", "/view", {"expert": "1", "csrf": secrets["csrf"], "address": "/console/jobs"}),
+            ("POST", "/tables/people/ask/partial-dependence", {"feature": "no", "csrf": secrets["csrf"]}),
+            ("POST", "/view", {"expert": "1", "csrf": "wrong"}), ("POST", "/sign-out", {"csrf": secrets["csrf"]}),
+        ):  # fmt: skip
+            status, headers, text = call(server, method, path, form, cookie="" if "sign-in" in path else cookie)
+            if "sign-in" in path:
+                assert status in (200, 401, 422), path
+                assert "set-cookie" not in headers, path
+            seen += [headers.get("location", ""), *re.findall(r'(?:href|action|src|data-\w+)="([^"]*)"', text)]
+            assert token not in text, path
+            assert cookie not in text, path
+    finally:
+        for logger in loggers:
+            logger.removeHandler(kept)
+    assert any("the check sees" in line for line in kept.lines)
+    assert server.service is not None
+    for name, secret in secrets.items():
+        assert not any(secret in place for place in seen), f"{name} in an address"
+        assert not any(secret in line for line in kept.lines), f"{name} in a log"
+    assert not config_of(server.service, "127.0.0.1", 1).access_log, "uvicorn's log of requests quotes addresses"
+
+
 def test_sessions_end(server):
     token = server.member("bob", limit=None)
     store = server.service.store
@@ -208,6 +284,13 @@ def test_sessions_end(server):
     cookie = enter(server, token)
     assert call(server, "POST", "/sign-out", {"csrf": csrf(server, cookie)}, cookie=cookie)[0] == 303
     assert call(server, "GET", "/", cookie=cookie)[0] == 303
+    short = server.member("eve", limit=None)
+    cookie = enter(server, short)
+    assert call(server, "GET", "/", cookie=cookie)[0] == 200
+    with store.write() as connection:
+        mine = sa.update(tokens).where(tokens.c.id == short.split("_")[1])
+        connection.execute(mine.values(expires=at - 1))
+    assert call(server, "GET", "/", cookie=cookie)[0] == 303
     cookie = enter(server, token)
     server.good("DELETE", f"/tokens/{token.split('_')[1]}")
     assert call(server, "GET", "/", cookie=cookie)[0] == 303
@@ -215,6 +298,24 @@ def test_sessions_end(server):
         rows = str(connection.execute(sa.select(kept)).all())
     assert cookie not in rows
     assert token not in rows
+
+
+def test_names_stay_text(server):
+    """Of people, here; those of tables, columns, categories and models are tried in a browser (browser/)."""
+    odd = "</td><script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+    cookie = enter(server, server.good("POST", "/tokens", {"name": odd, "role": "viewer"})["token"])
+    boss = enter(server, server.curator)
+    form = {"name": odd, "role": "viewer", "csrf": csrf(server, boss)}
+    shown = [call(server, "POST", "/curator/tokens", form, cookie=boss)[2], call(server, "GET", "/", cookie=cookie)[2]]
+    form = {"document": odd, "csrf": csrf(server, cookie)}
+    shown.append(call(server, "POST", "/tables/people/verify/result", form, cookie=cookie)[2])
+    form = {"table": odd, "analyst": odd, "epsilon": odd, "csrf": csrf(server, boss)}
+    shown.append(call(server, "POST", "/curator/limits", form, cookie=boss)[2])
+    for text in shown:
+        assert inline(text) == []
+        assert "<img" not in text
+    assert "&lt;script&gt;alert(1)" in shown[0]
+    assert "&lt;script&gt;alert(1)" in shown[1]
 
 
 def test_a_program_does_not_sign_in(server):
@@ -308,6 +409,32 @@ def test_plain_words_and_the_experts_view(server):
     assert "request and noise" not in call(server, "GET", page, cookie=cookie)[2]
     assert call(server, "POST", "/view", {"expert": "1", "csrf": csrf(server, cookie)}, cookie=cookie)[0] == 303
     assert "request and noise" in call(server, "GET", page, cookie=cookie)[2]
+
+
+def test_the_switch_of_the_view_stays_on_the_page_and_leads_to_no_other_site(server):
+    cookie = enter(server, server.tokens["ana"])
+    for path in ("/tables/people", "/jobs?x=1&y=%2F", f"/compare?release={server.released}&release={server.released}"):
+        text = call(server, "GET", path, cookie=cookie)[2]
+        address = unescape(re.search(r'name="address" value="([^"]*)"', text)[1])
+        assert address == f"/console{path}"
+        form = {"expert": "0", "csrf": csrf(server, cookie), "address": address}
+        assert call(server, "POST", "/view", form, cookie=cookie)[1]["location"] == address
+    odd = ("/console/\\evil.example", "/console/\r\nx: y", "/v1/tables", "")
+    for wrong in ("https://evil.example/", "//evil.example/", *odd):
+        form["address"] = wrong
+        assert call(server, "POST", "/view", form, cookie=cookie)[1]["location"] == "/console/", wrong
+
+
+def test_a_person_who_need_not_be_typed_in_need_not_be_typed_in(server, ana):
+    path = "/tables/people/ask/influence"
+    text = call(server, "GET", path, cookie=ana)[2]
+    assert 'name="row.age"' in text
+    person = text.partition('name="row.age"')[2].partition('name="epsilon"')[0]
+    assert " required" not in person
+    mark = csrf(server, ana)
+    for typed, said in (({}, "For epsilon 0.4"), ({"row.age": "25"}, "sex is needed")):
+        form = {"epsilon": "0.4", "csrf": mark, **typed}
+        assert said in call(server, "POST", f"{path}/forecast", form, cookie=ana, Accept="text/x-part")[2]
 
 
 PRICES = re.compile(r"\brho\b|zCDP|delta =|epsilon =")

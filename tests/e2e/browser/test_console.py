@@ -156,6 +156,69 @@ def test_plan_slider_request_finish_and_a_chart_to_point_at(signed_in, server):
     page.locator(".later h3", has_text="Partial dependence of age").first.wait_for()
 
 
+NAMED = """() => { const it = document.activeElement;
+  const label = it.labels && it.labels.length ? it.labels[0].innerText : "";
+  return it.getAttribute("aria-label") || label || it.innerText || ""; }"""
+
+
+def tab_to(page, name: str, kind: str = "") -> None:
+    """Press Tab until something of this name has the focus, which has to be seen."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        at = page.locator(":focus")
+        if at.count() and name in page.evaluate(NAMED) and at.evaluate("it => it.tagName") == (kind or "A"):
+            assert at.evaluate("it => getComputedStyle(it).outlineStyle") == "solid", f"{name}: the focus is not seen"
+            return
+    raise AssertionError(f"{name} is not reached by Tab")
+
+
+def test_from_the_door_to_an_answer_by_keyboard_alone(opened, server):
+    page = opened(f"{server.url}/")
+    page.set_default_timeout(60_000)
+    tab_to(page, "Token", "INPUT")
+    page.keyboard.type(server.tokens["ana"])
+    page.keyboard.press("Enter")
+    page.locator("nav.top").wait_for()
+    for link in (TABLE, "ask a question", "Partial dependence"):
+        tab_to(page, link)
+        page.keyboard.press("Enter")
+        page.wait_for_load_state()
+    tab_to(page, SEX, "INPUT")
+    page.keyboard.press("Space")
+    error = page.locator(".forecast .error")
+    first = error.inner_text()
+    tab_to(page, "Epsilon, from", "INPUT")
+    page.keyboard.press("Home")  # the least that can be spent
+    for _ in range(5):
+        page.keyboard.press("PageUp")
+    error.filter(has_not_text=first).wait_for()
+    tab_to(page, "ask, and spend this", "BUTTON")
+    page.keyboard.press("Enter")
+    page.locator("svg[data-marks]").wait_for()
+    tab_to(page, "Partial dependence of", "svg")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".tip:visible b").inner_text() == f"{SEX} Male"
+    tab_to(page, "sign out", "BUTTON")
+    page.keyboard.press("Enter")
+    page.get_by_label("Token").wait_for()
+
+
+def test_no_page_of_another_site_shows_the_console_in_a_frame(opened, server):
+    other = "data:text/html,other"
+    page = opened(f"data:text/html,<iframe src='{server.url}/console/sign-in'></iframe><iframe src='{other}'></iframe>")
+    page.wait_for_load_state("networkidle")
+    assert [frame.url for frame in page.frames[1:]] == ["chrome-error://chromewebdata/", other]
+
+
+def test_a_table_on_paper(signed_in, server, sketch):
+    page = signed_in(server.tokens["ana"], scheme="dark")
+    page.goto(f"{server.url}/console/tables/{quoted(TABLE)}", wait_until="networkidle")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("nav:visible, button:visible, .pick:visible").count() == 0
+    assert page.locator("svg[data-marks]:visible").count() > 0
+
+
 def test_refusal_when_the_budget_is_exhausted(signed_in, server):
     token = server.member("poor", limit=0.1)
     page = signed_in(token)

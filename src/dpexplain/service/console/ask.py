@@ -1,4 +1,4 @@
-"""Pages to ask: forms, forecasts before anything is spent, sets of questions for one price, jobs, a typed-in person."""
+"""Pages to ask: forms, forecasts before anything is spent, sets of questions, jobs, a typed-in person."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _epsilon(sent: Sent | None, books: JsonObject) -> str:
 
 
 def _asked(here: Service, served: Served, name: str, sent: Sent) -> tuple[JsonObject, float]:
-    """The request and its price."""
+    """The request and its epsilon."""
     method = method_named(here, served, name)
     return request_from(method, fields(here, served, method), sent, served.opened.domain), price_of(sent)
 
@@ -111,7 +111,7 @@ def _model(here: Service, served: Served, method: str) -> JsonObject:
 
 @router.post("/tables/{table}/ask/{method}/forecast")
 async def forecast(request: Request, here: Here, session: Asker, table: str, method: str, sent: Filled) -> Response:
-    """What the answer would be worth at this price. Nothing is spent, no row is read."""
+    """What the answer would be worth for this epsilon. Nothing is spent, no row is read."""
     return await computed(request, _forecast, here, session, table, method, sent, _is_part(request))
 
 
@@ -177,7 +177,7 @@ def _added(here: Service, session: Session, table: str, asked: JsonObject) -> Re
 
 @router.get("/tables/{table}/set")
 def questions(here: Here, session: Asker, table: str) -> Response:
-    """The set of questions that shall be asked for one price."""
+    """The set of questions that shall be asked for one epsilon."""
     return _questions(here, session, here.served(table, session.who), None)
 
 
@@ -204,7 +204,7 @@ def _told(value: Any) -> str:
 
 @router.post("/tables/{table}/set/forecast")
 async def set_forecast(request: Request, here: Here, session: Asker, table: str, sent: Filled) -> Response:
-    """How one price would be divided over the questions, and the error of each."""
+    """How one epsilon would be divided over the questions, and the error of each."""
     return await computed(request, _set_forecast, here, session, table, sent, _is_part(request))
 
 
@@ -265,7 +265,8 @@ def job_page(request: Request, here: Here, session: Asker, job: str) -> Response
     served = here.tables.get(found["table"])
     if found["error"] and served is not None and served.table is not None:
         found["error"] = plain_error(found["error"], session.expert, served.opened.budget)
-    return shown("job.html", session, title=found["label"], job=found, wait=wait, slot=here.clock.slot, results=titles)
+    title = found["label"][:1].upper() + found["label"][1:]
+    return shown("job.html", session, title=title, job=found, wait=wait, slot=here.clock.slot, results=titles)
 
 
 @router.post("/jobs/{job}/cancel")

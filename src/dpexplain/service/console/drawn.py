@@ -8,12 +8,14 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from fastapi import Request, Response
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from starlette.concurrency import run_in_threadpool
 
 from dpexplain.render.charts import Chart, chart_of, svg_text
 from dpexplain.render.marks import mark
-from dpexplain.render.picture import BAND, INK, NOTE, Picture, finish, new_picture
+from dpexplain.render.picture import BAND, INK, NOTE, finish
 from dpexplain.service.store import Store
 from dpexplain.service.work import document_of
 
@@ -65,8 +67,9 @@ def _burned_chart(epsilon: float, steps: Sequence[Step]) -> Chart:
     return Chart("What is left, release after release", svg_text(_burn_down(epsilon, steps), words))
 
 
-def _burn_down(epsilon: float, steps: Sequence[Step]) -> Picture:
-    figure = new_picture((4.8, 1.9))
+def _burn_down(epsilon: float, steps: Sequence[Step]) -> Figure:
+    figure = Figure(figsize=(4.8, 1.9), layout="constrained")  # its words are short: none has to be fitted
+    FigureCanvasAgg(figure)
     ax = figure.add_subplot()
     left = [epsilon, *(left for _, _, left in steps)]
     places, end = list(range(len(left))), len(left) - 0.5
@@ -78,5 +81,4 @@ def _burn_down(epsilon: float, steps: Sequence[Step]) -> Picture:
     ax.set_xlim(0, end)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     finish(ax, "", x="releases", y="epsilon left", legend="")
-    figure.fit()
     return figure

@@ -27,6 +27,17 @@ NAMES = {
     "k": "How many clusters", "probs": "Shares of rows", "positive": "The value that counts as positive",
     "record": "The person", "row": "The person", "group": "The group", "score": "A column that holds the score",
 }  # fmt: skip
+ABOUT = {  # where the request's own words are those of Python
+    ("accumulated-effects", "feature"): "Each column that you choose has a curve of its own.",
+    ("partial-dependence", "feature"): "Each column that you choose has a curve of its own.",
+    ("influence", "features"): "With none chosen, all that the model uses. Others have no influence.",
+    ("influence", "group"): 'For the influence on a group: {"column": "value"}, or a list of values.',
+    ("influence", "row"): "For the influence on one person; else leave it empty.",
+    ("local-explanation", "record"): "Whose prediction is explained.",
+    ("transparency-report", "row"): "Whom the report is about. The person is no part of what is released.",
+    ("performance", "groups"): "Columns whose values are compared.",
+    ("quantiles", "probs"): "Increasing numbers between 0 and 1: 0.5 asks for the middle.",
+}
 
 
 @dataclass(frozen=True)
@@ -49,11 +60,15 @@ def fields_of(method: Method, domain: Domain, features: Sequence[str] | None) ->
     """The fields of a request's form: what it needs, then what people choose often, then the rest."""
     schema = schema_of(method)
     found = [
-        _field(name, said, name in schema["required"], domain, features)
+        _field(name, {**said, **_about(method, name)}, name in schema["required"], domain, features)
         for name, said in schema["properties"].items()
         if name != "request" and _can_be_typed(said)
     ]
     return sorted(found, key=lambda one: (not one.needed, one.name not in ASKED_FIRST))
+
+
+def _about(method: Method, name: str) -> JsonObject:
+    return {"description": ABOUT[method.name, name]} if (method.name, name) in ABOUT else {}
 
 
 def first(one: Field) -> bool:
@@ -74,7 +89,7 @@ def _field(name: str, said: JsonObject, needed: bool, domain: Domain, features: 
         "about": said.get("description", ""), "usual": "" if usual in (None, [], {}) else _words(usual),
     }  # fmt: skip
     if name in RECORD:
-        parts = record_fields(domain, features)
+        parts = record_fields(domain, features, needed=needed)
         return Field(kind="record", parts=tuple(parts), **about)
     if name in COLUMNS or (name in COLUMN and "array" in types):
         return Field(kind="choices", options=tuple(domain), **about)
@@ -94,12 +109,12 @@ def _field(name: str, said: JsonObject, needed: bool, domain: Domain, features: 
     return Field(kind="text" if "string" in types else "json", **about)
 
 
-def record_fields(domain: Domain, features: Sequence[str] | None = None) -> list[Field]:
+def record_fields(domain: Domain, features: Sequence[str] | None = None, *, needed: bool = True) -> list[Field]:
     """A field for each column of a person who is typed in."""
     found = []
     for name in domain if features is None else features:
         column = domain[name]
-        about: dict[str, Any] = {"name": name, "label": name, "needed": True, "about": ""}
+        about: dict[str, Any] = {"name": name, "label": name, "needed": needed, "about": ""}
         if isinstance(column, Categorical):
             found.append(Field(kind="choice", options=tuple(map(str, column.categories)), **about))
         elif type(column) is Numeric:
@@ -135,7 +150,9 @@ def _value(one: Field, sent: Sent, domain: Domain) -> Any:
     text = sent.one(one.name)
     if one.kind == "record":
         record = record_from(one.parts, sent, domain, one.name)
-        return record if len(record) == len(one.parts) else None
+        if record and (missing := [part.label for part in one.parts if part.name not in record]):
+            raise InputError(f"{missing[0]} is needed.", spent="")
+        return record or None
     if one.kind == "choices":
         chosen = [name for name in sent.all(one.name) if name in one.options]
         return None if not chosen else chosen[0] if one.name in COLUMN and len(chosen) == 1 else chosen

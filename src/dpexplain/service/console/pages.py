@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 MOST_FIELDS = 5_000
+_open: ContextVar[str] = ContextVar("open", default="")  # the address of the page that is being made
 
 
 class Pages(APIRoute):
@@ -42,6 +44,7 @@ class Pages(APIRoute):
         handle = super().get_route_handler()
 
         async def answered(request: Request) -> Response:
+            _open.set(address_of(request))
             try:
                 answer = await handle(request)
             except SignedOut:
@@ -57,6 +60,14 @@ class Pages(APIRoute):
         return answered
 
 
+def address_of(request: Request) -> str:
+    """Where the page that is asked for can be found again; nothing for what a form has sent."""
+    if request.method != "GET":
+        return ""
+    path: str = request.scope.get("raw_path", b"").decode("ascii", "replace")
+    return f"{path}?{request.url.query}" if request.url.query else path
+
+
 def refusal(request: Request, error: DpexplainError) -> Response:
     """An error as a page, or as JSON where a script asked."""
     status = getattr(error, "status", 0) or next((s for kind, s in STATUS.items() if isinstance(error, kind)), 500)
@@ -68,17 +79,23 @@ def refusal(request: Request, error: DpexplainError) -> Response:
 
 def page(template: str, session: Session | None, **values: Any) -> str:
     """A page of the console. It says itself who is signed in."""
-    about = {"session": session, "guarantees": [], "lead": "", "prefix": PREFIX, **values}
+    about = {"session": session, "guarantees": [], "lead": "", "prefix": PREFIX, "address": _open.get(), **values}
     return str(templates().get_template(template).render(about))
 
 
 @cache
 def templates() -> Any:
-    """The templates of the console, and what says prices in plain words."""
+    """The templates of the console, and what says costs in plain words."""
     found = environment("dpexplain.service.console")
     found.filters["plainly"] = plain_price
+    found.filters["sentence"] = sentence
     found.globals["plain_facts"] = plain_facts
     return found
+
+
+def sentence(words: str) -> str:
+    """Words as a sentence: a capital at the start, a full stop at the end."""
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"
 
 
 @cache
@@ -95,6 +112,12 @@ def shown(template: str, session: Session | None, status: int = 200, **values: A
 def onward(path: str, *names: str) -> RedirectResponse:
     """After something was done: look at it there. `names` of people's own fill the gaps of the path."""
     return RedirectResponse(f"{PREFIX}{path.format(*(quote(name, safe='') for name in names))}", status_code=303)
+
+
+def back(address: str) -> RedirectResponse:
+    """Back to a page of the console, and to no other."""
+    ours = address.isascii() and address.isprintable() and address.startswith(f"{PREFIX}/") and "\\" not in address
+    return RedirectResponse(address if ours else f"{PREFIX}/", status_code=303)
 
 
 # Forms ----------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from dpexplain.errors import InputError
 from dpexplain.service.api import Here
 from dpexplain.service.asked import served as methods_served
 from dpexplain.service.console.drawn import Step, burn_down, chart_of_release, with_charts
-from dpexplain.service.console.pages import Filled, Pages, onward, shown
+from dpexplain.service.console.pages import Filled, Pages, back, onward, shown
 from dpexplain.service.console.sessions import In, Member, Session
 from dpexplain.service.service import Refused
 from dpexplain.service.tokens import Role
@@ -172,9 +172,9 @@ async def compare(
 
 @router.post("/view")
 def view(here: Here, session: In, sent: Filled) -> Response:
-    """The switch between plain words and the expert's view."""
+    """The switch between plain words and the expert's view of the page that is open."""
     session.remember(here.store, expert=sent.one("expert") == "1")
-    return onward("/")
+    return back(sent.one("address"))
 
 
 def kinds() -> list[tuple[str, str, str]]:

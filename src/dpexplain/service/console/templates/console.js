@@ -1,5 +1,5 @@
 "use strict";
-// Pages of the console: cards that come when somebody gets to them, forecasts while a price is chosen, jobs that end,
+// Pages of the console: cards that come when somebody gets to them, forecasts while an epsilon is chosen, jobs that end,
 // files that are read here and sent as text. Without it each of these is a link or a button.
 (() => {
   async function part(address, options = {}) { // of a page of ours, as nodes: scripts in it would not run
@@ -23,16 +23,16 @@
   document.querySelectorAll("[data-card]").forEach((place) => seen.observe(place));
 
   document.querySelectorAll("form[data-forecast]").forEach((form) => {
-    const price = form.elements.epsilon, slider = form.querySelector(".slider"), shown = form.querySelector(".forecast");
+    const epsilon = form.elements.epsilon, slider = form.querySelector(".slider"), shown = form.querySelector(".forecast");
     const low = Math.log(slider.dataset.low), high = Math.log(Math.max(slider.dataset.high, slider.dataset.low));
     let timer = 0, asked = 0;
-    const move = () => { slider.value = high > low ? 1000 * (Math.log(price.value || slider.dataset.low) - low) / (high - low) : 0; };
+    const move = () => { slider.value = high > low ? 1000 * (Math.log(epsilon.value || slider.dataset.low) - low) / (high - low) : 0; };
     slider.hidden = high <= low;
     move();
     slider.addEventListener("input", () => {
-      price.value = Number(Math.exp(low + slider.value / 1000 * (high - low)).toPrecision(3));
+      epsilon.value = Number(Math.exp(low + slider.value / 1000 * (high - low)).toPrecision(3));
     });
-    price.addEventListener("input", move);
+    epsilon.addEventListener("input", move);
     async function forecast() {
       const mine = ++asked;
       shown.setAttribute("aria-busy", "true");
