@@ -180,7 +180,7 @@ def test_text_picture_and_page_say_what_is_compared_with_what(make_table):
     own = float(score(pd.DataFrame([record]))[0])
     words = f"Compared with an average person of the table (mean prediction {found.base:.3g}); this record: {own:.3g}."
     assert found.undetermined == ["age", "years"]
-    doubt = "Not determined at this price (few such rows, or columns that move together): age, years."
+    doubt = "Not determined with this epsilon (few such rows, or columns that move together): age, years."
     ax = found.plot()
     drawn = " ".join(text.get_text() for text in ax.texts).replace("\n", " ")
     page = found._repr_html_()

@@ -58,7 +58,7 @@ def batch(
         reporter.show("Nothing was read and nothing was spent.")
         reporter.finish({"forecast": forecast.to_json()})
         return
-    reporter.show(f"Price: {forecast.price}.", left_words("Left before", run.statement, analyst), "")
+    reporter.show(f"Cost: {forecast.price}.", left_words("Left before", run.statement, analyst), "")
     results = run.release()
     after = run.statement
     files = run.publish(results)

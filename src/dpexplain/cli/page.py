@@ -111,7 +111,7 @@ def report(
         reporter.show("Nothing was read and nothing was spent.")
         reporter.finish({"forecast": run.forecast.to_json()})
         return
-    reporter.show(f"Price: {run.forecast.price}.", left_words("Left before", run.statement, analyst), "")
+    reporter.show(f"Cost: {run.forecast.price}.", left_words("Left before", run.statement, analyst), "")
     found = run.release()
     after = run.statement
     written = run.publish(found)

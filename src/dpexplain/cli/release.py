@@ -99,7 +99,7 @@ def _before(call: Call, run: Opened, forecasts: Sequence[Any]) -> None:
         call.reporter.show(f"This opens a pure account, for ever: {never} cannot be paid from it.")
     if table.size is None and call.n is None:
         call.reporter.show("The number of rows is private, so these are examples; --n gives your own guess.")
-    call.reporter.show(f"Price: {run.price}.", left_words("Left before", before, call.analyst), "")
+    call.reporter.show(f"Cost: {run.price}.", left_words("Left before", before, call.analyst), "")
 
 
 def _paid(run: Opened, results: Sequence[Result]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -124,7 +125,7 @@ def _run(out: Path, quick: bool, show: Show) -> dict[str, Any]:
 def _spent(data: PrivateTable) -> str:
     """What was spent from the account until now."""
     epsilon = data.ledger.statement(data.name).spent_epsilon
-    return "unknown" if epsilon is None else f"{epsilon:.2g}"
+    return "unknown" if epsilon is None else f"{math.ceil(1000 * epsilon) / 1000:g}"
 
 
 def _since(centres: ClusterCentres) -> str:

@@ -8,6 +8,7 @@ as near to it as they do to each other. It does not say what a person can do, no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -222,16 +223,20 @@ class _Search:
         for name in numbers:
             column: Any = self.space.domain[name]
             mine = [i for i, one in enumerate(changed) if one[name] != self.point[name]]
+            if not mine:
+                continue
             near, far = [float(self.point[name])] * len(mine), [float(changed[i][name]) for i in mine]
-            for _ in range(HALVINGS if mine else 0):
+            for _ in range(HALVINGS):
                 middle = [(a + b) / 2 for a, b in zip(near, far, strict=True)]
                 middle = [float(round(one)) if column.integer else one for one in middle]
                 answers = self.said([{**changed[i], name: value} for i, value in zip(mine, middle, strict=True)])
                 for place, (value, answer) in enumerate(zip(middle, answers, strict=True)):
                     if value not in (near[place], far[place]):
                         (far if low <= answer <= high else near)[place] = value
-            for i, value in zip(mine, far, strict=True):
-                changed[i] = {**changed[i], name: value}
+            short = [value if column.integer else _shorter(column, value, float(self.point[name])) for value in far]
+            answers = self.said([{**changed[i], name: value} for i, value in zip(mine, short, strict=True)])
+            for i, value, rounded, answer in zip(mine, far, short, answers, strict=True):
+                changed[i] = {**changed[i], name: rounded if low <= answer <= high else value}
         return changed
 
     def way(self, names: Sequence[str], changed: dict[str, Any], said: float) -> Counterfactual:
@@ -277,6 +282,14 @@ def _whole(column: Any, value: Any) -> Any:
         return value
     shown = shown_date(column, value)
     return int(shown) if column.integer and isinstance(shown, float) else shown
+
+
+def _shorter(column: Any, value: float, now: float) -> float:
+    """A number to a thousandth of its declared range, away from the one now and within the range."""
+    digits = 3 - math.ceil(math.log10(float(column.high) - float(column.low)))
+    step = 10.0**-digits
+    whole = math.ceil(value / step - 1e-9) if value > now else math.floor(value / step + 1e-9)
+    return min(max(round(whole * step, digits), float(column.low)), float(column.high))
 
 
 def _text(value: Any) -> str:

@@ -166,12 +166,13 @@ def _of_numbers(title: str, points: list[Any], draws: Floats) -> list[Statement]
         words = f"The mean prediction {'rises' if sign > 0 else 'falls'} as {goes}"
         found.append(Statement(words, float((steps > 0).all(axis=1).mean())))
         for low, high, words in (
-            (start, first, f"up to {_text(points[first])}"),
-            (last, end, f"from {_text(points[last])} on"),
+            (start, first, f"{_text(points[first])} or less"),
+            (last, end, f"{_text(points[last])} or more"),
         ):
             if high - low >= LEVEL_PART * (len(points) - 1) and (low == 0 or high == len(points) - 1):
                 level = np.ptp(draws[:, low : high + 1], axis=1) < STILL * float(np.ptp(mean))
-                found.append(Statement(f"It hardly changes where {title} is {words}", float(level.mean())))
+                still = f"The mean prediction hardly changes where {title} is {words}"
+                found.append(Statement(still, float(level.mean())))
     return found
 
 

@@ -47,7 +47,8 @@ ROWS_PER_NUMBER = 4  # synthetic rows for each released number, up to MOST_ROWS:
 FEWEST, MOST = 100, 1_000_000  # synthetic rows that may be asked for
 BINS, RESOLUTION, PAIR_RESOLUTION = 20, 25, 12  # of a curve that is read off, where nothing else is said
 FINE_BINS = 100  # where there is no evidence, and many synthetic rows
-BLIND = "In what no release was about, the table may differ from these rows: there, intervals may hold far less often."
+BLIND = "Where no release says anything, the table may differ from these rows, and intervals may hold far less often."
+AGAINST = "Some releases and the synthetic rows contradict each other: see `contradictions`."
 FEW_ROWS = 10  # synthetic rows of a bin, below which all synthetic rows, moved there, make up for the rest
 
 
@@ -125,7 +126,7 @@ class Posterior:
         where = f"Read off {len(self):,} synthetic rows of entry {self.stand_in.entry}"
         how = f"weighted by {self._rows.size:,} released numbers" if self._rows.size else "without any other evidence"
         blind = "" if not self._rows.size else f" {BLIND}"
-        against = " Evidence and stand-in contradict each other: see `contradictions`." if self.contradictions else ""
+        against = f" {AGAINST}" if self.contradictions else ""
         return f"{where}, {how}; nothing here is proven.{blind}{against}"
 
     def rows(self) -> pd.DataFrame:

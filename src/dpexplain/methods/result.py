@@ -209,7 +209,8 @@ class Result(ABC):
         lowest, highest = self.possible or (-np.inf, np.inf)
         which = "Nothing of this is" if not known.any() else f"{(~known).sum()} of {len(known)} values are not"
         where = "everywhere" if not known.any() else "there"
-        return f"{which} determined at this price: {where} any value from {lowest:.4g} to {highest:.4g} is possible."
+        possible = f"{where} any value from {lowest:.4g} to {highest:.4g} is possible"
+        return f"{which} determined with this epsilon: {possible}."
 
     def part(self, name: str) -> tuple[NDArray[np.int64], Noise]:
         """The released integers of one part and the law of their noise."""

@@ -72,16 +72,16 @@ class SharpenedResult(Result):
 
     @property
     def disagreement(self) -> str:
-        return " What was released and these rows do not agree: trust the proven one." if self.contradicts else ""
+        return " What was released contradicts these rows: trust the proven interval." if self.contradicts else ""
 
     @property
     def basis(self) -> str:
         if not (rows := self.synthetic_rows):
             return ""
         return (
-            f"Values and interval are what is likely, given the release and what the model says about {rows}; they "
-            "assume that the table resembles these rows in some measure, which is estimated; where it does not, the "
-            "interval may hold less often than it says. The proven interval (proven low, proven high) rests on the "
+            f"Values and intervals are likely ones: they combine the release with what the model says about {rows}. "
+            "They assume that the table resembles these rows to a degree that is estimated; where it does not, an "
+            "interval may hold less often than it says. The proven interval (proven low, proven high) follows from the "
             f"release alone.{self.disagreement}"
         )
 

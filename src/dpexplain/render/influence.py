@@ -16,7 +16,7 @@ from matplotlib.transforms import ScaledTranslation, blended_transform_factory
 
 from dpexplain.render import picture as draw
 from dpexplain.render.marks import in_words, mark
-from dpexplain.render.picture import FAINT, INK, LEVEL, LOWERS, NOTE, RAISES, name_lines, plain, short_label
+from dpexplain.render.picture import FAINT, INK, LEVEL, LOWERS, NOTE, RAISES, name_lines, plain
 
 if TYPE_CHECKING:
     from dpexplain.methods.influence.disparity import Disparity
@@ -77,9 +77,10 @@ def _rates(ax: Axes, rates: Disparity) -> Axes:
     for line, (value, a, b) in enumerate(zip(rates.rates, low, high, strict=True)):
         above.plot([a, b], [1 - line] * 2, "|-", color=NOTE, linewidth=1.1, markersize=5)
         above.plot(value, 1 - line, "o" if rates.conclusive else "", color=INK, markersize=5)
-    said = in_words([f"where {rates.group}", "all others"], rates.rates, (low, high), kind="rate")
+    where = f"where {rates.group}"
+    said = in_words([where, "all others"], rates.rates, (low, high), kind="rate")
     mark(above, rates.rates, [1, 0], said, (low, high), lying=True)
-    above.set_yticks([1, 0], [short_label(f"where {rates.group}", 36), "all others"], fontsize=8)
+    above.set_yticks([1, 0], [plain(where) if len(where) <= 36 else "this group", "all others"], fontsize=8)
     above.set_ylim(-0.6, 1.6)
     words = " ".join(rates.sentences[1:]) if rates.conclusive else rates.sentences[0]
     if draw.NARROW.get():  # the page has these words

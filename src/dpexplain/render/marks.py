@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpexplain.methods.result import Result
 
 NOISE = f"privacy noise, {LEVEL:.0%} interval"
-NOTHING = "not determined at this price"
+NOTHING = "not determined with this epsilon"
 
 
 class Marks(Artist):

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
 
 from dpexplain.columns import date_text, unit_of
 from dpexplain.render import picture as draw
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpexplain.methods.rankings import Ranking
     from dpexplain.methods.result import Result
 
+RUG_CELLS = 40  # along an axis, where some of the released cells are too narrow to be seen
 STRIP = 0.62  # height of the highest bar of a histogram, of one line
 LETTERS = 72  # under a histogram
 SIDES = ("left", "center", "right")
@@ -197,7 +199,7 @@ def _dates_below(ax: Axes, unit: str) -> None:
 def _tick(point: Any, ordered: bool, unit: str = "") -> str:
     if unit and point is not None:
         return date_text(point, unit)
-    return "missing" if point is None else f"{point:.3g}" if ordered else name_lines(plain(str(point)))
+    return "missing" if point is None else f"{float(f'{point:.3g}'):,g}" if ordered else name_lines(plain(str(point)))
 
 
 def plot_marginals(marginals: Marginals, ax: Axes | None = None) -> Axes:
@@ -356,10 +358,19 @@ def _draw_rug(ax: Axes, rug: Histogram) -> None:
     """The histogram of the rows along the bottom of the plot."""
     if rug.partition.edges is None or rug.counts[: len(rug.partition.edges) - 1].max() <= 0:
         return
-    edges = np.asarray(rug.partition.edges)
-    density = rug.counts[: len(edges) - 1] / np.diff(edges)  # missing values have no place on the axis
+    edges, counts = _at_sight(np.asarray(rug.partition.edges), rug.counts[: len(rug.partition.edges) - 1])
+    density = counts / np.diff(edges)  # missing values have no place on the axis
     heights = 0.14 * density / density.max()
     ax.bar(
         edges[:-1], heights, width=np.diff(edges), align="edge", color=RUG, linewidth=0.3, edgecolor="white",
         transform=ax.get_xaxis_transform(), zorder=0,
     )  # fmt: skip
+
+
+def _at_sight(edges: NDArray[Any], counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Equal cells where some are too narrow to be seen: the density of one with a single value hides all others."""
+    if np.diff(edges).min() >= (edges[-1] - edges[0]) / RUG_CELLS:
+        return edges, counts
+    even = np.linspace(edges[0], edges[-1], RUG_CELLS + 1)
+    below = np.concatenate([[0.0], np.cumsum(np.maximum(counts, 0.0))])
+    return even, np.diff(np.interp(even, edges, below))

@@ -66,7 +66,7 @@ def _axis(reading: Reading) -> str:
 
 
 def _name(point: object, ordered: bool) -> str:
-    return "missing" if point is None else f"{point:.3g}" if ordered else name_lines(plain(str(point)))
+    return "missing" if point is None else f"{float(f'{point:.3g}'):,g}" if ordered else name_lines(plain(str(point)))
 
 
 def figure_of_readings(readings: Sequence[Reading]) -> Picture:

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from dpexplain.columns import domain_from_json, ends
 from dpexplain.core.domain import Categorical, Numeric
+from dpexplain.methods.rankings import Ranking
 from dpexplain.methods.stand_in.result import StandIn
 from dpexplain.receipts import Receipt
 from dpexplain.render.charts import Chart, chart_from, svg_text
@@ -40,34 +41,34 @@ GLOSSARY = (
     (
         "privacy noise",
         "Random numbers that were added on purpose to what was counted, so that nobody can work back to a row. "
-        "Its interval (filled) contains the exact answer for these rows in 95 of 100 such releases. A higher "
-        "privacy price makes it narrower.",
+        "Its interval (filled) contains the exact answer for these rows in 95 of 100 such releases. A larger "
+        "epsilon makes it narrower.",
     ),
     (
         "sampling",
         "Other people of the same kind would have given other answers. Its interval (dashed) says by how much, if "
-        "the rows are independent draws from a population. No privacy price changes it; more people do.",
+        "the rows are independent draws from a population. No epsilon makes it narrower; more people do.",
     ),
     (
-        "privacy price (epsilon)",
-        "How much a release may reveal about any one protected unit: the odds of any guess about it change by at "
-        "most the factor that is said under the promise. All prices of one table add up in its ledger, which "
-        "cannot be overdrawn.",
+        "epsilon, privacy cost",
+        "How much a release may reveal about any one protected unit: the smaller, the less. “What is promised” says "
+        "by which factor the odds of a guess can change. The ledger of a table adds up the cost of all releases, and "
+        "refuses those beyond the budget.",
     ),
     (
         "delta",
-        "A very small probability, such as one in a million, with which the factor may not hold.",
+        "A very small probability, such as one in a million, that the odds change by more than that factor.",
     ),
     (
         "synthetic rows, stand-in",
-        "Rows of nobody: drawn from a noisy distribution that was released once. They look like the table in some "
-        "measure, and they are free to use.",
+        "Made-up rows, nobody's data. They are drawn from a noisy distribution (the stand-in) that was released once; "
+        "they resemble the table to some degree, and using them costs nothing more.",
     ),
     (
         "likely, proven",
-        "A proven interval rests on the law of the noise alone. A likely value also assumes that the table "
-        "resembles synthetic rows in some measure; it is usually nearer. Both stand under “numbers”. Where the page "
-        "says that the two do not agree, use the proven one.",
+        "A proven interval assumes nothing: it follows from how the noise was drawn. A likely value also assumes that "
+        "the table resembles synthetic rows to some degree; it is usually nearer to the truth. “numbers” below a "
+        "picture lists both. Where the page says that they disagree, use the proven one.",
     ),
     (
         "prediction, score, outcome",
@@ -75,9 +76,9 @@ GLOSSARY = (
     ),
     (
         "mean absolute error, mean residual, R2",
-        "How far predictions are off on average; what happened less the prediction, on average, so that predictions "
-        "are too low where it is above 0; by which part squared errors are smaller than those of saying the mean for "
-        "everybody (1: no errors at all; 0 or less: no better).",
+        "Mean absolute error: how far predictions are off, on average. Mean residual: what happened less the "
+        "prediction, on average; above 0, predictions are too low. R2: 1 if there are no errors at all, 0 or less if "
+        "predictions are no better than saying the same mean for everybody.",
     ),
     (
         "importance",
@@ -98,7 +99,7 @@ GLOSSARY = (
     ),
     (
         "not determined",
-        "The noise allows every possible value: at this price nothing was learned about it.",
+        "The noise allows every possible value: nothing was learned about it.",
     ),
 )
 
@@ -109,7 +110,7 @@ def report_page(report: Report) -> str:
     if not report.persons and report.summary is not None:
         place = next((i for i, (name, _, _) in enumerate(sections) if name == "rows"), len(sections))
         sections.insert(place, ("persons", TITLES["persons"], report.section("persons")))
-    more = [("promise", "What is promised"), ("price", "What it costs"), ("words", "Words")]
+    more = [("promise", "What is promised"), ("cost", "What it costs"), ("words", "Words")]
     if report.left_out:
         more.insert(2, ("left-out", "What is not shown"))
     return fill(
@@ -117,6 +118,7 @@ def report_page(report: Report) -> str:
         report=report,
         sections=sections,
         navigation=[("short", "In short"), *((name, title) for name, title, _ in sections), *more],
+        ranked=bool(report.section("importance").of(Ranking)),
         figures=[Bar.of(one, report.doubts) for one in report.doubts[:SHOWN_DOUBTS]],
         hidden=max(0, len(report.doubts) - SHOWN_DOUBTS),
         bases=list(dict.fromkeys(curve.basis for curve in report.effects if curve.basis)),
@@ -127,7 +129,7 @@ def report_page(report: Report) -> str:
         synthetic=_synthetic(report),
         columns=_columns(report),
         predicted=_predicted(report),
-        price=_prices(report),
+        costs=_costs(report),
         promise=promise(report.receipts),
         protected=_protected(report),
         public=list(dict.fromkeys(fact for receipt in report.receipts for fact in receipt.public)),
@@ -136,7 +138,7 @@ def report_page(report: Report) -> str:
         first=report.receipts[0],
         dates=sorted({receipt.entry.committed_at[:10] for receipt in report.receipts}),
         software=report.receipts[0].software,
-        guarantees=list(dict.fromkeys(receipt.short_guarantee for receipt in report.receipts)),
+        guarantees=list(dict.fromkeys(f"{one.label}. {one.short_guarantee}" for one in report.receipts)),
     )
 
 
@@ -268,8 +270,8 @@ def _columns(report: Report) -> list[list[str]]:
     return lines
 
 
-def _prices(report: Report) -> list[list[Any]]:
-    """Each release with its share of the price, and the error that was expected."""
+def _costs(report: Report) -> list[list[Any]]:
+    """Each release with its epsilon, and the error that was expected."""
     expected = {} if report.forecast is None else {one.line.label: one.line.error for one in report.forecast.outlooks}
     lines = []
     for receipt in report.receipts:
@@ -304,10 +306,10 @@ def promise(receipts: Sequence[Receipt]) -> list[str]:
         budget = mine[0].budget
         epsilon = budget.epsilon_of(total)
         factor = f"{math.exp(epsilon):.3g}" if epsilon < 20 else "more than a million"
-        delta = "" if budget.delta is None else f", but for a probability of 1 in {1 / float(budget.delta):,.0f}"
+        delta = "" if budget.delta is None else f", except with a probability of 1 in {1 / float(budget.delta):,.0f}"
         said.append(
-            f"The odds of any guess change by at most the factor {factor}{delta}. This is the privacy price epsilon = "
-            f"{epsilon:.3g} of everything on this page that comes from the account “{account}”."
+            f"Reading this page changes the odds of any guess by at most a factor of {factor}{delta}. That is what "
+            f"epsilon = {epsilon:.3g} means, the total of all releases here from the account “{account}”."
         )
     return said
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LINES = 12  # of a long curve; the files have all of them
 WIDTH = 110
-UNDETERMINED = "not determined at this price"
+UNDETERMINED = "not determined with this epsilon"
 NOISE = {
     Law.CUBE.value: "cube",
     Law.LAPLACE.value: "Laplace",
@@ -209,7 +209,7 @@ def renewal_json(statement: Statement) -> JsonObject:
 
 def statement_entries(statement: Statement) -> tuple[list[str], list[list[str]]]:
     """The header and the lines of the table of entries; also used by HTML pages."""
-    head = ["entry", "when (UTC)", "what", "version", "analyst", "price", "status"]
+    head = ["entry", "when (UTC)", "what", "version", "analyst", "cost", "status"]
     lines = [
         [
             str(row.sequence),
@@ -369,7 +369,7 @@ def receipt_facts(receipt: Receipt) -> list[tuple[str, str]]:
     when = entry.committed_at[:16].replace("T", " ")
     return [
         ("request", receipt.label),
-        ("price", receipt.price),
+        ("cost", receipt.price),
         ("ledger", f'account "{entry.account}", entry {entry.sequence}, {when} UTC'),
         ("guarantee", receipt.guarantee),
         *([("cleaning", in_brief(cleaning))] if cleaning else []),

@@ -295,7 +295,7 @@ def test_results_come_back_from_files_and_draw_themselves(make_table, frame, tmp
         assert "<svg" in result._repr_html_()
     assert curve.title == f"fine, mean over {curve.parts} parts, of age"
     ends = ["low", "high", "determined", "above_next", "in_top_1"]
-    assert list(votes.to_frame().columns) == ["item", "mean points on a ballot", *ends]
+    assert list(votes.to_frame().columns) == ["item", "mean points", *ends]
 
 
 def test_requests_and_specs_of_rankings_come_back_from_json(make_table, frame, model):

@@ -51,12 +51,12 @@ def test_a_group_too_small_to_tell_stays_in_the_interval_and_is_spoken_of(perf_o
     said = sentence(perf, "False positive rate")
     assert "for large against" in said
     assert "for other: the noise does not explain" in said
-    assert said.endswith("1 group is not determined at this price and may differ by more.")
+    assert said.endswith("1 group is not determined with this epsilon and may differ by more.")
 
 
 def test_groups_that_noise_cannot_tell_apart(perf_of):
     perf = perf_of(large=0.3, other=0.3, tiny=0.3)
-    said = sentence(perf, "False positive rate by kind: the groups cannot be told apart at this price.")
+    said = sentence(perf, "False positive rate by kind: the groups cannot be told apart with this epsilon.")
     most = 100 * perf.false_positive_rate_difference("kind").high
     assert f"may differ by up to {most:.0f} percentage points" in said
     assert "does not explain" not in said
@@ -65,7 +65,7 @@ def test_groups_that_noise_cannot_tell_apart(perf_of):
 def test_four_fifths_is_left_open_where_a_group_may_be_below(perf_of):
     """All rows of two groups that did happen have a high score: their selection rates are alike."""
     perf = perf_of(large=0.3, other=0.3, tiny=0.3)
-    assert "cannot be told at this price" in perf.four_fifths("kind").sentence
+    assert "cannot be told with this epsilon" in perf.four_fifths("kind").sentence
     assert perf.four_fifths("kind").low < 0.8
     below = perf_of(large=1.0, other=0.0, tiny=0.3).four_fifths("kind")
     assert below.high < 0.8
@@ -91,12 +91,12 @@ def test_sentences_where_nothing_is_determined(make_table):
     table = make_table(rows, domain=domain, exact=True)  # the noise's law alone decides what is determined
     few = dpx.performance(table, "score", "yes", threshold=3, epsilon=0.001)
     assert few.findings == [
-        "AUC is not determined at this price.",
-        "A score of at least 3 counts as positive; how often that is right is not determined at this price.",
+        "AUC is not determined with this epsilon.",
+        "A score of at least 3 counts as positive; how often that is right is not determined with this epsilon.",
     ]
     numbers = dpx.performance(table, "score", "cost", epsilon=0.001)
     assert numbers.findings == [
-        "How far predictions of cost are off is not determined at this price.",
-        "R2 is not determined at this price.",
-        "The mean residual (target less prediction) is not determined at this price.",
+        "How far predictions of cost are off is not determined with this epsilon.",
+        "R2 is not determined with this epsilon.",
+        "The mean residual (target less prediction) is not determined with this epsilon.",
     ]

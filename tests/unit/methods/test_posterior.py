@@ -74,7 +74,7 @@ def test_readings_look_like_curves_and_are_no_results(known, curves):
         wide = reading.interval(0.99)
         assert ((wide[0] <= low + 1e-9) & (high <= wide[1] + 1e-9)).all()
         assert len(reading.to_frame()) == len(reading.values)
-        assert "nothing here is proven. In what no release was about" in reading.basis
+        assert "nothing here is proven. Where no release says anything" in reading.basis
         assert str(len(known)) in reading.basis.replace(",", "")
         assert f"entry {known.stand_in.entry}" in str(reading)
         reading.plot()

@@ -112,7 +112,7 @@ def test_where_noise_is_larger_than_any_difference_everything_is_chance():
         assert found.top_probability().max() < 0.6
         assert found.order_probability.max() < 0.7
         assert not found.determined().all()
-        assert "determined at this price" in found.doubt
+        assert "determined with this epsilon" in found.doubt
         low, high = found.interval()
         assert low.min() >= 0
         assert high.max() <= 9

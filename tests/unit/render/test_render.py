@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import matplotlib
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -97,3 +98,15 @@ def test_a_calibration_is_drawn_without_cells_that_say_nothing():
 
     assert readable(cells(0.1, 0.9, 0.2, 0.5, 0.3))["high"].tolist() == pytest.approx([0.3, 0.4, 0.5])
     assert len(readable(cells(0.1, 0.9, 0.2, 0.5))) == 4  # two cells are no curve
+
+
+def test_a_cell_with_one_value_does_not_hide_all_other_rows():
+    from dpexplain.render.plots import RUG_CELLS, _at_sight
+
+    edges, counts = _at_sight(np.array([0.0, 1e-6, 30.0, 60.0]), np.array([500.0, 400.0, 100.0]))
+    density = counts / np.diff(edges)
+    assert len(counts) == RUG_CELLS
+    assert counts.sum() == pytest.approx(1000.0)
+    assert density[1] / density[0] > 0.02  # with a cell of 1e-6 it would be 3e-8
+    wide = np.array([0.0, 20.0, 60.0]), np.array([3.0, 4.0])
+    assert _at_sight(*wide) == wide

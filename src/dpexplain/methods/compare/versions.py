@@ -140,8 +140,9 @@ class VersionDifference(Result):
         if not self._rates or known.all():
             return super().doubt
         if not known.any():
-            return "No change is determined at this price."
-        return f"{(~known).sum()} of {len(known)} changes are not determined at this price: their groups are too small."
+            return "No change is determined with this epsilon."
+        some = f"{(~known).sum()} of {len(known)} changes are not"
+        return f"{some} determined with this epsilon: their groups are too small."
 
     @property
     def _exact(self) -> bool:

@@ -62,6 +62,7 @@ class Disparity(ABC):
 
     spec: Spec
     model: tuple[str, Any, PublicRange]  # its name, the label whose probability it predicts, its range
+    group: str  # in words
 
     @property
     @abstractmethod
@@ -93,10 +94,6 @@ class Disparity(ABC):
     @abstractmethod
     def ratio_interval(self, level: float = 0.95) -> tuple[float, float] | None:
         """None where the rate of all others may be zero, or where scores may be negative."""
-
-    @property
-    def group(self) -> str:
-        return "" if self.spec.group is None else self.spec.group.describe()
 
     @property
     def output(self) -> PublicRange:
@@ -136,7 +133,7 @@ class Disparity(ABC):
         """The rates, how they differ, and what they are rates of."""
         outcome = self.spec.outcome
         if not self.conclusive:
-            return [f"How the {outcome.rate} differs is not determined at this price.", self.meaning]
+            return [f"How the {outcome.rate} differs is not determined with this epsilon.", self.meaning]
         (low, high), ratio = self.interval(), self.ratio_interval()
         rates = [
             f"{outcome.written(rate)} ({outcome.interval(a, b)})"

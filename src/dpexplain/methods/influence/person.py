@@ -136,8 +136,8 @@ class Words:
     def change(self, low: float, high: float) -> str:
         """The size of a change, as exact as its interval allows."""
         if self._hundred:
-            return f"{span(100 * low, 100 * high, POINT)} points of 100"
-        return span(low, high, self._unit)
+            return f"{span(100 * low, 100 * high, POINT, signed=True)} points of 100"
+        return span(low, high, self._unit, signed=True)
 
     def at_most(self, most: float) -> str:
         """The same for a change that may be none, rounded up."""
@@ -161,11 +161,22 @@ class Words:
         return f"The model decides {side} {goal}: its score is {score:.3g}, and it takes {self.threshold:.3g} or more."
 
 
-def span(low: float, high: float, least: float = 1e-12, possible: tuple[float, float] = (-math.inf, math.inf)) -> str:
-    """An interval in words ("20 to 30"), rounded outwards to a step that fits its width, not beyond the possible."""
+def span(
+    low: float,
+    high: float,
+    least: float = 1e-12,
+    possible: tuple[float, float] = (-math.inf, math.inf),
+    *,
+    signed: bool = False,
+) -> str:
+    """An interval in words ("20 to 30"), rounded outwards to a step that fits its width, not beyond the possible; where
+    it is `signed`, no end is rounded to 0 that is not: the step is finer there.
+    """
     width = high - low
     power = 10.0 ** math.floor(math.log10(max(width, least)))
     step = max(power if width < 5 * power else 5 * power, least)
+    while signed and step >= 5 * least and (math.floor(low / step) <= 0 < low or high < 0 <= math.ceil(high / step)):
+        step /= 5
     first, last = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     if last - first <= 1.5 * least:

@@ -312,21 +312,23 @@ class TableInfluence(Influence, SharpenedResult):
         found = self.released_disparity
         if found is None or self._sharp is None:
             return found
-        return SharpDisparity(found.spec, found.model, self._sharp, found)
+        return SharpDisparity(found.spec, found.model, found.group, self._sharp, found)
 
     @cached_property
     def released_disparity(self) -> Disparity | None:
         """The same by the release alone."""
         spec, model = self.spec, self.receipt.request["model"]
         about = (str(model["name"]), model["label"], PublicRange.from_json(model["output"]))
+        group = self.group or ""
         if self._rates is not None:
-            return SharedDisparity(spec, about, self._rates.tables)
+            return SharedDisparity(spec, about, group, self._rates.tables)
         weight = spec.outcome_weight or (0 if spec.given else spec.base_weight)
         if self.quantity != "disparity" or not weight:
             return None
         return SummedDisparity(
             spec,
             about,
+            group,
             sums=self._blocked[:, -1 if spec.outcome_weight else 0] / weight,
             counts=self.counts,
             noise=self._released[1],
@@ -540,12 +542,12 @@ class TableInfluence(Influence, SharpenedResult):
         small = int(np.argmin(self.counts))
         who = "The table is" if self.group is None else f"The group ({self.group}) is" if small == 0 else OTHERS
         rows = max(0.0, float(self.counts[small]))
-        said = f"{who} too small for an answer at this price: about {rows:,.0f} rows were counted, "
+        said = f"{who} too small for an answer with this epsilon: about {rows:,.0f} rows were counted, "
         said += f"and {math.ceil(self.needed):,} are needed"
         if rows < self.needed / 100:
             return f"{said}."
         if self._rates is not None:
-            return f"{said}, or a performance of a higher price."
+            return f"{said}, or a performance with a larger epsilon."
         price = self.receipt.budget.epsilon_of(self.receipt.cost) * self.needed / rows
         return f"{said}, or an epsilon of about {price:.2g}."
 

@@ -692,8 +692,9 @@ class Performance(Result):
         if known.all():
             return ""
         if not known.any():
-            return "Nothing of this is determined at this price."
-        return f"{(~known).sum()} of {len(known)} figures are not determined at this price: their groups are too small."
+            return "Nothing of this is determined with this epsilon."
+        some = f"{(~known).sum()} of {len(known)} figures are not"
+        return f"{some} determined with this epsilon: their groups are too small."
 
     def to_frame(self) -> pd.DataFrame:
         import pandas as pd

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpexplain.maths.estimates import Estimate
     from dpexplain.methods.performance.result import Performance
 
-UNDETERMINED = "not determined at this price"
+UNDETERMINED = "not determined with this epsilon"
 NOISE_ONLY = (
     "Intervals are about these rows and the noise that was added, each at 95 % by itself: they do not say what other "
     "people would show. "
@@ -124,7 +124,7 @@ def between_groups(perf: Performance, by: Any, name: str, words: str) -> str:
         ends = f"{write(min(told, key=_value)[1])} and {write(max(told, key=_value)[1])}"
         reach = f", and may differ by up to {_gap(perf, apart.high)}" if apart.determined else ""
         return (
-            f"{words} by {written(perf, by)}: the groups cannot be told apart at this price. "
+            f"{words} by {written(perf, by)}: the groups cannot be told apart with this epsilon. "
             f"Their estimates lie between {ends}{reach}{_small(left_out)}."
         )
     sides = f"{write(highest)} for {perf.group_title(most)} against {write(lowest)} for {perf.group_title(least)}"
@@ -164,7 +164,7 @@ def four_fifths(perf: Performance, by: Any) -> str:
         return f"{said}: below four fifths."
     if ratio.low >= FOUR_FIFTHS:
         return f"{said}: not below four fifths."
-    return f"{said}: whether it is below four fifths cannot be told at this price."
+    return f"{said}: whether it is below four fifths cannot be told with this epsilon."
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------

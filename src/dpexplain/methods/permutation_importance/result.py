@@ -100,13 +100,13 @@ class Importance(Ranking, SharpenedResult):
         if self.spec.paper:
             return "one permutation of each column"
         if self._bought:
-            return "histograms that a part of the price bought"
+            return "histograms that were released for this"
         return "histograms that were released before" if self.spec.drawn else "other rows, in small groups"
 
     @property
     def interval_about(self) -> str:
         alone = self.spec.paper or not self._complete
-        return "privacy noise" if alone else "privacy noise, and chance in what rows met"
+        return "privacy noise" if alone else "privacy noise, and chance in the replacements"
 
     @property
     def caveat(self) -> str:
@@ -115,17 +115,17 @@ class Importance(Ranking, SharpenedResult):
             return f"{said}Intervals are about that permutation; they leave out how another one would differ."
         if not self._complete:
             return f"{said}Intervals show noise alone: they leave out what the limit cut off, and chance."
-        parts = ["noise", "chance in the values that rows met"]
+        parts = ["noise", "chance in the replacements"]
         if self._limited:
             who = "a row" if self.spec.drawn else "a group of rows"
-            said += f"Large changes are limited, to {self.limit:.3g} in all for {who}. "
-            parts.append("the most that this can have cut off")
+            said += f"Large changes are limited to a total of {self.limit:.3g} for {who}. "
+            parts.append("the most that this limit can have cut off")
         if self.spec.drawn:
             parts.append("the noise of the histograms")
         *most, last = parts
         contained = (
-            f"Intervals cover the importance without a limit: they contain {', '.join(most)} and {last}; the "
-            "probabilities to stand above the next are lower bounds."
+            f"Intervals are about the importance without a limit and allow for {', '.join(most)} and {last}. "
+            "Probabilities that a column stands above the next are lower bounds."
         )
         if self.spec.drawn:
             return f"{said}{contained} They leave out that values inside a cell are blurred."

@@ -23,13 +23,13 @@ class Votes(Ranking):
     """
 
     kind: ClassVar[str] = "rank-aggregation"
-    quantity: ClassVar[str] = "mean points on a ballot"
+    quantity: ClassVar[str] = "mean points"
     spec_type: ClassVar[type[Spec]] = Spec
 
     @property
     def title(self) -> str:
         best = "" if self.spec.k is None else f"the best {self.spec.k} of {len(self.spec.items)} "
-        return f"{self.spec.ranker['title']}: {best}by {self.parts} ballots"
+        return f"{self.spec.ranker['title']}: {best}by {self.parts:,} parts of the table"
 
     @property
     def parts(self) -> int:
@@ -66,9 +66,9 @@ class Votes(Ranking):
     @property
     def caveat(self) -> str:
         return (
-            f"Each of {self.parts} parts of the table ranked the items by itself, and points are the mean of that. "
+            f"Each of {self.parts:,} parts of the table ranked the items by itself, and points are the mean of that. "
             "Intervals are about these parts; probabilities of places also count that rows could have met in other "
-            "parts. Neither includes that small parts can rank items otherwise than all rows together would."
+            "parts. Neither allows for small parts ranking items differently from all rows."
         )
 
     @property

@@ -91,8 +91,8 @@ class ReportForecast:
             why = f"the error to expect (±{error:.2g}) is more than there is to see."
         else:
             why = (
-                f"intervals of ±{error:.2g} are wider than the largest importance to expect (about {one.signal:.2g}), "
-                "so it may not show which column matters most."
+                f"expected intervals of ±{error:.2g} are wider than the largest importance to expect (about "
+                f"{one.signal:.2g}), so it may not show which column matters most."
             )
         return f"{one.section}: {why} {self.needed(one.section)}".strip()
 
@@ -199,7 +199,7 @@ def _fitting(
             continue
         fits = ", ".join(one for one in smaller.by_section if one != SYNTHETIC)
         return InputError(
-            f"the price is too small for all sections of this report. {error.message}",
+            f"epsilon is too small for all sections of this report. {error.message}",
             hint=f"these fit: {fits}. Name them with sections=[...], or use a larger epsilon",
         )
     return InputError(error.message, hint=error.hint)

@@ -39,9 +39,7 @@ def _sentences(report: Report) -> Iterator[str]:
         yield together(ranking)
     for influence in report.section("groups").of(TableInfluence):
         if influence.disparity is not None:
-            group = influence.spec.group
-            said = influence.disparity.sentences[0].replace(group.describe(), group.describe(influence.receipt))
-            yield said.replace("mean score", "mean prediction")
+            yield influence.disparity.sentences[0].replace("mean score", "mean prediction")
         if influence.disparity is None or influence.disparity.conclusive:
             yield drives(influence)
     for clusters in report.section("clusters").of(ClusterExplanation):
@@ -126,14 +124,15 @@ def drives(influence: TableInfluence) -> str:
     sign = 1 if value >= 0 else -1
     ends = sorted((sign * float(low[first]), sign * float(high[first])))
     others = [max(abs(float(low[i])), abs(float(high[i]))) for i in influence.order[1:]]
-    most = "The largest part of that" if ends[0] > max(others, default=0.0) else "Perhaps the largest part of that"
+    most = "The largest part" if ends[0] > max(others, default=0.0) else "Perhaps the largest part"
     item = names(influence.items[first])
     if spec.group is not None and list(spec.group.columns) == [influence.items[first]]:
-        item = f"{item} itself, by which the groups differ,"
+        item = f"{item} (the column that defines the groups)"
     rate = spec.outcome.rate.replace("mean score", "mean prediction")
     points = spec.outcome.written(abs(value)).replace(" %", " percentage points")
     way = "higher" if value >= 0 else "lower"
-    return f"{most}: {item} makes the {rate} of this group {points} {way} ({spec.outcome.interval(*ends)})."
+    said = f"{item} makes the {rate} of this group {points} {way} ({spec.outcome.interval(*ends)})."
+    return f"{most} of that difference: {said}"
 
 
 def strongest(curve: Curve) -> str:
@@ -155,7 +154,7 @@ def together(ranking: Ranking) -> str:
     first = ranking.receipt.called(ranking.items[0]).replace(" x ", " and ")
     sure = float(ranking.top_probability(1)[0]) if len(ranking.items) > 1 else 1.0
     if sure < EVEN:
-        return "Which columns act together most is not certain at this price."
+        return "With this epsilon we cannot tell which columns act together most."
     return f"{first} act together most (probability {min(int(100 * sure), 99)} %)."
 
 

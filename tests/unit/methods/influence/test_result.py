@@ -332,7 +332,7 @@ def test_rates_of_small_groups_are_not_determined(make_table, frame, model):
     assert (low.tolist(), high.tolist()) == ([0, 0], [1, 1])
     assert found.disparity.difference_interval() == (-1, 1)
     assert found.disparity.ratio is None
-    assert "not determined at this price" in found.disparity.sentences[0]
+    assert "not determined with this epsilon" in found.disparity.sentences[0]
 
 
 def test_files_of_earlier_versions_have_rates_where_they_were_released(ask):
@@ -365,7 +365,7 @@ def test_a_group_that_is_too_small_says_so(make_table, frame, model, quantity, r
     reach = 1.0 if quantity == "group" else 2.0
     assert (low == -reach).all()
     assert (high == reach).all()
-    assert "too small for an answer at this price" in found.note
+    assert "too small for an answer with this epsilon" in found.note
     assert f"{int(np.ceil(found.needed)):,} are needed" in found.note
     assert found.sentences()[-1] == found.note
     assert not found.sure.any()

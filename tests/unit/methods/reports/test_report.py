@@ -223,14 +223,14 @@ def influenced(values, half, items=("sex", "income"), group=None):
     [
         (
             influenced([0.1, -0.3], 0.02),
-            "The largest part of that: Income makes the mean prediction of this group 0.3 lower "
+            "The largest part of that difference: Income makes the mean prediction of this group 0.3 lower "
             "(95 % interval: 0.28 to 0.32).",
         ),
-        (influenced([0.25, 0.3], 0.04), "Perhaps the largest part of that: Income makes"),
+        (influenced([0.25, 0.3], 0.04), "Perhaps the largest part of that difference: Income makes"),
         (
             influenced([0.4, 0.1], 0.02),
-            "The largest part of that: Sex itself, by which the groups differ, makes the mean prediction of this group "
-            "0.4 higher",
+            "The largest part of that difference: Sex (the column that defines the groups) makes the mean prediction "
+            "of this group 0.4 higher",
         ),
         (influenced([0.1, 0.05], 0.2), "With this epsilon we cannot tell which column drives it."),
     ],
@@ -269,7 +269,7 @@ def test_numbers_of_the_page_need_no_powers_of_ten(page, found):
     assert reports._rounded(stand_in, "income", 8.956e-06) == 0
     assert reports._rounded(stand_in, "income", 47.123456) == 47.1
     assert reports._rounded(stand_in, "sex", "Male") == "Male"
-    assert "but for a probability of 1 in 1,000,000" in page
+    assert "except with a probability of 1 in 1,000,000" in page
 
 
 # The page -------------------------------------------------------------------------------------------------------------
@@ -289,10 +289,10 @@ def test_the_page_stands_alone_and_every_text_is_escaped(page):
 def test_the_page_has_navigation_promise_price_and_words(page, found):
     targets = re.findall(r'<a href="#([\w-]+)"', page)
     assert [name for name in targets if f'<section id="{name}"' not in page] == []
-    assert {"short", "performance", "effects", "promise", "price", "words"} <= set(targets)
+    assert {"short", "performance", "effects", "promise", "cost", "words"} <= set(targets)
     assert "any one of the customers" in page
     assert "Against anybody" in page
-    assert f"at most the factor {np.exp(6.0):.3g}" in page
+    assert f"at most a factor of {np.exp(6.0):.3g}" in page
     assert "nobody&#39;s data" in page or "nobody's data" in page
 
 

@@ -271,6 +271,14 @@ def test_an_interval_in_words_stays_inside_what_is_possible():
     assert span(60, 99.9, 0.1, (0, 100)) == "60 to 100"
 
 
+def test_a_change_that_is_sure_is_not_rounded_to_none():
+    assert span(0.3, 1.1, 0.012) == "0.0 to 1.5"
+    assert span(0.3, 1.1, 0.012, signed=True) == "0.3 to 1.1"
+    assert span(-1.1, -0.3, 0.012, signed=True) == "-1.1 to -0.3"
+    assert span(21.3, 28.9, 0.1, signed=True) == "20 to 30"
+    assert span(0.004, 1.1, 0.012, signed=True) == "0.00 to 1.12"  # the step is never below `least`
+
+
 def test_values_are_shown_as_people_write_them():
     assert [shown_value(v) for v in (12_345, 0.25, 39, "x", 5013)] == ["12,345", "0.25", "39", "x", "5013"]
 
