@@ -3,7 +3,7 @@
     rows   six explainers, 10^4 to 10^7 rows of eight columns: seconds of the call and of its passes over the rows, and
            the slope of the logarithms from 10^5 rows on; peak memory
     cores  partial dependence of a random forest on one core and on all; beside it what the same cores give to the bare
-           predictions in threads
+           predictions in threads, and how much of the work one thread does (checks of the model, whatever the rows)
     spark  local[2] after its start, against the local engine (a forest) and against the same mapInArrow without us (a
            kernel that does next to nothing); what one explanation of a small table takes
     wide   marginals and explained clusters over 100 million rows of twenty columns, against pyarrow's scan of them
@@ -41,7 +41,7 @@ PARTS = ("rows", "cores", "spark", "wide", "csv")
 SMALL = 2_000
 LIMIT_MIB = 1024
 SLOPE_FROM = 10**5
-ROUNDS, CORE_ROUNDS = 3, 7
+ROUNDS, CORE_ROUNDS = 3, 5
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _slope(cells: dict[str, dict[str, float]], what: str) -> float | None:
 
 
 def _cores(run: Run) -> dict[str, Any] | None:
-    job = {"what": "cores", "rows": 5_000 if run.quick else 60_000, "points": 6, "trees": 25, "depth": 12}
+    job = {"what": "cores", "rows": 5_000 if run.quick else 200_000, "points": 10, "trees": 25, "depth": 12}
     found = run.cell("cores", {**job, "rounds": 1 if run.quick else CORE_ROUNDS})
     if found is None:
         return None
@@ -163,6 +163,7 @@ def _cores(run: Run) -> dict[str, Any] | None:
         **{key: job[key] for key in ("rows", "points", "trees", "depth")},
         "speedup": round(statistics.median(ratios), 2),
         "speedup_of_bare_predictions_in_threads": round(statistics.median(bare), 2),
+        "share_of_the_callers_thread": round(statistics.median(found["caller"]), 3),
         "asked": 1.7,
     }
     return {"summary": summary, "seconds": {key: found[key] for key in ("one", "all", "bare one", "bare all")}}
