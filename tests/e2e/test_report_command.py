@@ -96,7 +96,7 @@ def test_the_page_and_the_page_of_its_files(folder, capsys):
         ([*ASK, "--section", "charts"], "no section 'charts'"),
         ([*ASK, "--compared", "sex"], "NAME=VALUE"),
         ([*ASK, "--clusters"], "clustering"),
-        (["--from", ".", "--epsilon", "1"], "--from is free"),
+        (["--from", ".", "--epsilon", "1"], "--from costs no budget"),
         (["--from", "nowhere.json"], "cannot be read"),
         (["--from", "."], "no file of a result"),
         (["--section", "effects", "--epsilon", "1e-5"], "would show noise"),
