@@ -13,7 +13,8 @@ anything else.
 
 `--part points` asks what a curve consists of, in a form that other work on the machine moves little: the least
 processor time, of several, of one grid point in bare predictions and in ours (the rows laid out in blocks, encoded,
-asked about), of the check of a new model and of that of a known one; and how many rows a model is asked about.
+asked about), of the check of a new model and of that of a known one; how many rows a model is asked about; and what a
+point takes on either side of a model server.
 
 `--part gpu`: a torch network on a GPU (on the processor where there is none), 10,000,000 rows, 10 grid points. Bare
 predictions are made in the quickest of several sizes of batches.
@@ -242,27 +243,8 @@ mlflow.models.set_model(Risk())
 
 @contextmanager
 def _server(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
-    from dpexplain.models.kinds import recognised
-
     _boosted(folder, rows, risk, quick)
-    known = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-    own = [str(core) for core in sorted(known)[:SERVER_CORES]] if len(known) >= 2 * SERVER_CORES else []
-    command = [sys.executable, "-m", "bench.model_server", str(folder / "model.txt"), *own]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None  # noqa: PT018
-        url = f"http://127.0.0.1:{process.stdout.readline().strip()}/v2/models/risk"
-        client = recognised(url).model  # 8 connections
-        blocks = [*range(0, len(rows), 2**14), len(rows)]
-
-        def ask(frame: pd.DataFrame) -> None:
-            values = frame.to_numpy()
-            for a, b in pairwise(blocks):
-                client.ask(values[a:b])
-
-        def seconds() -> float:
-            process.stdin.write("\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-            return float(process.stdout.readline())  # type: ignore[union-attr]
+    with _serving(folder, len(rows)) as (url, ask, seconds, cores):
 
         def used(job: Callable[[], Any]) -> float:
             """How many cores the server used meanwhile."""
@@ -280,11 +262,36 @@ def _server(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool) -> Made:
             curve = partial(dpx.partial_dependence, table, model, epsilon=1, smooth=False)
             curve("x0", grid={"x0": GRID.tolist()})
             private = used(partial(curve, "x1", grid={"x1": GRID.tolist()}))
-            bare = used(plain)
-            had = f"{len(own)} of its own" if own else f"{os.cpu_count()}, with us"
-            return {"server": {"cores": had, "used, private": private, "used, bare": bare}}
+            return {"server": {"cores": cores, "used, private": private, "used, bare": used(plain)}}
 
         yield url, {}, ask, busy
+
+
+@contextmanager
+def _serving(folder: Path, size: int) -> Iterator[tuple[str, Ask, Callable[[], float], str]]:
+    """The server's address, bare predictions by 8 connections, its processor seconds so far, and what it runs on."""
+    from dpexplain.models.kinds import recognised
+
+    known = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    own = [str(core) for core in sorted(known)[:SERVER_CORES]] if len(known) >= 2 * SERVER_CORES else []
+    command = [sys.executable, "-m", "bench.model_server", str(folder / "model.txt"), *own]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None  # noqa: PT018
+        url = f"http://127.0.0.1:{process.stdout.readline().strip()}/v2/models/risk"
+        client = recognised(url).model
+        blocks = [*range(0, size, 2**14), size]
+
+        def ask(frame: pd.DataFrame) -> None:
+            values = frame.to_numpy()
+            for a, b in pairwise(blocks):
+                client.ask(values[a:b])
+
+        def seconds() -> float:
+            process.stdin.write("\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+            return float(process.stdout.readline())  # type: ignore[union-attr]
+
+        yield url, ask, seconds, f"{len(own)} of its own" if own else f"{os.cpu_count()}, with us"
         process.stdin.close()
         process.wait(10)
 
@@ -331,6 +338,7 @@ def _points(options: Namespace) -> None:
                 }
                 found[kind] = one
                 print(kind, one, flush=True)
+        served = _served(Path(folder), rows, risk, options.quick, repetitions)
     ratios = {
         kind: {
             "a point": round(one["ours"] / one["bare"], 3),
@@ -350,7 +358,23 @@ def _points(options: Namespace) -> None:
         "not installed": missing,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
     }
-    report.write("models-points", options, {"summary": summary, "milliseconds": found})
+    report.write("models-points", options, {"summary": summary, "milliseconds": {**found, **served}})
+
+
+def _served(folder: Path, rows: pd.DataFrame, risk: Any, quick: bool, repetitions: int) -> dict[str, dict[str, float]]:
+    """What bare predictions of one point over HTTP take on either side."""
+    times = []
+    with suppress(ImportError):
+        _boosted(folder, rows, risk, quick)
+        with _serving(folder, len(rows)) as (_, ask, seconds, _cores):
+            for _ in range(repetitions):
+                ours, theirs = time.process_time(), seconds()
+                ask(rows)
+                times.append((time.process_time() - ours, seconds() - theirs))
+    least = [round(1_000 * min(side), 2) for side in zip(*times, strict=True)]
+    return (
+        {"model server": dict(zip(("bare, on our side", "bare, on the server"), least, strict=True))} if least else {}
+    )
 
 
 def _asked(rows: pd.DataFrame) -> dict[str, float]:
