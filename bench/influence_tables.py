@@ -1,7 +1,7 @@
 """Group influence, disparity by race, and table-level Shapley and Banzhaf values: error beside the paper's mechanism.
 
-Table I of paper 003 names them; its figures, and `influence_accuracy`, are about averages. Adult, six features, boosted
-trees, the class as outcome, pure account, replace-one, as many draws in both. The paper's mechanism is our
+Table I of paper 003 names them; its figures, and `influence_accuracy`, are about averages. Adult, five features,
+boosted trees, the score as outcome, pure account, replace-one, as many draws in both. The paper's mechanism is our
 `method="paper"`. A group of it has noise by a *released* size, because noise by the exact one is no privacy. The error
 is the mean absolute one over features, against our values without any noise and with more draws.
 
@@ -9,7 +9,7 @@ Those take the values of a set of features independently of each other; in the p
 them. For single features that is the same; of its error for Shapley and Banzhaf values a part is this difference.
 
 The influences themselves, as in Figure 2c (a disparity by sex) and 2d (by race, of the arrests, which cannot be had):
-each input's on the disparity, exact, by the paper's mechanism and by ours; and how many 95 % intervals hold it.
+each input's on the disparity, without noise, by the paper's mechanism and by ours; how many 95 % intervals hold it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def picture(content: dict[str, Any]) -> Figure:
                 continue
             values, low, high = np.array([shown[who][item] for item in items]).T
             ends = None if who == "exact" else [values - low, high - values]
-            label = "ours" if who == "default" else who
+            label = {"default": "ours", "exact": "without noise"}.get(who, who)
             places = np.arange(len(items)) - shift
             ax.errorbar(values, places, xerr=ends, fmt=marker, color=color, markersize=4, linewidth=1, label=label)
         ax.axvline(0, color="0.8", linewidth=1)
@@ -110,7 +110,7 @@ def picture(content: dict[str, Any]) -> Figure:
         ax.set_title(name, fontsize=9)
         ax.tick_params(axis="x", labelsize=8)
     axes[0].legend(fontsize=8)
-    figure.supxlabel("part of the difference in the rate of positive outcomes", fontsize=9)
+    figure.supxlabel("part of the difference in the mean outcome", fontsize=9)
     return figure
 
 
