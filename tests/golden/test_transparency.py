@@ -131,6 +131,18 @@ def test_shapley_values_add_up_and_an_unused_feature_has_none(exact, people, mod
     assert next(a for a in report.associations if a.feature == "shadow").clear
 
 
+def test_a_report_tells_as_much_as_the_influences_of_the_person(people, model, make_table):
+    """From the same marginals, noise included: what is attacked in one is attacked in the other."""
+    table = make_table(people, domain=DOMAIN)
+    marginals = dpx.marginals(table, NAMES, epsilon=0.5)
+    options = {"features": NAMES, "aggregate": "shapley", "outcome": "score", "samples": 20, "marginals": marginals}
+    report = transparency_report(table, model, ROW, **options)
+    found = dpx.influence(table, model, "individual", row=ROW, **options)
+    np.testing.assert_array_equal(report.values, found.values)
+    np.testing.assert_array_equal(report.interval(), found.interval())
+    assert np.ptp(found.values) > 0
+
+
 @pytest.mark.parametrize(
     "options",
     [
