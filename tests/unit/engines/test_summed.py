@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from dataclasses import dataclass
@@ -86,6 +87,11 @@ def test_the_bar_shows_a_share_only_when_the_number_of_rows_is_public(capsys, mo
     assert public.out == private.out == ""
     assert "100%" in public.err
     assert "%" not in private.err
+    clocks = [
+        max(len(re.findall(r"[-\d]:[-\d]{2}:[-\d]{2}", line)) for line in re.split(r"[\r\n]", said.err))
+        for said in (public, private)
+    ]
+    assert clocks == [2, 1]  # time that has passed, and time left
     assert "test" in private.err
     run([Batch(3, 1)], lambda b: np.array([1, 1]), total=3)
     assert capsys.readouterr().err == ""  # standard error is no terminal here
