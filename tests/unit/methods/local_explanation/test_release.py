@@ -208,6 +208,20 @@ def test_the_outlook_tells_an_error_and_a_wider_interval_and_the_same_ones_again
     assert 0 < told().error < told().interval < told().band
 
 
+def test_the_outlook_has_the_bound_of_the_paper_on_the_loss():
+    """Theorem 3.2 with its constants, which says something only of many steps over many rows."""
+    setting = Setting(DOMAIN, PublicRange(0, 1), Neighbours(Relation.ADD_REMOVE), 10**8, 10**8)
+    for steps, vacuous in ((50, True), (10_000, False)):
+        request = LocalExplanation(record=RECORD, method="gradient", anchor="middle", iterations=steps)
+        spec, cost = local.resolve(request, setting, zcdp(10)), zcdp(10)
+        sigma = forecast(spec, setting.neighbours, cost)["gradient"].std / (spec.unit * setting.rows)
+        most = spec.loss_bound(sigma)
+        assert most == pytest.approx(5 * (2 + math.log(steps)) / math.sqrt(steps), rel=0.2)  # G and r are about 1
+        note = local.outlook(request, setting, cost).note
+        assert f"at most {most:.3g} above its smallest" in note
+        assert ("says nothing" in note) == vacuous == (most >= spec.largest_loss)
+
+
 def test_the_diagram_is_a_privacy_enabling_set():
     flow = local.diagram()
     assert flow.noised in flow.privacy_enabling_sets()
