@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -19,10 +20,13 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from dpexplain.errors import InputError
 from dpexplain.project.file import Project
 from dpexplain.service.service import Service
 
 CONNECTIONS = 4_000  # at a time; more are answered 503
+BACKLOG = 2_048  # connections that wait to be taken
+ENDING = 3.0  # seconds that a server before this one may still need to leave the port
 IDLE = 15.0  # seconds in which the head of each request must have arrived
 
 
@@ -94,6 +98,7 @@ def serve(projects: Sequence[Project], *, host: str, port: int, new_token: bool,
     """Serve until a signal comes; then let running releases finish."""
     set_up_logs()
     more_files()
+    check_free(host, port)
     service = Service(projects)
     if token := service.first_token(again=new_token):
         print(f"Curator's token, shown once (it is kept as a hash):\n  {token}", flush=True)
@@ -107,42 +112,65 @@ def serve(projects: Sequence[Project], *, host: str, port: int, new_token: bool,
     _serve_together(projects, host, port, processes)
 
 
+def family_of(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def check_free(host: str, port: int) -> None:
+    """Refuse to begin where somebody listens: with several processes, both would have a part of the requests."""
+    until = time.monotonic() + ENDING
+    while True:
+        try:
+            socket.create_server((host, port), family=family_of(host)).close()
+            return
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                raise InputError(
+                    f"cannot listen on {host}:{port}: {error.strerror or type(error).__name__}.",
+                    hint="another server may have it; --port takes another one",
+                    spent="",
+                ) from None
+        time.sleep(0.05)
+
+
 def _serve_together(projects: Sequence[Project], host: str, port: int, processes: int) -> None:
-    """Several processes that listen on one socket, each with a service of its own. One that dies is replaced."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.create_server((host, port), family=family, backlog=2048) as listening:
-        listening.set_inheritable(True)
-        children, stopped = set[int](), False
+    """Several processes, each with a service and a socket of its own. One that dies is replaced.
 
-        def begin() -> None:
-            child = os.fork()
-            if child:
-                children.add(child)
-                return
-            try:
-                service = Service(projects)
-                warm_up(service)
-                uvicorn.Server(config_of(service, host, port)).run(sockets=[listening])
-            finally:
-                os._exit(0)
+    The system divides connections among their sockets. Of one socket that all listen on, whichever process woke first
+    took every connection that waited, and the others had nothing to do.
+    """
+    children, stopped = set[int](), False
 
-        def stop(number: int, _frame: Any) -> None:
-            nonlocal stopped
-            stopped = True
-            for child in children:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, number)
+    def begin() -> None:
+        child = os.fork()
+        if child:
+            children.add(child)
+            return
+        try:
+            service = Service(projects)
+            warm_up(service)
+            shared = socket.create_server((host, port), family=family_of(host), backlog=BACKLOG, reuse_port=True)
+            uvicorn.Server(config_of(service, host, port)).run(sockets=[shared])
+        finally:
+            os._exit(0)
 
-        for _ in range(processes):
+    def stop(number: int, _frame: Any) -> None:
+        nonlocal stopped
+        stopped = True
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+
+    for _ in range(processes):
+        begin()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    while children:
+        child, _ = os.wait()
+        children.discard(child)
+        if not stopped:
+            time.sleep(1)
             begin()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        while children:
-            child, _ = os.wait()
-            children.discard(child)
-            if not stopped:
-                time.sleep(1)
-                begin()
 
 
 def warm_up(service: Service) -> None:
