@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -250,7 +250,7 @@ class Receipt:
         every = [*self.request.get("builds_on", []), *self.also]
         return list({(one["entry"], one["payload"]): one for one in every}.values())
 
-    @property
+    @cached_property
     def guarantee(self) -> str:
         """The promise in words: definition, price, relation, unit, what is public, what is outside."""
         return self._promise(self.cost)

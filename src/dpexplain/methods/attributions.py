@@ -173,7 +173,7 @@ class Attribution(Result):
         if names := self.undetermined:
             listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
             sentences = [
-                f"Not determined at this price (few such rows, or columns that move together): {listed}.",
+                f"Not determined with this epsilon (few such rows, or columns that move together): {listed}.",
                 "Intervals of these assume that the model is nowhere steeper than twice its output range over the "
                 "range of a column.",
                 *sentences,
@@ -250,6 +250,15 @@ class Attribution(Result):
         return self.remainder if abs(self.remainder.value) >= NEAR * self.output.width else None
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        low, high = self._usual if isinstance(level, float) and level == 0.95 else self._interval(level)
+        return low.copy(), high.copy()
+
+    @cached_property
+    def _usual(self) -> tuple[Floats, Floats]:
+        """The interval that is asked for again and again: for numbers, words and pictures of one explanation."""
+        return self._interval(0.95)
+
+    def _interval(self, level: float) -> tuple[Floats, Floats]:
         return self._around(self._steps, np.eye(len(self.space.features), dtype=bool), level)
 
     def _around(self, lines: Floats, moves: NDArray[np.bool_], level: float = 0.95) -> tuple[Floats, Floats]:

@@ -251,13 +251,18 @@ def receipt(here: Here, who: Member, release: str) -> JsonObject:
 
 
 @router.post("/releases/{release}/explain")
-def explain_record(here: Here, who: Member, release: str, asked: Record) -> Response:
+async def explain_record(request: Request, here: Here, who: Member, release: str, asked: Record) -> Response:
     """What moves the prediction for a record, from a released sketch: free."""
-    here.release(release, who)
-    found = here.work.explain(release, asked)
-    if asked.whole:
-        return Response(found.to_json(), media_type="application/json")
-    return JSONResponse(numbers_of(found))
+
+    def answer() -> Response:
+        here.release(release, who)
+        found = here.work.explain(release, asked)
+        if asked.whole:
+            return Response(found.to_json(), media_type="application/json")
+        return JSONResponse(numbers_of(found))
+
+    async with request.app.state.turns:
+        return await run_in_threadpool(answer)
 
 
 @router.post("/tables/{table}/readings")
@@ -355,6 +360,7 @@ def create_app(service: Service) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.plans = anyio.CapacityLimiter(PLANS_AT_ONCE)
+        app.state.turns = anyio.CapacityLimiter(1)  # records: threads of short computations slow each other down
         app.state.pens = anyio.CapacityLimiter(1)  # drawings; whoever waits for one holds no thread
         await run_in_threadpool(service.start)
         yield

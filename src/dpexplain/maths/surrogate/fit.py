@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,18 @@ class Fit:
     settled: bool = True
     average: AveragePerson | None = None
 
+    @cached_property
+    def off(self) -> Floats:
+        """For each coordinate, what its noisy reference may come to; zero without one. See `halfwidths`."""
+        units = np.eye(len(self.coefficients))
+        if self.average is None:
+            return np.zeros(len(units))
+        return np.asarray(self.average.spread(units) * (self.spread(units) + self.unsettled(units)))
+
+    def unsettled(self, lines: Floats) -> Floats:
+        """How far coefficients . line may be off for other reasons than noise."""
+        return np.asarray(sum((term(lines) for term in (self.pull, self.unknown) if term), np.zeros(len(lines))))
+
 
 def counted_from(fit: Fit, average: AveragePerson | None) -> Fit:
     """This model, with contributions counted from the average person where one was released."""
@@ -242,12 +255,9 @@ def halfwidths(fit: Fit, space: Space, lines: Floats, moves: NDArray[np.bool_], 
     It is added to the unknown: |(phi' - phi).(line + r)| is at most what both come to.
     """
     sure = -float(ndtri((1 - checked_level(level)) / 2))
-    known = [term for term in (fit.pull, fit.unknown) if term is not None]
     deviation, moved = np.square(fit.spread(lines)), np.zeros(len(lines))
     if fit.average is not None:
         own = np.repeat(moves, [where.stop - where.start for where in space.slices.values()], axis=1)
-        units = np.eye(space.size)
-        off = fit.average.spread(units) * (fit.spread(units) + sum(term(units) for term in known))
         deviation += np.square(fit.average.spread(own * fit.coefficients))
-        moved = sure * (own * off).max(axis=1)
-    return np.asarray(sure * np.sqrt(deviation) + sum(term(lines) for term in known) + moved)
+        moved = sure * (own * fit.off).max(axis=1)
+    return np.asarray(sure * np.sqrt(deviation) + fit.unsettled(lines) + moved)
