@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import re
 import socket
 import time
@@ -257,6 +258,48 @@ class TestSizes:
         assert waits[:10] == [0.0] * 10
         assert 0 < waits[-1] <= 0.6
         assert rate.wait("ben") == 0.0
+
+    def test_who_asks_too_often_is_refused_and_nobody_else(self, here: Running, monkeypatch):
+        from dpexplain.service.limits import Rate
+
+        monkeypatch.setattr(here.service, "rate", Rate(per_minute=6))
+        told = [here.ask("GET", "/me", token=here.tokens["ana"]) for _ in range(15)]
+        assert [status for status, _ in told[:10]] == [200] * 10
+        assert 429 in {status for status, _ in told[10:]}
+        assert told[-1][1]["error"]["message"] == "too many requests."
+        assert here.good("GET", "/me", token=here.tokens["ben"])["name"] == "ben"
+
+
+def test_neither_logs_nor_answers_quote_what_an_error_says(here: Running, monkeypatch, capsys):
+    """Messages of errors that nobody expected may quote a row: of a route, of a release, of the clock."""
+    for name in ("dpexplain.service", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        for what in ("handlers", "propagate", "level"):
+            monkeypatch.setattr(logger, what, getattr(logger, what))
+    server.set_up_logs()
+    ana = here.tokens["ana"]
+
+    def fails(*_):
+        raise ValueError("the row of Bob")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(here.service.books, "budget", fails)
+        status, said = here.ask("GET", "/tables/people/budget", token=ana)
+    assert (status, said["error"]["kind"]) == (500, "InternalError")
+    with monkeypatch.context() as broken:
+        broken.setattr(here.service.runner, "run", fails)
+        job = here.explained(ana, {**PDP, "feature": "age"}, epsilon=0.015)
+    assert job["state"] == "lost"
+    told = ""
+    with monkeypatch.context() as broken:
+        broken.setattr(here.service.runner, "strokes", [fails])
+        while "a stroke failed: ValueError" not in told:
+            time.sleep(0.02)
+            told += capsys.readouterr().err
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert {"uvicorn.error", "dpexplain.service"} <= {line["logger"] for line in lines}
+    assert not any(word in json.dumps([lines, said, job]) for word in ("Bob", "Traceback"))
+    assert not any(word in told for word in ("people", "/v1/", ana.split("_")[2]))
 
 
 SHAPES = [
