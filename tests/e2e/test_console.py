@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
 
+import pandas as pd
 import pytest
 import sqlalchemy as sa
 
@@ -435,6 +436,58 @@ def test_a_person_who_need_not_be_typed_in_need_not_be_typed_in(server, ana):
     for typed, said in (({}, "For epsilon 0.4"), ({"row.age": "25"}, "sex is needed")):
         form = {"epsilon": "0.4", "csrf": mark, **typed}
         assert said in call(server, "POST", f"{path}/forecast", form, cookie=ana, Accept="text/x-part")[2]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A service with a folder of models, whose programs wait for the curator above an epsilon of 0.1."""
+    skops, linear = pytest.importorskip("skops.io"), pytest.importorskip("sklearn.linear_model")
+    folder = tmp_path_factory.mktemp("desk")
+    settings = f'slot = {services.SLOT}\nrate = 1000000\nmodels = "models"\napprove_above = 0.1'
+    path = services.write_project(folder, service=settings, name="desk", rows=200)
+    (folder / "models").mkdir()
+    ages = pd.DataFrame({"age": range(20, 30)})
+    skops.dump(linear.LinearRegression().fit(ages, ages["age"] / 40), folder / "models" / "two.skops")
+    text = path.read_text()
+    model = '[model]\nname = "m"\npath = "models/two.skops"\noutput = [0.0, 1.0]\nfeatures = ["age"]\nversion = "1"\n'
+    path.write_text(text[: text.index("[model]")] + model + text[text.index("\n[service]") :])
+    with services.running(path) as found:
+        found.member("bot", agent=True, limit=2.0)
+        yield found
+
+
+@pytest.mark.long
+def test_the_curator_registers_a_model_by_a_form(desk):
+    cookie = enter(desk, desk.curator)
+    form = {"table": "desk", "file": "two.skops", "version": "2", "csrf": csrf(desk, cookie)}
+    assert call(desk, "POST", "/curator/models", form, cookie=cookie)[0] == 303
+    page = call(desk, "GET", "/curator", cookie=cookie)[2]
+    assert "Versions: 1, 2." in page
+    assert "File in the folder of models" in page
+    for wrong in ("2", "3"):
+        sent = {**form, "version": wrong, "file": "two.skops" if wrong == "2" else "../dpexplain.toml"}
+        status, _, text = call(desk, "POST", "/curator/models", sent, cookie=cookie)
+        assert status == 422
+        assert 'role="alert"' in text
+    assert "Versions: 1, 2." in call(desk, "GET", "/curator", cookie=cookie)[2]
+
+
+@pytest.mark.long
+def test_what_a_program_asks_waits_for_a_form_of_the_curator(desk):
+    cookie, bot = enter(desk, desk.curator), desk.tokens["bot"]
+    for said, state in (("approve", "done"), ("decline", "declined")):
+        asked = {"request": {"request": "partial-dependence", "feature": "age", "smooth": said == "decline"}}
+        asked |= {"epsilon": 0.3, "model": "1"}
+        plan = desk.good("POST", "/tables/desk/plan", asked, token=bot)["plan"]
+        job = desk.good("POST", "/tables/desk/explanations", {**asked, "plan": plan}, token=bot)
+        assert job["state"] == "waiting"
+        page = call(desk, "GET", "/curator", cookie=cookie)[2]
+        assert "Waiting for you" in page
+        assert "asked by the program of bot, table desk; cost: epsilon 0.3 at a delta" in page
+        form = {"job": job["id"], "do": said, "csrf": csrf(desk, cookie)}
+        assert call(desk, "POST", "/curator/approvals", form, cookie=cookie)[0] == 303
+        assert desk.done(job["id"])["state"] == state
+        assert "Waiting for you" not in call(desk, "GET", "/curator", cookie=cookie)[2]
 
 
 PRICES = re.compile(r"\brho\b|zCDP|delta =|epsilon =")
