@@ -319,7 +319,7 @@ def promise(receipts: Sequence[Receipt]) -> list[str]:
 
 def report_forecast_view(forecast: ReportForecast) -> RenderableType:
     """Each section: its share, the error to expect, and whether that tells anything."""
-    verdicts = {True: "tells", False: "noise alone", None: ""}
+    verdicts = {True: "useful", False: "may say little", None: ""}
     batch = forecast.batch
     lines = [
         [

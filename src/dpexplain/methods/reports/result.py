@@ -84,6 +84,7 @@ class Report:
         if not every or not all(isinstance(one, Result) for one in every):
             raise InputError("a report is made of released results.", hint="dpx.from_json(path) reads one", spent="")
         _require_one(every)
+        every = tuple(_with_histograms(one, every) for one in every)
         stand_in = next((one for one in every if isinstance(one, StandIn)), None)
 
         def how_read() -> Posterior | None:
@@ -297,6 +298,17 @@ def _require_one(results: Sequence[Result]) -> None:
                 hint="name the files of one of them",
                 spent="",
             )
+
+
+def _with_histograms(result: Result, every: Sequence[Result]) -> Result:
+    """A file of influences names the histograms that values were drawn from: with those, if they are at hand."""
+    if not isinstance(result, TableInfluence) or result.marginals is not None:
+        return result
+    for known in every:
+        one = known.marginals if isinstance(known, StandIn) else known
+        if isinstance(one, Marginals) and one.receipt.hash_of(one.released) == result.earlier_marginals:
+            return result.with_marginals(one)
+    return result
 
 
 def _explains(result: Result, model: Any) -> bool:

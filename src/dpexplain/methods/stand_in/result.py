@@ -301,7 +301,8 @@ class StandIn(Result):
             + ("a tree of pairs of columns." if tree else "every column by itself, without ties between columns.")
         ]
         if tree:
-            said.append("Pairs: " + ", ".join(f"{a} - {b}" for a, b in self.edges) + ".")
+            called = self.receipt.called
+            said.append("Pairs: " + "; ".join(f"{called(a)} and {called(b)}" for a, b in self.edges) + ".")
         if self.spec.why:
             said.append(f"This grade was taken because {WHY[self.spec.why]}.")
         known = self.consistency
