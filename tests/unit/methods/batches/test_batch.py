@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpexplain.core.release import Gate
 from dpexplain.core.sensitivity import Relation, Sensitivity
 from dpexplain.errors import BudgetError, InputError, InternalError, ReleaseLost, VerificationError
 from dpexplain.methods.batches import division as dividing
-from dpexplain.methods.batches.division import Shared, divide
+from dpexplain.methods.batches.division import Question, Shared, divide
 from dpexplain.methods.batches.gates import PartGate
 from dpexplain.methods.batches.part import Part
 from dpexplain.methods.batches.release import Parts, costs_of, plan_batch, question_of, release_batch
@@ -404,6 +405,27 @@ def test_what_will_be_sharpened_is_forecast_as_sharpened(make_table, frame, thre
         assert "stand_in" in by_label[request.label].uses
         assert by_label[request.label].error < by_label[request.label].interval
     assert "stand_in" not in by_label[requests[2].label].uses  # its error would be larger
+
+
+def test_a_stand_in_that_can_be_used_is_used_whatever_its_noise_is_forecast_to_be(
+    make_table, frame, three, monkeypatch
+):
+    """Finer bins come with it, which forecasts of noise hold against it; the error that is told is the smaller one."""
+    table, effects = make_table(frame, budget=ZCDP), R.AccumulatedEffects(feature="age")
+    before, told = Question._outlook, dict[bool, set[float]]()
+
+    def worse(question, number, handed, *what):
+        found = before(question, number, handed, *what)
+        with_it = "stand_in" in handed
+        found = replace(found, error=10 * found.error) if with_it else found
+        told.setdefault(with_it, set()).add(found.error)
+        return found
+
+    monkeypatch.setattr(Question, "_outlook", worse)
+    _, line = dpx.plan([R.StandIn(), effects], table=table, model=three, epsilon=0.5).lines
+    assert "stand_in" in line.uses
+    assert line.error in told[False]
+    assert line.error < min(told[True])
 
 
 def test_effects_of_a_model_without_interactions_have_a_forecast_above_nothing(make_table, frame):
