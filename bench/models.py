@@ -9,7 +9,7 @@ model object, which has passed the check; "sharpened" is the default, which also
 point. `--part cpu` counts processor time of all threads in the place of time, for a machine that does other work, and
 leaves out the server, whose time is another process's. A server runs in a process of its own, on 2 cores where there
 are 4, else on those that we use too; its bare predictions are the same requests over the same 8 connections without
-anything else.
+anything else (`--part server`: it alone).
 
 `--part points` asks what a curve consists of, in a form that other work on the machine moves little: the least
 processor time, of several, of one grid point in bare predictions and in ours (the rows laid out in blocks, encoded,
@@ -65,6 +65,8 @@ def run(options: Namespace) -> None:
     if options.part == "cpu":
         name, clock = "models-cpu", time.process_time
         del kinds["model server"]
+    elif options.part == "server":
+        name, kinds = "models-server", {"model server": _server}
     rows, risk = _made(3_000 if options.quick else ROWS)
     times, shares = dict[str, dict[str, list[float]]](), dict[str, Any]()
     with tempfile.TemporaryDirectory() as folder:
