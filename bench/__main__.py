@@ -53,7 +53,8 @@ def main() -> None:
     posterior = ["pd", "single", "ale", "clock", "everything"]
     scale = ["rows", "cores", "spark", "wide", "csv"]
     service = ["local", "crowd", "kills", "soak", "console"]
-    parts = ["all", *clusters, *influence, *audit, *posterior, *scale, *service, "gpu", "cpu", "points", "server", "mbi"]
+    models = ["gpu", "cpu", "points", "server"]
+    parts = ["all", *clusters, *influence, *audit, *posterior, *scale, *service, *models, "mbi"]
     parser.add_argument(
         "--part",
         default="all",
