@@ -6,7 +6,9 @@ import http.client
 import json
 import os
 import re
+import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from collections import Counter
 
 import pytest
 
+from dpexplain.service.server import own_socket
 from services import free_port, write_project
 
 pytestmark = [pytest.mark.long, pytest.mark.posix]
@@ -95,6 +98,16 @@ def test_two_processes_share_connections_are_replaced_and_stop_together(serving)
     assert parent.wait(60) == 0
     with pytest.raises(ConnectionRefusedError):
         shares(port)
+
+
+def test_the_connections_of_each_process_send_at_once():
+    port = free_port()
+    here = ("127.0.0.1", port)
+    with own_socket(*here) as first, own_socket(*here) as second, socket.create_connection(here):
+        ready, _, _ = select.select([first, second], [], [], 10)
+        taken, _ = ready[0].accept()
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        taken.close()
 
 
 def test_a_port_that_somebody_has_is_not_shared_with_them(serving, tmp_path):

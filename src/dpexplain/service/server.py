@@ -133,6 +133,15 @@ def check_free(host: str, port: int) -> None:
         time.sleep(0.05)
 
 
+def own_socket(host: str, port: int) -> socket.socket:
+    """A socket of one of several processes. Its connections send at once, as those of asyncio's own sockets do:
+    otherwise the end of each answer waits 40 ms for the client to acknowledge the beginning.
+    """
+    found = socket.create_server((host, port), family=family_of(host), backlog=BACKLOG, reuse_port=True)
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found
+
+
 def _serve_together(projects: Sequence[Project], host: str, port: int, processes: int) -> None:
     """Several processes, each with a service and a socket of its own. One that dies is replaced.
 
@@ -149,8 +158,7 @@ def _serve_together(projects: Sequence[Project], host: str, port: int, processes
         try:
             service = Service(projects)
             warm_up(service)
-            shared = socket.create_server((host, port), family=family_of(host), backlog=BACKLOG, reuse_port=True)
-            uvicorn.Server(config_of(service, host, port)).run(sockets=[shared])
+            uvicorn.Server(config_of(service, host, port)).run(sockets=[own_socket(host, port)])
         finally:
             os._exit(0)
 
