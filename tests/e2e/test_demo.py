@@ -73,7 +73,7 @@ def test_it_ends_with_where_it_is_what_was_spent_and_three_commands(folder):
     out, (first, lines, _), _ = folder
     last = str(lines[-1])
     assert f"Open {first['page']}" in last
-    assert f"epsilon = {first['statement']['spent_epsilon']:.2g} of 3" in last
+    assert "Spent now: epsilon = 1.248 of the 3 " in last
     commands = re.findall(r"^  dpexplain (.*)$", last, re.MULTILINE)
     assert len(commands) == 3
     project = ["--project", str(out / "dpexplain.toml")]
