@@ -1,9 +1,10 @@
 """What would have to be different about a record for the model to say something else. Free.
 
 The model is public, so whatever it says about made-up records is free. Candidates are synthetic rows of which the model
-says what is wanted. Each is brought back to the record column by column, as long as the model still says so; what
-remains changed is the answer. How plausible the changed record is follows from the stand-in: whether synthetic rows lie
-as near to it as they do to each other. It does not say what a person can do, nor what causes what in the world.
+says what is wanted once kept columns are the record's. Each is brought back to the record column by column, as long as
+the model still says so; what remains changed is the answer. How plausible the changed record is follows from the
+stand-in: whether synthetic rows lie as near to it as they do to each other. It does not say what a person can do, nor
+what causes what in the world.
 """
 
 from __future__ import annotations
@@ -185,8 +186,11 @@ class _Search:
         return np.nan_to_num(answers, nan=output.middle)
 
     def candidates(self, low: float, high: float) -> list[dict[str, Any]]:
-        """Synthetic rows of which the model says what is wanted, the nearest first; kept columns as the record's."""
-        answers = self.posterior.predictions
+        """Synthetic rows with the kept columns as the record's, of which the model then says what is wanted, the
+        nearest first.
+        """
+        kept = {name: float(codes[0]) for name, codes in self.space.columns(self.point).items() if name in self.kept}
+        answers = self.posterior.predictions_at(kept)
         place = self.space.locate(self.point)
         own = self._coordinates
         free = np.ones(self.space.size, dtype=bool)
@@ -203,7 +207,7 @@ class _Search:
         """The candidates with as much of the record as leaves the prediction in the range; all asked about at once."""
         if not candidates:
             return []
-        said = self.said(candidates)  # with the kept columns some are not what they were
+        said = self.said(candidates)  # asked in blocks of another size, where the last bits may differ
         moving = [one for one, answer in zip(candidates, said, strict=True) if low <= answer <= high]
         done = list[dict[str, Any]]()
         while moving:

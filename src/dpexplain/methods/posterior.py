@@ -369,7 +369,11 @@ class Posterior:
     @property
     def predictions(self) -> Floats:
         """What the model says about them, within its range."""
-        return self._asked.at({})
+        return self.predictions_at({})
+
+    def predictions_at(self, fixed: Mapping[str, float]) -> Floats:
+        """Likewise, with some columns at one value for all of them: a number, or the code of a category."""
+        return self._asked.at(fixed)
 
     def said(self, records: Any) -> Floats:
         """The model's own predictions for some records, within its range."""

@@ -196,6 +196,26 @@ def test_kept_columns_stay_and_what_is_impossible_is_said(known):
     assert len(there) == 0
 
 
+def test_columns_are_kept_before_candidates_are_chosen(known):
+    """The nearest rows with a high prediction owe it to their age; with the age of the record only pay is left."""
+
+    def old_or_rich(rows: pd.DataFrame) -> np.ndarray:
+        return np.where((rows["age"] > 50) | (rows["pay"] > 95), 0.9, 0.1)
+
+    model = dpx.Model(old_or_rich, output=(0, 1), name="old or rich", version="1")
+    ways = dpx.posterior(known.stand_in, model).counterfactuals({**RECORD, "pay": 3.0}, (0.5, None), keep=["age"])
+    assert [list(way.changes) for way in ways] == [["pay"]]
+    assert 95 < ways[0].changes["pay"][1] <= 96
+
+
+def test_a_category_can_be_kept(known):
+    """For a woman pay counts for nothing, so there is no way by pay and sex."""
+    ways = known.counterfactuals({**RECORD, "age": 50}, (0.55, None), keep=["age", "sex"])
+    assert len(ways) == 0
+    ways = known.counterfactuals({**RECORD, "age": 50, "sex": "m", "pay": 10.0}, (0.75, None), keep=["age", "sex"])
+    assert [list(way.changes) for way in ways] == [["pay"]]
+
+
 def test_a_record_unlike_any_row_is_not_plausible(known):
     """A made-up place far from all rows: its distance is larger than that of any of them."""
     from dpexplain.methods.counterfactuals import _Search
