@@ -11,7 +11,10 @@ import time
 
 import pytest
 import sqlalchemy as sa
+import yaml
 
+from dpexplain.errors import DomainError
+from dpexplain.project.file import Project
 from dpexplain.service import jobs, server, tokens
 from dpexplain.service.store import jobs as job_table
 from dpexplain.service.store import results
@@ -476,3 +479,19 @@ def test_a_limit_counts_at_once_and_announces_nothing_else(here: Running, monkey
     after = here.good("GET", "/tables/people/budget", token=here.tokens["vera"])
     assert (after["left"], after["entries"]) == (before["left"], before["entries"])
     assert here.service.books.has_limit("people", "max")
+
+
+def test_what_is_wrong_with_a_drafted_domain_is_not_told_to_who_may_not_see_it(tmp_path):
+    """A draft of `init --peek` holds what stands in the table, and the error about it quotes that."""
+    path = write_project(tmp_path, rows=50)
+    draft = {"age": {"type": "numeric", "low": 37, "high": 20, "integer": True}}
+    text = yaml.safe_dump({"dpexplain_domain": 1, "peeked": True, "reviewed_by": None, "columns": draft})
+    (tmp_path / "domain.yaml").write_text(text)
+    with pytest.raises(DomainError, match="37 and 20"):
+        Project.load(path).domain()
+    with running(path) as here:
+        viewer = here.good("POST", "/tokens", {"name": "v", "role": "viewer"})["token"]
+        told = [here.ask("GET", url, token=viewer) for url in ("/tables", "/tables/people", "/tables/people/budget")]
+        assert [status for status, _ in told] == [200, 200, 422]
+        assert "37" not in json.dumps(told)
+        assert here.good("GET", "/tables/people/domain")["columns"] == draft

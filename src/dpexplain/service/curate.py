@@ -86,14 +86,15 @@ def limit(here: Here, who: Curator, table: str, analyst: str, asked: Limit) -> J
         taken = wanted * 0
         for line in statement.analysts:
             if line.analyst != analyst:
-                taken = taken + (line.spent if line.limit is None else line.limit)
+                # a limit may be lowered below what was spent
+                taken = taken + (line.spent if line.limit is None or line.limit <= line.spent else line.limit)
         unnamed = (row.charged for row in statement.rows if row.analyst is None)
         free = statement.total.amount - sum((cost.amount for cost in unnamed), taken.amount)
         if wanted.amount > free:
             rest = statement.budget.epsilon_of(Cost(wanted.definition, max(free, Fraction(0))))
             raise BudgetError(
                 f'a limit of epsilon={asked.epsilon:g} for "{analyst}" does not fit: limits of others and what was '
-                f"spent without one leave epsilon={rest:.4g}.",
+                f"spent without or above one leave epsilon={rest:.4g}.",
                 hint="lower another limit first",
             )
         served.opened.ledger.set_limit(table, analyst, wanted)

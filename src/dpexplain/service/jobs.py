@@ -103,10 +103,10 @@ def renew(store: Store, worker: str, ids: list[str], lease: float) -> None:
 
 
 def give_back(store: Store, worker: str) -> None:
-    """Let others go on with what this worker has not finished."""
+    """Let others go on with what this worker has not finished. It has begun, so it is not queued: nobody cancels it."""
     mine = sa.and_(jobs.c.worker == worker, jobs.c.state == "running")
     with store.write() as connection:
-        connection.execute(jobs.update().where(mine).values(state="queued", worker=None, lease=0.0))
+        connection.execute(jobs.update().where(mine).values(worker=None, lease=0.0))
 
 
 def finish(
@@ -131,7 +131,8 @@ def finish(
                 )
             )  # fmt: skip
         said = json.dumps({**outcome, "results": ids})
-        values = {"outcome": said, "announced": announced, "body": ""}
+        # the last lease would tell how long it took
+        values = {"outcome": said, "announced": announced, "body": "", "worker": None, "lease": 0.0}
         connection.execute(jobs.update().where(jobs.c.id == job.id).values(values))
     return announced
 

@@ -71,7 +71,8 @@ class Whole:
         if body is None:
             await _refuse(send, 413, "the request is too large.", f"at most {self._largest} bytes")
             return
-        if body and not dict(scope["headers"]).get(b"content-type", b"").startswith(FORM) and (why := too_much(body)):
+        kind = dict(scope["headers"]).get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if body and kind != FORM and (why := too_much(body)):
             await _refuse(send, 422, f"the request cannot be read: {why}.", "GET /v1/methods has what can be asked")
             return
         given = False

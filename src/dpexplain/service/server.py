@@ -20,6 +20,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from dpexplain.core.quiet import quiet
 from dpexplain.errors import InputError
 from dpexplain.project.file import Project
 from dpexplain.service.service import Service
@@ -106,7 +107,7 @@ def serve(projects: Sequence[Project], *, host: str, port: int, new_token: bool,
         warm_up(service)
     print(f"Serving {', '.join(service.tables)} on http://{host}:{port}/v1", flush=True)
     if processes == 1:
-        uvicorn.Server(config_of(service, host, port)).run()
+        answer(service, host, port)
         return
     service.store.close()
     _serve_together(projects, host, port, processes)
@@ -158,7 +159,7 @@ def _serve_together(projects: Sequence[Project], host: str, port: int, processes
         try:
             service = Service(projects)
             warm_up(service)
-            uvicorn.Server(config_of(service, host, port)).run(sockets=[own_socket(host, port)])
+            answer(service, host, port, [own_socket(host, port)])
         finally:
             os._exit(0)
 
@@ -179,6 +180,14 @@ def _serve_together(projects: Sequence[Project], host: str, port: int, processes
         if not stopped:
             time.sleep(1)
             begin()
+
+
+def answer(service: Service, host: str, port: int, sockets: list[socket.socket] | None = None) -> None:
+    """Answer until a signal comes. No warning is shown all the while, because filters of warnings belong to the whole
+    process: a drawing that sets them back in one thread would let out what is said about rows in another.
+    """
+    with quiet():
+        uvicorn.Server(config_of(service, host, port)).run(sockets=sockets)
 
 
 def warm_up(service: Service) -> None:

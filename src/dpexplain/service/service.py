@@ -184,7 +184,7 @@ class Service:
                     hint="ask again with another token",
                 )
 
-        return self.work.release(self.tables[row.table_name], asked, who, allow)
+        return self.work.release(self.tables[row.table_name], asked, who, allow=allow, settle=self.clock.settle)
 
     def _lasts(self, token: str | None, who: Principal) -> bool:
         """Whether a token still counts. One of an issuer is not kept here: its holder must still have the role."""

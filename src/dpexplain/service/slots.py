@@ -2,7 +2,8 @@
 
 How long a release takes depends on rows. A worker begins at a stroke, and what came of it is announced at a later
 stroke; then the worker may begin the next one. Whatever is shorter than three quarters of a slot cannot be told apart
-by its time, and of what is longer only the number of slots.
+by its time, and of what is longer only the number of slots. The ledger hears of it in the middle half of a slot alone,
+so that a process whose clock or stroke is a quarter of a slot off tells the same.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -39,6 +41,18 @@ class Clock:
     def announces(self, at: float) -> float:
         """The stroke that tells what ended at this moment; the last quarter of a slot is for writing it down."""
         return self.next(at + self.slot / 4)
+
+    def settle(self) -> None:
+        """Wait for the middle half of a slot, in which releases are committed.
+
+        At a stroke every process reads the ledger, some of them late or early by their clock or their load. None of
+        them then sees what began at this stroke, and each of them sees what is announced at it.
+        """
+        into = now() % self.slot
+        if into < self.slot / 4:
+            time.sleep(self.slot / 4 - into)
+        elif into > self.slot * 3 / 4:
+            time.sleep(self.slot * 5 / 4 - into)
 
 
 @dataclass

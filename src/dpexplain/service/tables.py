@@ -16,7 +16,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpexplain.core.account import Ask
+from dpexplain.core.account import Ask, Entry
+from dpexplain.core.budget import Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.core.release import Door
 from dpexplain.data.domain_file import Domain, domain_of, entries_of
@@ -32,6 +33,8 @@ from dpexplain.project.file import Project
 from dpexplain.receipts import Receipt
 from dpexplain.service.store import Store, models
 
+UNSIGNED = "the domain of this table is not signed yet, or its file has a mistake."
+REVIEW = "the curator reviews and signs it; on the machine of the data, `dpexplain plan` says what is wrong with it"
 SUFFIXES = {"", *(suffix for kind in KINDS for suffix in kind.suffixes)}  # "" is a folder of MLflow; never a pickle
 
 
@@ -39,10 +42,12 @@ SUFFIXES = {"", *(suffix for kind in KINDS for suffix in kind.suffixes)}  # "" i
 class AllowedAccount(LedgerAccount):
     """An account from which something new is reserved only while that is allowed.
 
-    allow  raises when it is not; what was reserved before, and is gone on with after a crash, is paid for already
+    allow   raises when it is not; what was reserved before, and is gone on with after a crash, is paid for already
+    settle  waits for a moment at which a commit does not tell how long the release took
     """
 
     allow: Callable[[], None] = field(repr=False)
+    settle: Callable[[], None] = field(repr=False)
 
     def reserve(self, ask: Ask) -> str:
         with self.database.read() as connection:
@@ -51,6 +56,10 @@ class AllowedAccount(LedgerAccount):
         if not reserved.keys() - failed:
             self.allow()
         return super().reserve(ask)
+
+    def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
+        self.settle()
+        return super().commit(reservation, payload, charged)
 
 
 class ServedTable(PrivateTable):
@@ -66,11 +75,12 @@ class ServedTable(PrivateTable):
         vars(served).update(vars(table))
         return served
 
-    def for_analyst(self, analyst: str, allow: Callable[[], None] | None = None) -> ServedTable:
-        """The same open table; what it releases is paid by this analyst. `allow` may refuse each new reservation."""
+    def for_analyst(self, analyst: str, **rules: Callable[[], None]) -> ServedTable:
+        """The same open table; what it releases is paid by this analyst, by the rules of an `AllowedAccount`."""
         served = ServedTable.of(self)
         account = replace(self.account, analyst=analyst)
-        account = account if allow is None else AllowedAccount(**vars(account), allow=allow)
+        known: dict[str, Any] = {**vars(account), **rules}
+        account = AllowedAccount(**known) if rules else account
         served.analyst, served.door = analyst, Door(account, sampler=self.door.sampler)
         return served
 
@@ -93,7 +103,6 @@ class Served:
     folder: Path | None  # that models may be registered from
     name: str
     table: ServedTable | None = None
-    problem: DomainError | None = None  # why it is not open: its domain waits for a signature
     _models: dict[str, Model] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -110,17 +119,15 @@ class Served:
                 return
             try:
                 domain = self.project.domain()
-            except DomainError as error:
-                self.problem = error
+            except DomainError:  # what it says may quote a draft, which may quote the data
                 return
-            self.table, self.problem = ServedTable.of(self.project.table(domain)), None
+            self.table = ServedTable.of(self.project.table(domain))
 
     @property
     def opened(self) -> ServedTable:
         """The table, or an error that says what is missing."""
         if self.table is None:
-            assert self.problem is not None
-            raise DomainError(self.problem.message, hint=self.problem.hint, spent="")
+            raise DomainError(UNSIGNED, hint=REVIEW, spent="")
         return self.table
 
     @property
@@ -219,8 +226,7 @@ class Served:
     def public(self, store: Store, methods: Mapping[str, Method]) -> JsonObject:
         """All that anybody with a token for this table may know of it before a release."""
         if self.table is None:
-            assert self.problem is not None
-            return {"name": self.name, "open": False, "why": self.problem.message}
+            return {"name": self.name, "open": False, "why": UNSIGNED}
         table = self.table
         return {
             "name": self.name,

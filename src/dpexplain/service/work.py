@@ -129,9 +129,14 @@ class Work:
         found = plan_one(request, table=table, n=asked.rows, **about)
         return {"forecast": found.to_json(), "text": str(found), "price": None}
 
-    def release(self, served: Served, asked: Explain | Batch, who: Principal, allow: Callable[[], None]) -> Answer:
-        """Spend the price, unless `allow` raises before it is reserved, and get the results."""
-        table = served.opened.for_analyst(who.name, allow)
+    def release(
+        self, served: Served, asked: Explain | Batch, who: Principal, *, allow: Callable[[], None],
+        settle: Callable[[], None],
+    ) -> Answer:  # fmt: skip
+        """Spend the price, unless `allow` raises before it is reserved, and get the results, which are committed after
+        `settle`.
+        """
+        table = served.opened.for_analyst(who.name, allow=allow, settle=settle)
         if isinstance(asked, Explain):
             task, subject, cost = self.task(served, asked, who)
             found = task.results(table, subject, cost)

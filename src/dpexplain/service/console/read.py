@@ -16,6 +16,7 @@ from dpexplain.service.console.drawn import Step, burn_down, chart_of_release, w
 from dpexplain.service.console.pages import Filled, Pages, back, onward, shown
 from dpexplain.service.console.sessions import In, Member, Session
 from dpexplain.service.service import Refused
+from dpexplain.service.tables import UNSIGNED
 from dpexplain.service.tokens import Role
 from dpexplain.service.work import document_of
 
@@ -65,7 +66,7 @@ def table_page(here: Here, session: Member, table: str, page: Page = 1) -> Respo
     """A table: the budget as it burns down, and what was released."""
     served = here.served(table, session.who)
     if served.table is None:
-        return shown("waiting.html", session, title=table, table=table, why=served.problem)
+        return shown("waiting.html", session, title=table, table=table, why=UNSIGNED)
     books = account(here, table, session)
     releases, number = here.some_releases(session.who, table, (page - 1) * EACH, EACH)
     return shown(
