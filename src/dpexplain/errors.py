@@ -17,7 +17,7 @@
     BudgetWarning             a second budget may be counted for the same people, or an answer be mostly chance
     ModelWarning              a model whose last digits force small blocks or single rows, which is slow
 
-An error is an output. Its text holds public things only: names, declared bounds, prices. It never holds a row,
+An error is an output. Its text holds public things only: names, declared bounds, costs. It never holds a row,
 an observed value or the message of somebody else's exception that may quote one.
 """
 

@@ -171,7 +171,7 @@ def test_a_dear_batch_waits_for_the_curator(here):
 def test_an_error_has_a_price_and_what_is_free_needs_no_plan(here):
     here.member("bea", agent=True, limit=0.6)
     wanted = said(here, "plan", table="people", request=PDP, max_error=0.5)
-    assert "plan again with the price" in wanted
+    assert "plan again with the cost" in wanted
     free = said(here, "explain", table="people", request={"request": "stand-in", "grade": "domain"})
     assert "It is done" in free
     ((text, wrong),) = called(

@@ -35,7 +35,7 @@ def test_it_builds_without_a_warning(copy, tmp_path):
     assert 'href="../decisions/0032-renewal/"' in promise
     functions = (tmp_path / "reference" / "functions" / "index.html").read_text(encoding="utf-8")
     assert "partial_dependence" in functions
-    assert "is the whole price" in functions  # its docstring
+    assert "is the whole cost" in functions  # its docstring
     measured = (tmp_path / "benchmarks" / "posterior-pd" / "index.html").read_text(encoding="utf-8")
     assert "python -m bench posterior --part pd" in measured
     assert (tmp_path / "benchmarks" / "posterior-pd.png").exists()

@@ -176,7 +176,7 @@ def test_the_domain_alone_has_no_price(folder, capsys):
     assert run(["verify", result["json"]]) == 0
     capsys.readouterr()
     error = refusal(capsys, 2, "stand-in", "--grade", "domain", "--epsilon", "1")
-    assert "has no price" in error["message"]
+    assert "costs nothing" in error["message"]
     assert "leave epsilon and rho out" in error["hint"]
     assert "exactly one of" in refusal(capsys, 2, "stand-in")["message"]
     assert run(["stand-in", "--grade", "domain"]) == 0

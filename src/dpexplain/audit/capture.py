@@ -2,15 +2,15 @@
 
 Method      The release runs on the left table with a sampler that adds nothing and remembers what it was asked for, and
             on the right table, where the sampler gives the same answers again. Under the same history everything but
-            the exact numbers must be equal: requests, parts, laws, bounds, prices, charges. Where they differ, rows
+            the exact numbers must be equal: requests, parts, laws, bounds, costs, charges. Where they differ, rows
             decide what is seen.
-Parts       Each part is held against its own share of the price, after a fixed history. That is what composition asks
+Parts       Each part is held against its own share of the cost, after a fixed history. That is what composition asks
             for: a part must be worth its share after *every* history, and the door adds the shares up.
-Exact loss  The law of the noise is known, so its loss on this pair is a number, and it must not exceed the price: a
-            check of bound and price without chance.
+Exact loss  The law of the noise is known, so its loss on this pair is a number, and it must not exceed the cost: a
+            check of bound and cost without chance.
 Draws       `draws` sends the captured numbers through a real door again and again and scores every answer by its log
             likelihood ratio, the best score there is (Neyman, Pearson 1933). They are held against the exact loss
-            (`Part.claim`), which is sharper than the price. Numbers that are equal on both sides tell nothing under
+            (`Part.claim`), which is sharper than the cost. Numbers that are equal on both sides tell nothing under
             independent noise, and are left out; many draws of independent noise are one long vector.
 """
 
@@ -176,7 +176,7 @@ def recorded(table: PrivateTable, explain: Explain, answers: Mapping[int, Any] |
 
 
 def _calls(part: JsonObject) -> int:
-    """How many calls of the sampler a part stands for: several choices may have one price."""
+    """How many calls of the sampler a part stands for: several choices may have one cost."""
     several = "scale" in part and part["values"] and isinstance(part["values"][0], list)
     return len(part["values"]) if several else 1
 
@@ -225,7 +225,7 @@ class Part:
 
     @property
     def loss(self) -> float:
-        """What the stated law loses on this pair, in units of the price."""
+        """What the stated law loses on this pair, in units of the cost."""
         if self.silent:
             return 0.0
         if self.cost.definition is Definition.PURE:
@@ -235,7 +235,7 @@ class Part:
 
     @property
     def attained(self) -> float:
-        """The loss on this pair as a share of the price: 1 at the worst case, and never above."""
+        """The loss on this pair as a share of the cost: 1 at the worst case, and never above."""
         return self.loss / float(self.cost.amount)
 
     @property
@@ -248,7 +248,7 @@ class Part:
         """What draws on this pair are held against: rho with mu = sqrt(2 rho) for Gaussian noise, epsilon for all else.
 
         A choice, and pure noise in a zCDP account, lose a bounded amount on a pair: epsilon is the sharper claim. Where
-        the law loses more than its price, which is a mistake, the claim is what it may lose.
+        the law loses more than its cost, which is a mistake, the claim is what it may lose.
         """
         excess, little = max(1.0, self.attained), 1 + Fraction(1, 10**9)
         if self.gaussian:
@@ -393,5 +393,5 @@ def _through_the_door(
 
 
 def _price(cost: Cost, factor: Fraction) -> Cost:
-    """The price of noise that is `factor` times smaller."""
+    """The cost of noise that is `factor` times smaller."""
     return cost * (factor if cost.definition is Definition.PURE else factor**2)

@@ -2,7 +2,7 @@
 
 A `Case` is one part of one release under one protection (relation, unit) and definition: two tiny neighbouring tables,
 the request, and where needed the history after which the part tells most. `Case.captured` turns it into exact numbers
-on both sides. The price of the whole release is chosen so that the part itself costs what shows defects best: an audit
+on both sides. The cost of the whole release is chosen so that the part itself costs what shows defects best: an audit
 at epsilon 0.1 could see nothing.
 """
 
@@ -44,7 +44,7 @@ BOTH, ZCDP_ONLY = (Definition.PURE, Definition.ZCDP), (Definition.ZCDP,)
 class Case:
     """One part of one release, on two neighbouring tables.
 
-    least    the share of the price that the exact loss on this pair comes to, at least: the slack of pair and bound
+    least    the share of the cost that the exact loss on this pair comes to, at least: the slack of pair and bound
     answers  what the sampler answers to its n-th call, where the worst case needs another history than the exact one
     dealt    the secret numbers of the rows on both sides, where rows are dealt by such
     drawn    whether draws can show the loss; not where it lies in outcomes of a choice that hardly ever come up
@@ -90,11 +90,11 @@ class Case:
         return table
 
     def parts(self, cost: Cost) -> list[Part]:
-        """Every part of the release at this price, captured on both sides."""
+        """Every part of the release at this cost, captured on both sides."""
         return capture(self.table(0), self.table(1), lambda table: self.run(table, cost), self.answers)
 
     def captured(self, price: Cost | None = None) -> Part:
-        """The part, in a release of such a price that the part itself costs `price`."""
+        """The part, in a release of such a cost that the part itself costs `price`."""
         first = self._named(self.parts(PRICES[self.definition]))
         usual = (PRICES if isinstance(first.left[0], Sum) else CHOICES)[self.definition]
         dearer = self.dearer if self.definition is Definition.PURE else self.dearer**2

@@ -4,7 +4,7 @@ F(a) is the most true positives that any test of one data set against a neighbou
 a. Every curve here is increasing and concave, and the same in both directions. docs/methods/attacks.md has the proofs.
 
 Pure        F(a) = min(e^epsilon a + delta, 1 - e^-epsilon (1 - a - delta)), at most 1.
-Gaussian    noise of price rho: F(a) = Phi(Phi^-1(a) + mu), mu = sqrt(2 rho) (Neyman, Pearson; Dong, Roth, Su 2022).
+Gaussian    noise of cost rho: F(a) = Phi(Phi^-1(a) + mu), mu = sqrt(2 rho) (Neyman, Pearson; Dong, Roth, Su 2022).
             True for Gaussian noise on real numbers. Ours is discrete: with a standard deviation of s whole numbers its
             mu is up to about 0.045 / s^2 larger (relative, at probabilities above 1e-6): nothing for sums of many
             levels, 1 % at s = 2, 5 % at s = 1. Coarse counts are compared without `gaussian=True`.
@@ -77,7 +77,7 @@ def claim_of_replacing(claim: Claim, relation: str | Relation, delta: float = 0.
 
 
 def checked_claim(claim: Any, gaussian: bool, delta: Any) -> Cost:
-    """The claim as a price; an error when there is none, or when the settings contradict it."""
+    """The claim as a cost; an error when there is none, or when the settings contradict it."""
     if claim is None:
         raise InputError(
             "an attack is compared with a claim, and none was given.",

@@ -1,10 +1,10 @@
-"""Explanations of many records of a table, exact and at several prices, for the attack on explained records.
+"""Explanations of many records of a table, exact and at several costs, for the attack on explained records.
 
 Records     some rows by a public seed. An attacker sees what an attribution shows without the record: its base and the
             contribution of each feature.
 Exact       the moments of the whole table around each record, without noise: what a service without privacy would send.
-Moments     the same with the noise of `local_explanation`; every record pays the price for itself.
-Sketch      one release for the price, from which every record is explained.
+Moments     the same with the noise of `local_explanation`; every record pays the cost for itself.
+Sketch      one release for the cost, from which every record is explained.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_NOISE = 1_000_000  # numbers that are drawn for explanations that pay for th
 def attacked_explanations(
     subject: Subject, epsilons: Sequence[float], say: Callable[[str], None]
 ) -> tuple[list[Explained], list[str]]:
-    """Attacks on exact explanations and on those of every price; and what was left out."""
+    """Attacks on exact explanations and on those of every cost; and what was left out."""
     rows, features = subject.clean(subject.frame), subject.features
     chosen = PublicRandom(2).generator.permutation(rows.size)[:RECORDS]
     records = [record_of(rows, int(i), features) for i in chosen]
@@ -98,7 +98,7 @@ class Locals:
         return self._lines(self._packed, 0.0)
 
     def noisy(self, cost: Cost) -> Floats:
-        """Every record pays this price for itself."""
+        """Every record pays this cost for itself."""
         neighbours, released = self._subject.neighbours, list[list[int]]()
         bound, law = sensitivity(self._spec, neighbours), Law.GAUSSIAN.value
 

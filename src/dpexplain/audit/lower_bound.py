@@ -8,7 +8,7 @@ Statements  all three hold together with probability `confidence`, for independe
                 epsilon >= log((p - delta) / q)         or the mechanism is not (epsilon, delta)-DP
                 rho     >= max_alpha D_alpha(p, q) / alpha   (data processing for zCDP; any mechanism)
                 mu      >= Phi^-1(p) - Phi^-1(q)        of Gaussian differential privacy (Dong, Roth, Su 2022)
-            Gaussian noise of price rho has mu = sqrt(2 rho), a much sharper statement than rho itself; other zCDP
+            Gaussian noise of cost rho has mu = sqrt(2 rho), a much sharper statement than rho itself; other zCDP
             mechanisms may have a larger mu, so it is compared with the claim only when `gaussian=True`.
 Failures    an error is an output: a run that raises, and a score that is not a number, count as the lowest score.
 References  Clopper, Pearson 1934; Bun, Steinke 2016; Jagielski, Ullman, Oprea 2020.

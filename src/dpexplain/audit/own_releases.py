@@ -38,7 +38,7 @@ def takes_columns(method: Method) -> bool:
 
 
 def release(method: Method, subject: Subject, table: PrivateTable, cost: Cost) -> Any:
-    """Run a method on a table of the subject's rows. Clusters that k-means has to find take half of the price."""
+    """Run a method on a table of the subject's rows. Clusters that k-means has to find take half of the cost."""
     explained: Any = subject.model
     columns, offered = subject.features[:MAX_COLUMNS], dict[str, Any]()
     if method.takes_clustering:

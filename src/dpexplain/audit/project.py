@@ -201,7 +201,7 @@ class Captured:
 
     @cached_property
     def loss(self) -> float:
-        """What the whole release loses on this pair, exactly, in units of the price."""
+        """What the whole release loses on this pair, exactly, in units of the cost."""
         return sum(part.loss for part in self.parts)
 
     @cached_property
@@ -243,7 +243,7 @@ def narrowed(part: Part) -> Part:
 
 
 def captured(subject: Subject, plan: Plan, say: Say) -> tuple[list[Captured], list[str]]:
-    """Every release to be attacked at every price, on its pairs of tables; and what is refused at its price."""
+    """Every release to be attacked at every cost, on its pairs of tables; and what is refused at its cost."""
     kinds = [attack for attack in ON_ROWS if attack in plan.attacks]
     costs = {epsilon: subject.budget.cost(epsilon=epsilon) for epsilon in plan.epsilons}
     works, refused, methods = list[Captured](), dict[str, None](), own_releases.explainers()
@@ -269,7 +269,7 @@ def captured(subject: Subject, plan: Plan, say: Say) -> tuple[list[Captured], li
 
 
 def _exposed(subject: Subject, explain: Explain, costs: Sequence[Cost]) -> tuple[int, int | None]:
-    """Whom to attack: by the middle price, or by the highest where that one buys nothing."""
+    """Whom to attack: by the middle cost, or by the highest where that one buys nothing."""
     try:
         return most_exposed(subject, explain, costs[len(costs) // 2])
     except InputError:

@@ -23,7 +23,7 @@ _SLACK = 1e-9  # of exact losses, which are computed in floats
 
 @dataclass(frozen=True)
 class Outcome:
-    """One attack on one release at one price."""
+    """One attack on one release at one cost."""
 
     explainer: str
     epsilon: float

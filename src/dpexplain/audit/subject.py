@@ -272,7 +272,7 @@ def most_exposed(subject: Subject, explain: Explain, cost: Cost) -> tuple[int, i
 
 
 def priced(explain: Explain, cost: Cost, table: PrivateTable) -> Any:
-    """A release at a price, in the form that `capture` takes."""
+    """A release at a cost, in the form that `capture` takes."""
     return explain(table, cost)
 
 

@@ -45,9 +45,9 @@ def audit(
     ] = None,
     kmeans: Annotated[
         int | None,
-        option("--kmeans", "K", "Clusters: find K by private k-means, for half of a price. Default: the project's."),
+        option("--kmeans", "K", "Clusters: find K by private k-means, for half of the cost. Default: the project's."),
     ] = None,
-    epsilon: Annotated[list[str] | None, option("--epsilon", "E,E", "The prices to attack. Default: 0.1,1,5.")] = None,
+    epsilon: Annotated[list[str] | None, option("--epsilon", "E,E", "Epsilons to attack. Default: 0.1,1,5.")] = None,
     trials: Annotated[
         int | None, option("--trials", "N", "Runs that measure each attack. Default: 1000, or as many as needed.")
     ] = None,
@@ -56,13 +56,13 @@ def audit(
     project: ProjectFile = DEFAULT_PROJECT,
     json: Json = False,
 ) -> None:
-    """Attack the releases of a project on its own table, and compare with what each price allows.
+    """Attack the releases of a project on its own table, and compare with what each epsilon allows.
 
     For the data holder: exact rows are read WITHOUT the ledger, nothing is reserved or spent, and nothing that is
     printed or written is private. Do not publish it.
 
     membership asks whether a person is in the table, table which of two values a person has: both must stay below what
-    the price allows. reconstruction goes from explanations to the records that they explain, which no price covers.
+    epsilon allows. reconstruction goes from explanations to the records that they explain, which no epsilon covers.
     bounds proves lower bounds for the same releases on made-up worst cases. Exit code 4 if a claim is refuted.
 
     All of it takes about two minutes with a small model, and longer with one that predicts slowly.

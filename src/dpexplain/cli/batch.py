@@ -1,4 +1,4 @@
-"""`dpexplain batch`: several explanations for one price, from a file."""
+"""`dpexplain batch`: several explanations for one cost, from a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpexplain.project.batch import BatchFile, opened_batch
 
 def batch(
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The batch: its price and its requests, in TOML.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The batch: its epsilon and its requests, in TOML.")],
     plan: Annotated[bool, option("--plan", None, "Only show the plan: nothing is read or spent.")] = False,
     n: Guess = None,
     analyst: Analyst = None,
@@ -23,14 +23,14 @@ def batch(
     project: Annotated[Path | None, option("--project", "FILE", "The project file, instead of the batch's.")] = None,
     json: Json = False,
 ) -> None:
-    """Release several explanations for one price: one reservation, shared passes over the rows.
+    """Release several explanations for one cost: one reservation, shared passes over the rows.
 
-    Shows how the price is divided, and the error to expect of each explanation; then releases all of them, and writes
-    a page, pictures and receipts. The price is divided between the requests, and histograms or a stand-in that they
-    share, such that errors are small beside those of each request alone at the whole price.
+    Shows how the cost is divided, and the error to expect of each explanation; then releases all of them, and writes
+    a page, pictures and receipts. The cost is divided between the requests, and histograms or a stand-in that they
+    share, such that errors are small beside those of each request alone at the whole cost.
 
     The same batch again (same file, same versions of table and model) is free. A batch that was interrupted is finished
-    by the same command, at no new price.
+    by the same command, at no new cost.
 
         epsilon = 1.0
 

@@ -134,7 +134,7 @@ def verify(
     """Check a published explanation against the ledger.
 
     The values must follow from the released integers in the file, and the ledger must have released exactly these, for
-    this request, at this price and under this guarantee. Exit code 4 if not.
+    this request, at this cost and under this guarantee. Exit code 4 if not.
 
     Curves also rest on a prior: what the model says on average about synthetic rows. The file must hold the one that
     the ledger keeps. With --model it is learned again and compared; loading a model runs the code inside, so use only
@@ -155,7 +155,7 @@ def verify(
         words.receipt_view(result.receipt),
         text(f'Paid by account "{paid_by.name}": {words.closing(paid_by)}.'),
         "Checked: the values follow from the released integers; the ledger released exactly these integers for exactly "
-        f"this request, at this price; the ledger's chain of {checked.events} events is whole.",
+        f"this request, at this cost; the ledger's chain of {checked.events} events is whole.",
         *(text(f"Note: {note}") for note in notes),
         *(["`dpexplain verify FILE --model` checks it."] if notes else []),
         "Not checked: what a person says about the explanation, and whether the ledger was replaced as a whole "

@@ -39,7 +39,7 @@ METAVARS: dict[Any, str | None] = {
     tuple: "NAME,NAME",
 }
 ABOUT = """\
-Shows the price, the expected error and what is left; then releases, and writes a page, pictures and receipts. The price
+Shows the cost, the expected error and what is left; then releases, and writes a page, pictures and receipts. The cost
 is taken from the budget for ever. The same request again (same versions of table and model) is free.
 
 What is explained is loaded from the project's path (a pickle is refused), asked for at its url, or imported, which runs

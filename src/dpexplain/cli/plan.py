@@ -1,4 +1,4 @@
-"""`dpexplain plan`: the error of a price, or the price of an error, before anything is spent."""
+"""`dpexplain plan`: the error to expect at an epsilon, or the epsilon for an error, before anything is spent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plan(
     project: ProjectFile = DEFAULT_PROJECT,
     json: Json = False,
 ) -> None:
-    """Tell the error of a release at a price, or the price of an error. Free: no row is read, no ledger is opened.
+    """Tell the error of a release at an epsilon, or the epsilon for an error. Free: no row is read, no ledger opened.
 
     What is planned is typed as for its own command: `dpexplain ale --help` lists what there is for ale.
 

@@ -1,4 +1,4 @@
-"""What every command that releases prints: the forecast and the price before, the results and the files after."""
+"""What every command that releases prints: the forecast and the cost before, the results and the files after."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def show_results(call: Call, results: Sequence[Result]) -> None:
 
 
 def _before(call: Call, run: Opened, forecasts: Sequence[Any]) -> None:
-    """The forecast, what is opened here for ever, the price and what is left."""
+    """The forecast, what is opened here for ever, the cost and what is left."""
     from dpexplain.render import text as words
 
     table, before = run.table, run.statement

@@ -107,7 +107,7 @@ def from_sketch(
     """Explanations of records from a sketch or a stand-in, without table and ledger; None where one is paid for."""
     if (sketch is not None) + (stand_in is not None) + paid != 1:
         raise InputError(
-            "give either --sketch FILE or --stand-in FILE (both free), or a price.",
+            "give either --sketch FILE or --stand-in FILE (both free), or --epsilon.",
             hint="`dpexplain sketch` writes such a file, paid once",
         )
     if paid:
@@ -347,9 +347,9 @@ def clustering(
     domain: Any,
     *,
     kmeans: Annotated[int | None, option("--kmeans", "K", "Find K clusters first, by private k-means.")] = None,
-    kmeans_epsilon: Annotated[float | None, option("--kmeans-epsilon", "E", "The price of finding them.")] = None,
+    kmeans_epsilon: Annotated[float | None, option("--kmeans-epsilon", "E", "The cost of finding them.")] = None,
 ) -> Any:
-    """The clusters come from one place: from k-means with a price, or from the project."""
+    """The clusters come from one place: from k-means with a cost, or from the project."""
     if (kmeans is None) != (kmeans_epsilon is None):
         raise InputError("--kmeans and --kmeans-epsilon belong together.", hint="--kmeans 5 --kmeans-epsilon 1")
     if (kmeans is None) == (not project.has_clustering):
@@ -399,7 +399,7 @@ def model_for_scores(
     _domain: Any,
     *,
     scores: Annotated[
-        bool, option("--scores", None, "Also count rows by the scores of the project's model, for a part of the price.")
+        bool, option("--scores", None, "Also count rows by the scores of the project's model, for a part of the cost.")
     ] = False,
 ) -> Any:
     """The project's model, where the stand-in is to know its scores."""

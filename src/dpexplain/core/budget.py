@@ -166,7 +166,7 @@ class Budget:
         return self.cost(epsilon=self.epsilon)
 
     def cost(self, *, epsilon: Any = None, rho: Any = None) -> Cost:
-        """The price of one release, from exactly one of `epsilon=` and `rho=`.
+        """The cost of one release, from exactly one of `epsilon=` and `rho=`.
 
         In a zCDP account `epsilon=e` means: this release alone is (e, delta)-DP at the account's delta.
         """

@@ -32,7 +32,7 @@ def fraction_text(value: Fraction) -> str:
 def parse_fraction(text: Any) -> Fraction:
     """The fraction that `fraction_text` wrote; ValueError for anything else, however long.
 
-    4300 digits: Python writes no longer whole number. What we accept as a price is far shorter (`core.budget.exact`).
+    4300 digits: Python writes no longer whole number. What we accept as a cost is far shorter (`core.budget.exact`).
     """
     if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,4300}/[1-9]\d{0,4299}", text, re.ASCII):
         raise ValueError("not a fraction")

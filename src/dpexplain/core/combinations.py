@@ -56,7 +56,7 @@ def rate_for(length: int, epsilon: Fraction, candidates: int, slots: int, uses: 
     error = 4 * Fraction(candidates * (2**slots + 8), 2**52)
     units = Fraction((epsilon - error) / LN2 * UNIT - 2 * slots * uses)
     if units <= 0:
-        raise InputError("at this price the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
+        raise InputError("with this epsilon the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
     rate = min(units / length, Fraction(2**29))  # more would only be a surer choice than can be told from sure
     digits = 30 - (rate.numerator.bit_length() - rate.denominator.bit_length())  # 30 binary digits, rounded down
     power = Fraction(2) ** digits

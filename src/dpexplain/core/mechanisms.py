@@ -1,4 +1,4 @@
-"""From a sensitivity and a price to the noise law with the smallest forecast error. No data, no randomness."""
+"""From a sensitivity and a cost to the noise law with the smallest forecast error. No data, no randomness."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dpexplain.errors import InputError
 
 
 def selection_epsilon(cost: Cost) -> Fraction:
-    """The loss that one exponential mechanism may have at this price: epsilon, or sqrt(8 rho), rounded down."""
+    """The loss that one exponential mechanism may have at this cost: epsilon, or sqrt(8 rho), rounded down."""
     return pure_epsilon(cost) * (1 if cost.definition is Definition.PURE else 2)
 
 
 def candidates(sensitivity: Sensitivity, size: int, cost: Cost) -> list[Noise]:
-    """Every law that the account's definition allows, at exactly this price."""
+    """Every law that the account's definition allows, at exactly this cost."""
     scales = {law: shape.least_scale(sensitivity, size, cost) for law, shape in SHAPES.items()}
     return [Noise(law, size, scale) for law, scale in scales.items() if scale is not None]
 
@@ -56,7 +56,7 @@ class Selection:
 
 
 def selection(change: ScoreRange, size: int, cost: Cost, k: int) -> Selection:
-    """The smallest scale at this price: one choice costs length / scale (pure) or (length / scale)^2 / 8 (zCDP)."""
+    """The smallest scale at this cost: one choice costs length / scale (pure) or (length / scale)^2 / 8 (zCDP)."""
     length = Fraction(change.length)
     if cost.definition is Definition.PURE:
         scale = float_at_least(k * length / cost.amount)

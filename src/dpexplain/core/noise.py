@@ -1,4 +1,4 @@
-"""The laws of the noise we add, as public facts: the scale for a price, spread, intervals. Nothing is drawn here.
+"""The laws of the noise we add, as public facts: the scale for a cost, spread, intervals. Nothing is drawn here.
 
     discrete-laplace   P(z) ~ exp(-|z|_1 / scale)              for one bound in L1
     cube               P(z) ~ exp(-|z|_inf / scale) on Z^m     for one bound in L-inf
@@ -80,7 +80,7 @@ class Shape(ABC):
     @staticmethod
     @abstractmethod
     def least_scale(sensitivity: Sensitivity, size: int, cost: Cost) -> Fraction | None:
-        """The scale that is worth exactly this price, or a little less; None where the law is not available."""
+        """The scale that is worth exactly this cost, or a little less; None where the law is not available."""
 
     def std(self) -> float:
         """The standard deviation of one coordinate: the scale, where a law does not say otherwise."""
@@ -154,7 +154,7 @@ SHAPES: dict[Law, type[Shape]] = {Law.LAPLACE: Laplace, Law.CUBE: Cube, Law.GAUS
 
 
 def pure_epsilon(cost: Cost) -> Fraction:
-    """The epsilon that an epsilon-DP mechanism may have at this price."""
+    """The epsilon that an epsilon-DP mechanism may have at this cost."""
     return cost.amount if cost.definition is Definition.PURE else epsilon_of_zcdp_pure(cost.amount)
 
 

@@ -2,12 +2,12 @@
 
     reserve  ->  compute  ->  noise  ->  commit with the released values
 
-`Door.release` reserves the whole price in the ledger, then calls `body` with a `Gate`. The body may look at rows; what
+`Door.release` reserves the whole cost in the ledger, then calls `body` with a `Gate`. The body may look at rows; what
 it returns is thrown away. What leaves is what passed through the gate's releases, recorded in the ledger before
 anybody sees it. When the body fails, its error may speak of rows, so it does not leave either: the caller hears only
-that the release was lost and that its price stays spent.
+that the release was lost and that its cost stays spent.
 
-A request that says it is `resumable` goes on under its reservation, at no new price, when a process was killed in
+A request that says it is `resumable` goes on under its reservation, at no new cost, when a process was killed in
 between. Exactly one outcome ever leaves: the first commit counts, and that a body failed is an outcome too, committed
 as `NOTHING` (docs/decisions/0035-batches.md).
 """
@@ -74,7 +74,7 @@ class Door:
             raise ReleaseLost(
                 f'"{label}" failed while it was computed.',
                 hint="the reason is not shown because it may depend on private rows; try it on a synthetic table",
-                spent=f"Its price, {self.account.budget.describe(cost)}, was reserved before the data was read "
+                spent=f"Its cost, {self.account.budget.describe(cost)}, was reserved before the data was read "
                 "and stays spent.",
             )
         return Released(label, identity, payload, entry, replayed=False)
@@ -118,7 +118,7 @@ class Gate:
     def noisy_sum(
         self, part: str, values: IntVector, sensitivity: Sensitivity, cost: Cost, *, mechanism: str | None = None
     ) -> list[int]:
-        """An integer vector with the noise law of the smallest forecast error at this price."""
+        """An integer vector with the noise law of the smallest forecast error at this cost."""
         self._admit(sensitivity.neighbours)
         self._take(cost)
         return self._perturb(part, values, sensitivity, cost, mechanism)
@@ -148,12 +148,12 @@ class Gate:
     def select_each(
         self, part: str, scores: Sequence[IntVector], change: ScoreRange, cost: Cost, *, k: int = 1
     ) -> list[list[int]]:
-        """Several selections for the price of one, when `change` bounds the *sum* over them of the lengths of the
+        """Several selections for the cost of one, when `change` bounds the *sum* over them of the lengths of the
         ranges in which their scores can change: selections over disjoint sets of rows, for example.
 
         Proof. With one scale for all, a selection whose scores change in a range of length r_s loses r_s / scale
         (pure) or r_s^2 / (8 scale^2) (zCDP) for each of its k choices, and these add up over the selections. With
-        r = sum of r_s: sum r_s / scale = r / scale, and sum r_s^2 <= r^2: the price of one selection of range r.
+        r = sum of r_s: sum r_s / scale = r / scale, and sum r_s^2 <= r^2: the cost of one selection of range r.
         """
         chosen, scale = self._choose(scores, change, cost, k)
         self._record(part, {"values": [list(c) for c in chosen], "scale": scale, "cost": cost.to_json()})
@@ -244,7 +244,7 @@ class Gate:
 
 
 class QueryLoop:
-    """Questions for one price, numbered in the order they were asked."""
+    """Questions for one cost, numbered in the order they were asked."""
 
     def __init__(self, gate: Gate, part: str, cost: Cost) -> None:
         self._gate, self._part = gate, part
@@ -253,14 +253,14 @@ class QueryLoop:
     def ask(
         self, values: IntVector, sensitivity: Sensitivity, cost: Cost, *, mechanism: str | None = None
     ) -> list[int]:
-        """One more noisy answer, charged against the loop's price."""
+        """One more noisy answer, charged against the loop's cost."""
         if not self.affords(cost):
             raise InternalError("a question would cost more than the loop has left")
         self.asked, self.left = self.asked + 1, self.left - cost
         return self._gate._perturb(f"{self._part}-{self.asked}", values, sensitivity, cost, mechanism)
 
     def affords(self, cost: Cost) -> bool:
-        """Whether one more question of this price fits."""
+        """Whether one more question of this cost fits."""
         return cost <= self.left
 
 

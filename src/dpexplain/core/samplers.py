@@ -103,6 +103,6 @@ def _opendp() -> Any:
 
 
 def _require(loss: float, allowed: Fraction) -> None:
-    """OpenDP's own privacy map must agree that the release is worth at most its price."""
+    """OpenDP's own privacy map must agree that the release is worth at most its cost."""
     if Fraction(loss) > allowed:
         raise InternalError("OpenDP's privacy map asks for more than the price of this release")

@@ -1,4 +1,4 @@
-"""`table.split(parts)`: disjoint parts of a table, private tables with accounts of their own, for the price of one.
+"""`table.split(parts)`: disjoint parts of a table, private tables with accounts of their own, for the cost of one.
 
     Every unit lies in one part at most, whatever the rows are (`Division`). What is released about the other parts has
     the same law with and without that unit, so all that is asked of the parts together loses no more about anybody
@@ -9,8 +9,8 @@ is a function of that row and the declaration: the first part whose conditions h
 first of the parts of its rows, a function of its own rows, and only those of its rows that lie in it are used. So the
 rows of all parts but one, j, are the same in T and T'. Go through everything that is released from the table and its
 parts, in whatever order it is asked for: given what came before, a release about a part other than j has the same law
-on both sides and loses nothing; one about j loses at most its price in j's account, which never exceeds that account's
-total B; one about the whole table loses its price. Losses of adaptively chosen releases add up (in both definitions,
+on both sides and loses nothing; one about j loses at most its cost in j's account, which never exceeds that account's
+total B; one about the whole table loses its cost. Losses of adaptively chosen releases add up (in both definitions,
 and where an account stops them by what is left: the filters that accounts are). So the parts add B, once, to what the
 table's own account has spent, and B is what the split reserved there before any part was opened.
 
@@ -19,7 +19,7 @@ that leaves may lie in one part and the one that comes in another: B + B. Or bot
 its relation: a release of cost b then loses 2 b (pure), or 4 b (zCDP: group privacy grows with the square; Bun and
 Steinke 2016, Proposition 1.9). So the table pays FACTOR times the total of a part.
 
-One part in twenty of the price buys the noisy number of rows of each part, by which forecasts in the parts choose.
+One part in twenty of the cost buys the noisy number of rows of each part, by which forecasts in the parts choose.
 """
 
 from __future__ import annotations

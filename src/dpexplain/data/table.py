@@ -134,13 +134,13 @@ class PrivateTable:
         }
 
     def cost(self, *, epsilon: Any = None, rho: Any = None) -> Cost:
-        """The price of one release in this account's definition."""
+        """The cost of one release in this account's definition."""
         return self.budget.cost(epsilon=epsilon, rho=rho)
 
     def split(
         self, parts: str | Mapping[str, Mapping[str, Any]], *, epsilon: float | None = None, rho: float | None = None
     ) -> Parts:
-        """Disjoint parts of this table by name: private tables with accounts of their own, for the price of one.
+        """Disjoint parts of this table by name: private tables with accounts of their own, for the cost of one.
 
         parts    a column, whose declared values are the parts; or {name: conditions}, such as {"north": {"site":
                  ["A", "B"]}, "young": {"age": (18, 40)}}: a row lies in the first part whose conditions hold, a unit in
@@ -236,7 +236,7 @@ class PrivateTable:
     def asked(
         self, method: str, spec: JsonObject, public: Sequence[str], outside: Sequence[str] | None, about: JsonObject
     ) -> JsonObject:
-        """The request that the ledger knows, less its price."""
+        """The request that the ledger knows, less its cost."""
         return {
             "explainer": method,
             "table": self.identity,

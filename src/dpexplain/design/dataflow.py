@@ -95,7 +95,7 @@ class DataFlow:
     def rank(self, cost: Cost) -> list[Option]:
         """The sets whose stages all carry a sensitivity, the smallest worst forecast noise first.
 
-        The price is shared equally within a set; every stage gets the law with the smallest standard deviation.
+        The cost is shared equally within a set; every stage gets the law with the smallest standard deviation.
         """
         options = []
         for stages in self.privacy_enabling_sets():

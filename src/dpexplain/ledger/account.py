@@ -1,6 +1,6 @@
 """One account of a ledger: what the door spends from (the protocol `core.account.Account`).
 
-    reserve   in one transaction: add up exactly, refuse what does not fit, write the price down
+    reserve   in one transaction: add up exactly, refuse what does not fit, write the cost down
     commit    in one transaction: the released values, and their digest in the chain
 
 What is reserved counts in full until it is committed. A process that dies in between leaves it spent; an identical
@@ -96,7 +96,7 @@ class LedgerAccount:
     def commit(self, reservation: str, payload: JsonObject, charged: Cost) -> Entry:
         """Record the released values. `charged` is at most what was reserved; the rest is given back.
 
-        It is tried again while the database is away: the price is paid, and asking twice is harmless, because
+        It is tried again while the database is away: the cost is paid, and asking twice is harmless, because
         the same values for the same reservation are the same commit.
         """
         text = canonical_json(payload)
@@ -167,7 +167,7 @@ def entry_of(record: Record, event: Committed) -> Entry:
 
 
 def too_dear(ask: Ask, state: AccountState, analyst: str | None) -> BudgetError:
-    """The price, what is left, and the most that would go through; rounded so that it stays true."""
+    """The cost, what is left, and the most that would go through; rounded so that it stays true."""
     opening, left = state.opening(), state.left(analyst)
     budget, amount, place = opening.budget, opening.total.amount, f'in account "{state.name}"'
     if left != state.left():

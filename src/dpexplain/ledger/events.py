@@ -95,7 +95,7 @@ class AnalystLimited(Event):
 
 @dataclass(frozen=True)
 class Reserved(Event):
-    """A price, taken before the data is read. Without a Committed it stays spent in full.
+    """A cost, taken before the data is read. Without a Committed it stays spent in full.
 
     `spent` is what the events of the account up to this one add up to. Version 1 did not say it, and sums of very long
     fractions are not written down.

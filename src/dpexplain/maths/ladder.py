@@ -47,7 +47,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Level:
-    """Nodes whose ranges do not overlap, so that they are released for one price."""
+    """Nodes whose ranges do not overlap, so that they are released for one cost."""
 
     den: int
     nodes: tuple[Node, ...]

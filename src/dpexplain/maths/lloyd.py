@@ -87,7 +87,7 @@ class Lloyd(Coded):
 
     @property
     def answers(self) -> int:
-        """How many equal parts of the price the survey and the rounds are."""
+        """How many equal parts of the cost the survey and the rounds are."""
         return self.rounds + (1 if self.start is None else 0)
 
     def size(self, centres: int) -> int:

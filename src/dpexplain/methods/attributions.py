@@ -268,7 +268,7 @@ class Attribution(Result):
 
     @cached_property
     def undetermined(self) -> list[str]:
-        """Features whose interval is wide mostly because the rows do not determine their effect at this price."""
+        """Features whose interval is wide mostly because the rows do not determine their effect at this cost."""
         if self.fit.unknown is None:
             return []
         low, high = self.interval()

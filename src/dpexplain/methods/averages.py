@@ -1,6 +1,6 @@
 """What all local explanations share: one pass over the rows, from which the average person is released first.
 
-Guarantee, statistic and sensitivity of the average person: `maths/surrogate/fit.py`. A twentieth of the price
+Guarantee, statistic and sensitivity of the average person: `maths/surrogate/fit.py`. A twentieth of the cost
 (`SHARE`), Gaussian noise, which only accounts with a delta can pay for.
 """
 
@@ -34,7 +34,7 @@ GAUSSIAN = Law.GAUSSIAN.value
 
 
 def require_delta(cost: Cost, what: str = "a local explanation") -> None:
-    """Refuse an account in which Gaussian noise has no price."""
+    """Refuse an account in which Gaussian noise has no cost."""
     if cost.definition is Definition.PURE:
         raise InputError(
             f"{what} needs an account with a delta: a pure account cannot pay for Gaussian noise.",
@@ -55,7 +55,7 @@ def statistic(rows: Rows, predictor: Predictor, average: Average, more: Sums) ->
 
 
 def forecast(average: Average, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of the average person at the price of the whole explanation."""
+    """The noise of the average person at the cost of the whole explanation."""
     return {PART: best(average.sensitivity(neighbours), average.size, cost * SHARE, GAUSSIAN)}
 
 

@@ -63,7 +63,7 @@ class Curve(SharpenedResult):
     has_missing: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """What the values rest on besides the release is part of the promise: its price adds to that of the release."""
+        """What the values rest on besides the release is part of the promise: its cost adds to that of the release."""
         known, also = self.sharpening if self.smoothed else None, list[JsonObject]()
         if known is not None:
             also = known.paid_before
@@ -85,7 +85,7 @@ class Curve(SharpenedResult):
         said = [self.caveat.strip(), *self.receipt.cleaning([axis.feature for axis in self.axes])]
         if self.marginals is not None:
             paid = self.marginals.receipt
-            said.append(f"Rug: an earlier release with {paid.budget.describe(paid.cost)}.")
+            said.append(f"Counts of rows: an earlier release with {paid.budget.describe(paid.cost)}.")
         if rows := self.synthetic_rows:
             basis = f"Likely values: from the release and {rows}. The proven interval assumes nothing about the rows."
             said.insert(0, basis + self.disagreement)
@@ -300,7 +300,7 @@ class MeanCurve(Curve):
 
 
 class Curves(Results[Curve]):
-    """Several curves of one release: one price, one receipt."""
+    """Several curves of one release: one cost, one receipt."""
 
     @overload
     def __getitem__(self, key: int | str) -> Curve: ...

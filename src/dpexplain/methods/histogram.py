@@ -87,7 +87,7 @@ def sensitivity(partitions: Sequence[Partition], neighbours: Neighbours) -> Sens
 def forecast(
     partitions: Sequence[Partition], neighbours: Neighbours, cost: Cost, mechanism: str | None = None
 ) -> Noise:
-    """The noise of the counts at this price. Costs nothing, touches no data."""
+    """The noise of the counts at this cost. Costs nothing, touches no data."""
     return best(sensitivity(partitions, neighbours), size_of(partitions), cost, mechanism)
 
 
@@ -144,7 +144,7 @@ def cells_to_show(features: Sequence[str], domain: Domain) -> tuple[Partition, .
 
 
 def share_to_show(partitions: Sequence[Partition], neighbours: Neighbours, rows: int | None, cost: Cost) -> Fraction:
-    """The part of a price for histograms below curves: the smallest one that makes them good enough to read."""
+    """The part of a cost for histograms below curves: the smallest one that makes them good enough to read."""
     if not partitions:
         return Fraction(0)
     for share in SHOWN_SHARES:
@@ -184,7 +184,7 @@ def fine_cells(names: Sequence[str], domain: Domain, noise: Noise, rows: int) ->
 
 
 def released_by(table: PrivateTable, result: Result) -> bool:
-    """Whether the account of this table has released exactly these values, for this request, relation and price."""
+    """Whether the account of this table has released exactly these values, for this request, relation and cost."""
     receipt = result.receipt
     stored = receipt.part_of(table.door.account.find(receipt.ledger_request_id))
     said = (result.released, receipt.entry, receipt.cost)
@@ -195,7 +195,7 @@ def released_by(table: PrivateTable, result: Result) -> bool:
 def known_marginals(table: PrivateTable, found: Any, names: Sequence[str] = ()) -> Marginals:
     """Marginals that were released before, if this table's account has released exactly these, with cells for `names`.
 
-    What a file says is not enough: its cells meet private rows, and its price becomes part of a guarantee.
+    What a file says is not enough: its cells meet private rows, and its cost becomes part of a guarantee.
     """
     from dpexplain.methods.marginals.result import Marginals
 

@@ -41,7 +41,7 @@ USUAL_DELTA = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class Option(Outlook):
-    """One way to pay: the price in one definition, and what it buys. `interval` is always a number here."""
+    """One way to pay: the cost in one definition, and what it buys. `interval` is always a number here."""
 
     definition: str
     epsilon: float
@@ -155,7 +155,7 @@ def plan(
             raise InputError("table is missing.", hint="dpx.plan([request, ...], table=table, model=model, epsilon=1)")
         about: dict[str, Any] = {"max_error": max_error, "weights": weights, "clustering": clustering, "rows": n}
         if isinstance(request, ReportRequest):
-            _require_none({"max_error": about.pop("max_error")}, "a report is planned for a price")
+            _require_none({"max_error": about.pop("max_error")}, "a report is planned for an epsilon")
             if not isinstance(model, Model):
                 raise InputError("model must be a dpx.Model.", hint="dpx.Model(estimator, output=(0, 1))", spent="")
             return plan_report(request, table, model, epsilon=epsilon, **about)
@@ -212,7 +212,7 @@ def _require_none(options: Mapping[str, Any], why: str) -> None:
 
 
 def forecast(request: Any, setting: Setting, budget: Budget, cost: Cost) -> Forecast:
-    """What a price buys in an account of this kind."""
+    """What a cost buys in an account of this kind."""
     method = _method(request)
     needy = method.needs_delta or request.needs_delta
     _require_delta(needy, budget)
@@ -257,7 +257,7 @@ def _with_public(setting: Setting, output: Any, label: Any, features: Sequence[s
 
 
 def _option(method: Method, request: Any, setting: Setting, budget: Budget, cost: Cost) -> Option:
-    """The forecast of one request at one price."""
+    """The forecast of one request at one cost."""
     outlook: Outlook = method.load(method.outlook)(request, replace(setting, budget=budget), cost)
     told = asdict(outlook) | {"interval": outlook.error if outlook.interval is None else outlook.interval}
     return Option(

@@ -108,12 +108,12 @@ class Request(BaseModel):
 
     @property
     def free_with_marginals(self) -> bool:
-        """Whether released marginals answer it, for no price."""
+        """Whether released marginals answer it, for no cost."""
         return False
 
     @property
     def free(self) -> bool:
-        """Whether it has no price: nothing of a table is read."""
+        """Whether it has no cost: nothing of a table is read."""
         return any(getattr(self, name) == value for name, value in self.free_options.items())
 
     @property

@@ -191,7 +191,7 @@ class Result(ABC):
         return self.leaves_out(*self.interval(level))
 
     def promise_with(self, also: Sequence[JsonObject]) -> None:
-        """Make the releases that values rest on besides part of the promise: their price adds to that of this one."""
+        """Make the releases that values rest on besides part of the promise: their cost adds to that of this one."""
         if self.receipt.also != tuple(also):
             object.__setattr__(self, "receipt", replace(self.receipt, also=tuple(also)))
 
@@ -253,7 +253,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Results(Sequence[R]):
-    """Several results of one release: one price, one receipt."""
+    """Several results of one release: one cost, one receipt."""
 
     def __init__(self, results: Sequence[R]) -> None:
         self._all = tuple(results)

@@ -35,7 +35,7 @@ class Setting:
     row_id a declared id, by which rows may be dealt to parts
     marginals  that were released before, where they will be handed over; likewise `performance` and `stand_in`
     model   that will be explained, where it is at hand: forecasts may try it on public rows
-    tried   what came of that, kept for other prices of the same plan
+    tried   what came of that, kept for other costs of the same plan
     budget  the account that will pay, where there is one
     worth   rows that synthetic rows are taken to be worth: errors are those of sharpened values then, where a method
             can tell; without it, those of released values
@@ -91,7 +91,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What one price buys, in the units of the result, for released values as they are.
+    """What one cost buys, in the units of the result, for released values as they are.
 
     error     to expect: 95 % of released values lie within this of the exact ones
     interval  half of the width of the 95 % interval that will be printed; None where it is `error`

@@ -128,7 +128,7 @@ def known_as(receipt: Receipt, origin: JsonObject, rows: int, part: int | None) 
 
 
 def stand_in_share(method: str, curves: int) -> Fraction:
-    """The share of a price for so many curves that is best spent on a stand-in; with all of it, curves are read off.
+    """The share of a cost for so many curves that is best spent on a stand-in; with all of it, curves are read off.
 
     A rule of thumb from public things, found by `python -m bench posterior`.
     """
@@ -140,11 +140,11 @@ def advice(method: str, curves: int) -> str:
     share = stand_in_share(method, curves)
     if share == 1:
         return (
-            " As a rule a stand-in for the whole price is closer, read by "
+            " As a rule a stand-in for the whole epsilon is closer, read by "
             "dpx.posterior(stand_in, model).accumulated_effects(...); it has no proven interval."
         )
     if share:
-        return f" As a rule curves are closer with a stand-in for {share} of the price: dpx.stand_in, then stand_in=."
+        return f" As a rule curves are closer with a stand-in for {share} of the cost: dpx.stand_in, then stand_in=."
     return ""
 
 

@@ -1,7 +1,7 @@
 """`Clustering`: a rule that says of any row, alone, to which cluster it belongs.
 
 Labels that were computed from private rows are not public, and no noise added to histograms later makes them so. A rule
-is: it can be public knowledge, or come from a release with a price of its own. What may be said about a rule is found
+is: it can be public knowledge, or come from a release with a cost of its own. What may be said about a rule is found
 out on synthetic rows, before anything is paid for, by the checks that models pass: it answers, one label for each row,
 each row for itself. On private rows it can then only name a declared cluster; whatever else it does, failing included,
 puts the row into "other" and is told to nobody.

@@ -9,7 +9,7 @@ epsilon 2 (delta 1e-6) shared by that many equal releases:
            6   1.0   1.2          0.8         1.2           1.0        2.5            3.6         4.0            4.5
           10   0.8   1.3          1.0         1.6           1.2        3.3            4.7         5.1            5.8
 
-Local explanations, and sketches of moments, have Gaussian noise, which has no price in a pure account.
+Local explanations, and sketches of moments, have Gaussian noise, which has no cost in a pure account.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def recommend(wants: Collection[str]) -> Advice:
     if long:
         return Advice(DELTA, f"the many numbers of {', '.join(long)} have less error with zCDP")
     if len(wants) > FEW:
-        return Advice(DELTA, f"each of {len(wants)} kinds of releases has less error where prices add up in zCDP")
+        return Advice(DELTA, f"each of {len(wants)} kinds of releases has less error where costs add up in zCDP")
     never = " and ".join(needing_delta(commands()))
     return Advice(None, f"a few short answers have less error in a pure account; {never} are impossible in it")
 

@@ -103,7 +103,7 @@ class OpenedBatch:
         return self.table.ledger.statement(self.table.name)
 
     def release(self) -> Batch:
-        """Spend the price, and get the results; the same batch again is answered from the ledger, free."""
+        """Spend the cost, and get the results; the same batch again is answered from the ledger, free."""
         from dpexplain.methods.batches.release import release_batch
 
         return release_batch(self.question, self.forecast, self.file.requests)
@@ -118,7 +118,7 @@ class OpenedBatch:
             files = write_results(batch.results, self.out)
             receipt = batch.receipt
             words = (
-                f"Shown are {len(batch)} explanations that share one price. Noise was added on purpose, so that little "
+                f"Shown are {len(batch)} explanations that share one cost. Noise was added on purpose, so that little "
                 "can be learned about any single one of the protected units; the shaded bands say how much. "
                 f"{receipt.guarantee} Cleaning of the table: {in_brief(receipt.cleaning())}"
             )

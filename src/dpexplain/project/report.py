@@ -35,7 +35,7 @@ class OpenedReport:
         return self.table.ledger.statement(self.table.name)
 
     def release(self) -> Report:
-        """Spend the price, and get the report; the same one again is answered from the ledger, free."""
+        """Spend the cost, and get the report; the same one again is answered from the ledger, free."""
         from dpexplain.methods.reports.release import release_report
         from dpexplain.render.text import statement_facts
 

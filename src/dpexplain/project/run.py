@@ -92,14 +92,14 @@ class Opened:
 
     @property
     def price(self) -> str:
-        """The price in words."""
+        """The cost in words."""
         describe = self.table.budget.describe
         first = "" if self._first is None else f", and {describe(self._first)} for k-means"
         return "nothing" if self.cost is None else describe(self.cost) + first
 
     @property
     def _first(self) -> Cost | None:
-        """The price of finding clusters, where they are found here."""
+        """The cost of finding clusters, where they are found here."""
         return self.table.budget.cost(epsilon=self.subject.epsilon) if isinstance(self.subject, Wanted) else None
 
     @property
@@ -120,7 +120,7 @@ class Opened:
         return [forecast(self.task.request, replace(setting, rows=size), table.budget, cost) for size in sizes]
 
     def release(self) -> list[Result]:
-        """Spend the price, and get the results; the same request again is answered from the ledger, free."""
+        """Spend the cost, and get the results; the same request again is answered from the ledger, free."""
         first = self._first
         if first is None:
             return self.task.results(self.table, self.subject, self.cost)
@@ -148,7 +148,7 @@ class Opened:
             raise BudgetError(
                 f"k-means and explanation together cost {budget.describe(both)}; "
                 f"left is {words.left_text(budget, left)}.",
-                hint="use smaller prices",
+                hint="use a smaller epsilon",
             )
 
     def publish(self, results: Sequence[Result]) -> Files:

@@ -21,7 +21,7 @@ Outcomes = Sequence[tuple[str, "Outcome"]]
 TITLES = {"membership": "Is the person in the table?", "table": "Which of two values does the person have?"}
 METHODS = {
     "exact": "exact explanations, without noise",
-    "sketch": "from one sketch of this price",
+    "sketch": "from one sketch of this cost",
     "moments": "each explanation paid by itself",
 }
 
@@ -30,7 +30,7 @@ METHODS = {
 
 
 def plot_guesses(outcomes: Outcomes, title: str, ax: Axes | None = None) -> Axes:
-    """How often the best attacker guesses right, beside the most that each claim allows; prices from left to right."""
+    """How often the best attacker guesses right, beside the most that each claim allows; costs from left to right."""
     ax = new_axes(ax)
     groups: dict[str, list[Outcome]] = {}
     for kind, outcome in outcomes:
@@ -156,7 +156,7 @@ def audit_page(report: ProjectAudit, figures: Mapping[str, Figure]) -> str:
             ("table", f"{report.name}: {report.read} of {report.rows} rows were read"),
             ("model", report.model),
             ("protected", report.neighbours.describe()),
-            ("prices", "epsilon = " + ", ".join(f"{e:g}" for e in report.epsilons) + delta),
+            ("costs", "epsilon = " + ", ".join(f"{e:g}" for e in report.epsilons) + delta),
             ("confidence", f"{report.confidence:g}, for all statements of this page together"),
             *(("left out", what) for what in report.left_out),
         ],

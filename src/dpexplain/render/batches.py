@@ -33,7 +33,7 @@ def batch_forecast_view(forecast: BatchForecast) -> RenderableType:
         f"Forecast of a batch of {len(lines)} parts for {escape(forecast.price)}, {forecast.rows:,} rows; protects "
         f"{escape(forecast.neighbours.describe())}.",
         _table(head, lines),
-        "error: 95 % of the values lie within this of the exact ones. alone: the same if the whole price were spent on "
+        "error: 95 % of the values lie within this of the exact ones. alone: the same if the whole cost were spent on "
         "this request. ± interval: half the width of the 95 % interval of released values."
         + (f" Errors of {escape(', '.join(counted))} are in rows, of counts." if counted else ""),
         escape(forecast.assumption),

@@ -82,7 +82,7 @@ def forecast_view(forecasts: Sequence[Forecast]) -> RenderableType:
     ]
     return Group(
         f"Forecast: {escape(first.label)}; protects {escape(first.neighbours.describe())}.",
-        _table([*head, "± all at once", *(["± rug"] if rug else [])], lines),
+        _table([*head, "± all at once", *(["± row counts"] if rug else [])], lines),
         *_forecast_words(first.options[-1], wider),
         *dict.fromkeys(escape(option.note) for f in forecasts for option in f.options if option.note),
         *(["A pure account cannot pay for this: its noise is Gaussian, which needs a delta."] * first.needs_delta),
@@ -186,7 +186,7 @@ def line_json(line: Sequence[Statement]) -> JsonObject:
 
 
 def _in_all(line: Sequence[Statement]) -> tuple[Cost, Cost | None]:
-    """The budgets of a line, and what was spent of them. It has one definition and one delta, so prices add up."""
+    """The budgets of a line, and what was spent of them. It has one definition and one delta, so costs add up."""
     total, spent = line[0].total * 0, [one.spent for one in line if one.spent is not None]
     known = sum(spent, total) if len(spent) == len(line) else None
     return sum((one.total for one in line), total), known

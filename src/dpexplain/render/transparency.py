@@ -101,7 +101,7 @@ def start_words(report: TransparencyReport) -> str:
 
 
 def promise_words(report: TransparencyReport) -> list[tuple[str, str]]:
-    """(name, words): the price, the protection and what lies outside of it."""
+    """(name, words): the cost, the protection and what lies outside of it."""
     receipt = report.receipt
     entry = receipt.entry
     facts = [

@@ -167,7 +167,7 @@ async def computed(request: Request, function: Callable[..., Found], *given: Any
 
 @router.post("/tables/{table}/plan")
 async def plan(request: Request, here: Here, who: Asker, table: str, asked: Plan) -> JsonObject:
-    """The error of a price, or the price of an error. Free: no row is read."""
+    """The error to expect at an epsilon, or the epsilon for an error. Free: no row is read."""
     served = here.served(table, who)
     found = await computed(request, here.work.plan, served, asked, who)
     if asked.max_error is None:
@@ -184,7 +184,7 @@ def explain(here: Here, who: Asker, table: str, asked: Explain, key: Key = None)
 
 @router.post("/tables/{table}/batches", status_code=202)
 async def batch(request: Request, here: Here, who: Asker, table: str, asked: Batch, key: Key = None) -> JsonObject:
-    """Ask for several explanations for one price."""
+    """Ask for several explanations for one cost."""
     given = here.served(table, who), asked, who, new_id() if key is None else key
     row = await (computed(request, here.submit, *given) if asked.max_error else run_in_threadpool(here.submit, *given))
     return _job(here, row)

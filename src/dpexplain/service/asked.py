@@ -1,5 +1,5 @@
 """Bodies of requests. What is asked *about* is a registered request as JSON, read by `methods/registry`; what stands
-around it is the price, and what it is asked of.
+around it is the cost, and what it is asked of.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpexplain.methods.batches.release import ALONE, MAX_REQUESTS
 from dpexplain.methods.registry import Method, methods, request_from_json
 from dpexplain.methods.request import Request
 
-Price = Annotated[float | None, Field(gt=0, le=1e6, description="The whole price.")]
+Price = Annotated[float | None, Field(gt=0, le=1e6, description="The whole cost.")]
 Reservation = Annotated[str, Field(min_length=1, max_length=64, pattern="^[0-9a-f]+$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -46,7 +46,7 @@ class About(Body):
 
 
 class Explain(About):
-    """One explanation for a price."""
+    """One explanation for a cost."""
 
     request: dict[str, Any]
     epsilon: Price = None
@@ -55,7 +55,7 @@ class Explain(About):
 
 
 class Batch(About):
-    """Several explanations for one price."""
+    """Several explanations for one cost."""
 
     requests: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_REQUESTS)]
     epsilon: Price = None
@@ -66,7 +66,7 @@ class Batch(About):
 
 
 class Plan(About):
-    """What a price buys, or what an error costs."""
+    """What an epsilon buys, or what an error costs."""
 
     request: dict[str, Any] | None = None
     requests: Annotated[list[dict[str, Any]] | None, Field(min_length=1, max_length=MAX_REQUESTS)] = None
@@ -74,7 +74,7 @@ class Plan(About):
     rho: Price = None
     max_error: Annotated[
         Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]] | None,
-        Field(description="Instead of a price: the largest error; for several requests one each."),
+        Field(description="Instead of a cost: the largest error; for several requests one each."),
     ] = None
     weights: Annotated[list[Annotated[float, Field(gt=0)] | None] | None, Field(max_length=MAX_REQUESTS)] = None
     rows: Annotated[int | None, Field(ge=2, le=10**12, description="A guess, where the number is private.")] = None
@@ -103,7 +103,7 @@ class Reading(Body):
 
 
 def served() -> dict[str, Method]:
-    """The methods that are answered over HTTP: all but those that ask again and again, for prices of their own."""
+    """The methods that are answered over HTTP: all but those that ask again and again, for costs of their own."""
     return {name: method for name, method in methods().items() if name not in ALONE}
 
 
@@ -121,7 +121,7 @@ def request_of(written: Mapping[str, Any]) -> Request:
 
 
 def cost_of(table: PrivateTable, asked: Explain | Batch | Plan) -> Cost:
-    """The price in the definition of the account."""
+    """The cost in the definition of the account."""
     return table.cost(epsilon=asked.epsilon, rho=asked.rho)
 
 

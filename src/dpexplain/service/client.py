@@ -136,7 +136,7 @@ class Client:
         self, request: Any, *, table: RemoteTable, model: Any = None, epsilon: Any = None, max_error: Any = None,
         n: int | None = None, weights: Any = None, clustering: Any = None, **known: Result | None,
     ) -> Forecast | RemoteForecast:  # fmt: skip
-        """As `dpx.plan` with a table: the error of a price, or the price of an error. Free."""
+        """As `dpx.plan` with a table: the error to expect at an epsilon, or the epsilon for an error. Free."""
         body: JsonObject = {"epsilon": epsilon, "max_error": plain(max_error), "rows": n, **model_body(model, {}, {})}
         body |= {} if clustering is None else clustering_body(clustering)
         uses = {name: one.receipt.entry.reservation for name, one in known.items() if one is not None}
@@ -158,7 +158,7 @@ class Client:
         self, table: RemoteTable, model: Any, requests: Sequence[Request], *, epsilon: Any = None, rho: Any = None,
         max_error: Any = None, weights: Any = None, clustering: Any = None,
     ) -> ServedBatch:  # fmt: skip
-        """As `dpx.batch`: several explanations for one price."""
+        """As `dpx.batch`: several explanations for one cost."""
         body = {
             "requests": [one.to_json() for one in requests],
             "epsilon": epsilon,

@@ -54,7 +54,7 @@ class RemoteTable:
         return Neighbours.from_json(self.public["neighbours"])
 
     def cost(self, *, epsilon: Any = None, rho: Any = None) -> Cost:
-        """The price of one release in this account's definition."""
+        """The cost of one release in this account's definition."""
         return self.budget.cost(epsilon=epsilon, rho=rho)
 
 

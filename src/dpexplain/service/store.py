@@ -1,7 +1,7 @@
 """The service's own tables: who may ask, what was asked, what came of it. Nothing here decides what is spent.
 
 Kept apart from the ledger, which has what was spent and released; names begin with `service_`, so that both may live in
-one PostgreSQL database. A lost store loses tokens, jobs and copies of results, never a price.
+one PostgreSQL database. A lost store loses tokens, jobs and copies of results, never a cost.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Principal:
 
     tables   those that they may ask about; None for all, which curators always have
     release  the one that a person may read
-    agent    whether a program asks in their name: plans first, and waits for approval above a price
+    agent    whether a program asks in their name: plans first, and waits for approval above a cost
 
     by_issuer says that the token is one of a house's own issuer (oidc.py), which is not kept here.
     """

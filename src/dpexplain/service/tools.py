@@ -1,7 +1,7 @@
 """The analyst's verbs as tools for AI assistants, by the Model Context Protocol: over stdio, or over HTTP.
 
 A tool is a request to a service, with the token of whoever runs the assistant. What matters is decided there, because
-an assistant may ignore every hint: an agent's token plans before it asks, waits for the curator above a price,
+an assistant may ignore every hint: an agent's token plans before it asks, waits for the curator above a cost,
 and spends within the analyst's limit. The key of a request is its plan, so that a loop asks for the same thing.
 """
 
@@ -31,7 +31,7 @@ WAIT = 45  # seconds that a tool waits for the end of a job
 INSTRUCTIONS = """\
 Differentially private explanations of a model on a table that nobody here may see. Each release spends privacy budget
 that never comes back. Call plan first: it is free and tells the error to expect. Then call explain with the plan's id;
-several requests for one price are planned by plan_batch and asked by batch. If something waits for the curator, tell
+several requests for one cost are planned by plan_batch and asked by batch. If something waits for the curator, tell
 the person, and ask job later. What a released sketch or stand-in says about a record or a curve is free: explain_record
 and read_posterior. Always report the interval and the guarantee of a result together with its numbers. What a table's
 columns and a model's answers mean is told by the data holder alone.
@@ -42,10 +42,10 @@ SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent
 Table = Annotated[str, Field(description="The name of a table, from list_tables.")]
 Asked = Annotated[JsonObject, Field(description="A request, such as its schema in describe_method says.")]
 Several = Annotated[list[JsonObject], Field(min_length=1, description="Requests, each as describe_method says.")]
-Epsilon = Annotated[float | None, Field(gt=0, description="The price; left out where a request is free.")]
-Whole = Annotated[float | None, Field(gt=0, description="The price of all of them.")]
+Epsilon = Annotated[float | None, Field(gt=0, description="The cost; left out where a request is free.")]
+Whole = Annotated[float | None, Field(gt=0, description="The cost of all of them.")]
 Plan = Annotated[str | None, Field(description="The id that was planned, for exactly this; needed for what costs.")]
-Weights = Annotated[list[float | None] | None, Field(description="How much of the price each request gets.")]
+Weights = Annotated[list[float | None] | None, Field(description="How much of the cost each request gets.")]
 Model = Annotated[str | None, Field(description="A version of the model, from list_tables; by default the project's.")]
 Models = Annotated[list[str] | None, Field(description="For a comparison of two versions: [old, new].")]
 Clustering = Annotated[str | None, Field(description="The reservation of released clusters, instead of the project's.")]
@@ -128,12 +128,12 @@ class Asking(Service):
 
     async def plan(
         self, context: Context, table: Table, request: Asked, epsilon: Epsilon = None,
-        max_error: Annotated[float | None, Field(gt=0, description="Instead of a price: the error wanted.")] = None,
+        max_error: Annotated[float | None, Field(gt=0, description="Instead of a cost: the error wanted.")] = None,
         model: Model = None, models: Models = None, clustering: Clustering = None, labels: Labels = None,
         uses: Uses = None,
     ) -> str:  # fmt: skip
-        """The error to expect at a price, or the price of an error, before anything is spent. Free. The id of a plan
-        with a price is what explain needs.
+        """The error to expect at an epsilon, or the epsilon for an error, before anything is spent. Free. The id of a
+        plan with a cost is what explain needs.
         """
         about = {"model": model, "models": models, "clustering": clustering, "labels": labels, "uses": uses}
         return await self._planned(context, table, {"request": request, "max_error": max_error, **about}, epsilon)
@@ -141,12 +141,12 @@ class Asking(Service):
     async def plan_batch(
         self, context: Context, table: Table, requests: Several, epsilon: Whole = None,
         max_error: Annotated[
-            list[float] | None, Field(description="Instead of a price: the error wanted of each request, in order.")
+            list[float] | None, Field(description="Instead of a cost: the error wanted of each request, in order.")
         ] = None,
         weights: Weights = None, model: Model = None, clustering: Clustering = None,
     ) -> str:  # fmt: skip
-        """How one price would be divided over several requests, and the error of each. Free. The id of a plan with a
-        price is what batch needs.
+        """How one cost would be divided over several requests, and the error of each. Free. The id of a plan with a
+        cost is what batch needs.
         """
         about = {"model": model, "clustering": clustering, "weights": weights, "max_error": max_error}
         return await self._planned(context, table, {"requests": requests, **about}, epsilon)
@@ -165,7 +165,7 @@ class Asking(Service):
         self, context: Context, table: Table, requests: Several, epsilon: Annotated[float, Field(gt=0)], plan: str,
         weights: Weights = None, model: Model = None, clustering: Clustering = None,
     ) -> str:  # fmt: skip
-        """Release several explanations for one price, as plan_batch planned them. It spends budget for ever; the same
+        """Release several explanations for one cost, as plan_batch planned them. It spends budget for ever; the same
         plan again spends nothing.
         """
         about = {"weights": weights, "model": model, "clustering": clustering}
@@ -181,7 +181,7 @@ class Asking(Service):
         found = await self.ask(context, "POST", f"/tables/{quoted(table)}/plan", {**body, "epsilon": epsilon})
         said = f"{found['text']}\n"
         if "plan" not in found:
-            return f"{said}This is no plan to ask with: plan again with the price as epsilon."
+            return f"{said}This is no plan to ask with: plan again with the cost as epsilon."
         return f"{said}Plan: {found['plan']} (to ask with, for exactly the same request and epsilon)"
 
     async def _asked(self, context: Any, table: str, what: str, body: JsonObject) -> str:

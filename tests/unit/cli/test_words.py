@@ -61,11 +61,11 @@ def test_a_forecast(table):
     assert text == str(forecast)
     assert "pure" in text
     assert "zCDP, delta 1e-06" in text
-    assert "± rug" in text
+    assert "± row counts" in text
     plain = dpx.plan(
         dpx.requests.Marginals(features=["sex"]), domain=table.domain, n=2000, relation="replace-one", epsilon=1
     )
-    assert "± rug" not in str(plain)
+    assert "± row counts" not in str(plain)
 
 
 def test_curves_short_long_and_two_dimensional(table):

@@ -95,7 +95,7 @@ REFUSED = {
     "unknown group": ({"target": "happened", "groups": ["height"]}, "unknown feature 'height'"),
     "a group twice": ({"target": "happened", "groups": ["sex", ("sex",)]}, "named twice in groups"),
     "a group that is no list": ({"target": "happened", "groups": "sex"}, "groups must be a list of names"),
-    "80 groups": ({"target": "happened", "groups": [("many", "race")]}, "many x race has 80 groups: at this price"),
+    "80 groups": ({"target": "happened", "groups": [("many", "race")]}, "many x race has 80 groups: with this epsilon"),
     "240 groups": ({"target": "happened", "groups": [("many", "sex", "race")]}, "has 240 groups; at most 100"),
     "score that is a category": ({"model": "race", "target": "happened"}, "is categorical, and scores are numbers"),
     "score that keeps missing values": ({"model": "maybe", "target": "happened"}, "a missing score is neither"),

@@ -37,7 +37,7 @@ COLUMNS = {"feature": "height", "features": ["height"], "attributes": ["height"]
 PRICES: list[tuple[dict[str, Any], str]] = [
     *(({"epsilon": wrong}, "positive, finite") for wrong in (0, -1, float("nan"), float("inf"), "0.5", True)),
     ({"epsilon": np.array([1.0])}, "positive, finite"),
-    ({}, "exactly one of epsilon and rho|needs a price"),
+    ({}, "exactly one of epsilon and rho|needs epsilon or rho"),
     ({"epsilon": 1, "rho": 1}, "exactly one of epsilon and rho"),
 ]
 

@@ -13,7 +13,7 @@ from dpexplain.methods.request import Request
 
 
 def asks(request: Request, model: Any = None) -> Run:
-    """A release: this request about this model, for whatever price."""
+    """A release: this request about this model, for whatever cost."""
     method = method_of(request)
     explain = method.load(method.explain)
     return lambda table, cost: explain(table, model, request, cost=cost)

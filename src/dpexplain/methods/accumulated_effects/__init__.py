@@ -14,7 +14,7 @@ register(
         command="ale",
         summary="Release the accumulated effects of columns: how the prediction changes for the rows that are there.",
         about="Unlike `pdp`, no row is moved to values that do not go with the rest of it. Several columns share two "
-        "passes over the table, and one price. --stand-in makes the values better by its synthetic rows, free.",
+        "passes over the table, and one cost. --stand-in makes the values better by its synthetic rows, free.",
         example="--feature age --feature sex --epsilon 0.5",
         typed="dpexplain.cli.typed:columns",
         title="Accumulated effects",

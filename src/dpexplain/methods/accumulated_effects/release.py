@@ -1,6 +1,6 @@
 """Differentially private accumulated local effects of one feature or of several.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the clip,
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the cells, the clip,
              the output range, the model, the declared domain, and the number of rows under replace-one without units.
 Statistic    counts of public cells; then, with bins made of the released counts, for every bin the sum over its rows of
              q(f(x with x_j := upper edge) - f(x with x_j := lower edge)), where q clips to [-C, C] and rounds to
@@ -125,7 +125,7 @@ def _steps(feature: str, domain: Domain, known: Marginals | None) -> Steps:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost, marginals: Marginals | None = None) -> dict[str, Noise]:
-    """The noise of counts (or that of earlier ones) and of effects at this price. Costs nothing, touches no data."""
+    """The noise of counts (or that of earlier ones) and of effects at this cost. Costs nothing, touches no data."""
     for_counts, for_quantiles, for_effects = spec.costs(cost)
     for ladder in spec.by_quantile.values():
         quantiles.check(ladder, neighbours, for_quantiles)
@@ -225,7 +225,7 @@ def diagram() -> DataFlow:
         "bins": "edges and denominators from noisy counts",
         "effects": "sums of clipped differences between the edges of a row's bin",
         "curve": "division, the posterior by public synthetic rows, accumulation, centring",
-        "plot": "curve with its rug",
+        "plot": "curve with its row counts",
     }
     edges = [
         ("table", "counts"), ("counts", "bins"), ("table", "effects"), ("bins", "effects"),
@@ -255,7 +255,7 @@ def explain(
 ) -> Curves:
     """Release the curves of `request` for `cost`, histograms included. Two passes: counts, then differences.
 
-    With marginals the first pass was made before: their counts give the bins, and the whole price is for differences.
+    With marginals the first pass was made before: their counts give the bins, and the whole cost is for differences.
     By a stand-in values are sharpened, and effects are taken between finer bins; by the histograms, where there are
     several features.
     """
@@ -325,8 +325,8 @@ def accumulated_effects(
 ) -> Curve | Curves:
     """Differentially private accumulated local effects: a `Curve` for a name, `Curves` for a list of names.
 
-    `epsilon` (or `rho`) is the whole price, histograms and all features included. `marginals` that this table's account
-    has released before take the place of the histograms: the effects then get the whole price. A `stand_in` that was
+    `epsilon` (or `rho`) is the whole cost, histograms and all features included. `marginals` that this table's account
+    has released before take the place of the histograms: the effects then get the whole cost. A `stand_in` that was
     released before makes the values better, for free.
     `requests.AccumulatedEffects` describes the options.
     """

@@ -14,7 +14,7 @@ MOST_BINS = 100
 
 
 class AccumulatedEffects(Request):
-    """Curves of one feature or of several, for one price."""
+    """Curves of one feature or of several, for one cost."""
 
     feature: Annotated[
         str | Sequence[str],

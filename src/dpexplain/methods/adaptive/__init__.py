@@ -1,4 +1,4 @@
-"""Adaptive explanations: a stream of local explanations for one total price."""
+"""Adaptive explanations: a stream of local explanations for one total cost."""
 
 from dpexplain.methods.adaptive.request import AdaptiveExplanation
 from dpexplain.methods.registry import Method, register
@@ -12,7 +12,7 @@ register(
         diagram=".release:diagram",
         results=("dpexplain.methods.attributions:Attribution",),
         title="Adaptive explanation",
-        lead="what moved the model's prediction for one record, the first of many that share one price",
+        lead="what moved the model's prediction for one record, the first of many that share one cost",
         worst_cases="dpexplain.audit.worst_cases.local:of_adaptive",
         needs_delta=True,
         no_missing=True,

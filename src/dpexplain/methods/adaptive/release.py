@@ -8,7 +8,7 @@ Statistic    for a record z and the explanations p_j of earlier records: |gradie
              that is chosen, the same length beta again; then the gradients of `descent`, from p_j on.
 Sensitivity  D = `Descent.bound` for each gradient, and for the length of each: see `maths/surrogate/descent.py`. So
              scores change in a range of [-D, D], and beta by at most D.
-Release      of one query: the average person for a twentieth of the price. The rest, priced in steps: where the number
+Release      of one query: the average person for a twentieth of the cost. The rest, charged in steps: where the number
              of rows is private and not guessed, the count (one step); the choice among the candidates (one step, noisy
              maximum of -|gradient|); beta with noise (one step); then T' steps with noise sigma, both from the
              *released* beta. The worst case, T + 2 steps (T + 3), is reserved before rows are read; what the loop of
@@ -86,7 +86,7 @@ def spec_of(
     cost: Cost | None = None,
 ) -> Adaptive:
     """All steps of the worst case cost the same, whether they are taken or not; with the noise of the paper, less than
-    what was reserved for them; that noise depends on the price. A path may begin at `candidates`.
+    what was reserved for them; that noise depends on the cost. A path may begin at `candidates`.
     """
     fair = step = _fair(request.iterations, rows)
     if request.accounting == "paper" and budget is not None and cost is not None:
@@ -97,7 +97,7 @@ def spec_of(
 
 
 def _fair(iterations: int, rows: int | None) -> Fraction:
-    """The part of the price for the choice, for beta, for the count, and at most for each step."""
+    """The part of the cost for the choice, for beta, for the count, and at most for each step."""
     return REST / (iterations + OVERHEAD + (1 if rows is None else 0))
 
 
@@ -108,7 +108,7 @@ def outlook(request: AdaptiveExplanation, setting: Setting, cost: Cost) -> Outlo
 
 
 def check(spec: Adaptive, neighbours: Neighbours, cost: Cost) -> None:
-    """Refuse a price at which noise would drown everything, before anything is reserved."""
+    """Refuse a cost at which noise would drown everything, before anything is reserved."""
     scores, length = sensitivity(spec, neighbours)
     each = cost * _fair(spec.path.iterations, spec.path.rows)
     local_spec.forecast(spec.path, neighbours, cost)
@@ -245,7 +245,7 @@ class Query:
 
 
 class AdaptiveExplainer:
-    """Explains record after record of one table and model for one total price (Algorithms 2, 3 and 4 of the paper).
+    """Explains record after record of one table and model for one total cost (Algorithms 2, 3 and 4 of the paper).
 
     epsilon, rho    the total, exactly one of them; a limit besides that of the table's account, which pays
     per_query       the most that one query may cost, in the same units as the total
@@ -432,7 +432,7 @@ class AdaptiveExplainer:
 class HistoryExplainer:
     """Answers from earlier explanations alone (Algorithm 4): no table, no ledger, any number of records.
 
-    The price of an answer is the total of the explainer, which all explanations behind it share: which of them were
+    The cost of an answer is the total of the explainer, which all explanations behind it share: which of them were
     computed depends on their answers. Such an answer is no release, so `dpx.verify` does not know it; verify the
     attributions of `AdaptiveExplainer.history` instead.
     """

@@ -78,7 +78,7 @@ def sensitivity(spec: Adaptive, neighbours: Neighbours) -> tuple[ScoreRange, Sen
 
 
 def economy(spec: Adaptive, beta: int, scale: float, rows: int) -> tuple[int, Fraction]:
-    """Algorithm 2, lines 8 to 14: how many steps, and the part of a full step's price that each of them costs.
+    """Algorithm 2, lines 8 to 14: how many steps, and the part of a full step's cost that each of them costs.
 
     With sigma = max(beta / sqrt(n), sigma_min) and s = sqrt(n) sigma / c (enhanced: s = beta / c), the paper's a solves
     s = (log T)^-a, and for a > 1/2 it takes T' = s^(1 - 1/(2a)) T steps. Because s^(-1/(2a)) = sqrt(log T), that is

@@ -2,7 +2,7 @@
 
 Tried are a few shares for something that several requests can use (released histograms, or a stand-in), none included,
 and for each of them many divisions of the rest. Best is the smallest product of two numbers: the geometric mean of the
-errors, each relative to that of the request alone at the whole price, and the largest of them. Weights are exponents of
+errors, each relative to that of the request alone at the whole cost, and the largest of them. Weights are exponents of
 the mean.
 """
 
@@ -73,7 +73,7 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class Expected:
-    """The forecast of one request at one price, and which of the shared results it is handed, by keyword."""
+    """The forecast of one request at one cost, and which of the shared results it is handed, by keyword."""
 
     outlook: Outlook
     handed: tuple[str, ...]
@@ -128,7 +128,7 @@ class Question:
         return [Shared(), *(Shared((wanted,), share) for share in SHARED_SHARES)]
 
     def rehearsed(self, shared: Shared, total: Cost, seed: int = 0) -> list[Rehearsed]:
-        """The shared parts at this price, one after the other, as they would be on public rows."""
+        """The shared parts at this cost, one after the other, as they would be on public rows."""
         key = "shared", shared, total.amount, seed
         if key not in self.remembered:
             found = list[Rehearsed]()
@@ -170,7 +170,7 @@ class Question:
         return list(self.remembered[key])
 
     def alone(self, reading: Reading, total: Cost) -> Outlook:
-        """The forecast of a request that is read off, by itself at the whole price."""
+        """The forecast of a request that is read off, by itself at the whole cost."""
         method = method_of(reading.request)
         found: Outlook = method.load(method.outlook)(reading.request, self._setting(reading.request), total)
         return found
@@ -180,7 +180,7 @@ class Question:
         return self.shared_outlooks(shared, total)[-1].error  # a stand-in is the last of what is shared
 
     def expected(self, number: int, shared: Shared, total: Cost, cost: Cost) -> Expected:
-        """The forecast of one request for this price, with whatever of the shared results makes its error smallest: but
+        """The forecast of one request for this cost, with whatever of the shared results makes its error smallest: but
         with the stand-in in any case where it can use one. Accumulated effects take finer bins then, which are forecast
         a little worse for their noise; that curves come closer in them is in no forecast (`python -m bench posterior
         --part everything`). So their error is told as the smaller one.
@@ -204,8 +204,8 @@ class Question:
         return replace(best, outlook=replace(best.outlook, error=least))
 
     def error(self, number: int, shared: Shared, total: Cost, cost: Cost) -> float:
-        """About the error of `expected`, read off between prices for which it was forecast; infinite where there is no
-        forecast for this price.
+        """About the error of `expected`, read off between costs for which it was forecast; infinite where there is no
+        forecast for this cost.
         """
         options = self._options(number, shared, total)
         return min(self._between(number, handed, shared, total, cost) for handed in options)
@@ -254,7 +254,7 @@ class Question:
     def _outlook(
         self, number: int, handed: tuple[str, ...], shared: Shared, total: Cost, cost: Cost
     ) -> Outlook | InputError:
-        """The forecast of one request for this price and with these results, or why there is none. Remembered."""
+        """The forecast of one request for this cost and with these results, or why there is none. Remembered."""
         key = "outlook", number, handed, (shared, total.amount) if handed else None, cost.amount
         if key not in self.remembered:
             request, method = self.requests[number], method_of(self.requests[number])
@@ -266,7 +266,7 @@ class Question:
                 found = method.load(method.outlook)(request, setting, cost)
                 finite = math.isfinite(found.error)
                 self.remembered[key] = (
-                    found if finite else InputError(f"{request.label} is not possible at this price.")
+                    found if finite else InputError(f"{request.label} is not possible with this epsilon.")
                 )
             except ModelError:  # which no price makes better
                 raise
@@ -355,7 +355,7 @@ def divide(question: Question, total: Cost) -> Division:
 
 
 def _alone(question: Question, number: int, total: Cost) -> float:
-    """The error of a request by itself at the whole price."""
+    """The error of a request by itself at the whole cost."""
     return max(question.expected(number, Shared(), total, total).outlook.error, 1e-300)
 
 

@@ -23,8 +23,8 @@ REHEARSED_ROWS = 1_024  # public rows, in a rehearsal
 
 
 class PartGate(Gate):
-    """The gate of one part: it takes from the part's own price first, then from the gate of the whole batch, which
-    alone releases anything and keeps what is released. A part can therefore spend no more than its own price, and all
+    """The gate of one part: it takes from the part's own cost first, then from the gate of the whole batch, which
+    alone releases anything and keeps what is released. A part can therefore spend no more than its own cost, and all
     of them together no more than was reserved, whatever a part does.
     """
 

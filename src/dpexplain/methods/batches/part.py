@@ -105,7 +105,7 @@ class PartTable(PrivateTable):
 
 @dataclass(frozen=True)
 class Part:
-    """One request of a batch, its price, and what it explains.
+    """One request of a batch, its cost, and what it explains.
 
     handed  by the keywords that `explain` takes, the numbers of the parts whose results are handed over
     """
@@ -132,7 +132,7 @@ class Part:
 
     def _refusal(self) -> InputError:
         return InputError(
-            f"{self.request.label} cannot be a part of a batch: it is no single release for one price.",
+            f"{self.request.label} cannot be a part of a batch: it is no single release for one cost.",
             hint="release it by itself",
         )
 

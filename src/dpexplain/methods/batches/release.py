@@ -1,13 +1,13 @@
-"""Several differentially private explanations for one price, reserved once.
+"""Several differentially private explanations for one cost, reserved once.
 
-Guarantee    the account's definition and the total price, for one unit replaced or added or removed; that of each part
-             is its own price, and what it was computed from. Public: what is public for each part, and the division.
+Guarantee    the account's definition and the total cost, for one unit replaced or added or removed; that of each part
+             is its own cost, and what it was computed from. Public: what is public for each part, and the division.
 Statistic    those of the parts.
 Release      one call of the door. Its body runs the bodies of the parts, which read the rows in shared passes and send
              what they release through the gate of the batch, under their numbers. What is shared comes first; the
              others begin when it is released, because what they ask may follow from it.
-Proof        docs/decisions/0035-batches.md: prices add up to the total, and a batch that was interrupted is finished at
-             no new price.
+Proof        docs/decisions/0035-batches.md: costs add up to the total, and a batch that was interrupted is finished at
+             no new cost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dpexplain.models import Model
 from dpexplain.models.arguments import of_wrapped
 
 MAX_REQUESTS = 40
-ALONE = {"adaptive-explanation": "asks again and again, for prices of its own"}
+ALONE = {"adaptive-explanation": "asks again and again, for costs of its own"}
 READ_OFF = "Read off the stand-in, free: the error is that of its counts."
 FIRST = "marginals", "stand-in"  # what others may be computed from, in this order
 
@@ -286,9 +286,9 @@ def batch(
     weights: Mapping[Any, float] | Sequence[float] | None = None,
     clustering: Any = None,
 ) -> Batch:
-    """Several differentially private explanations for one price: one reservation, shared passes over the rows.
+    """Several differentially private explanations for one cost: one reservation, shared passes over the rows.
 
-    `epsilon` (or `rho`) is the whole price; with `max_error`, an error for each request or its label, it is the
+    `epsilon` (or `rho`) is the whole cost; with `max_error`, an error for each request or its label, it is the
     smallest one whose forecast errors are that small. It is divided between the requests, and histograms or a stand-in
     that they share, by `dpx.plan(requests, table=table, model=model, epsilon=...)`, which shows the division for free.
 
@@ -296,7 +296,7 @@ def batch(
     clustering  what requests about clusters explain
 
     An identical batch is answered from the ledger, free. One that was interrupted is finished by the same call, at no
-    new price.
+    new cost.
     """
     about: dict[str, Any] = {"max_error": max_error, "weights": weights, "clustering": clustering}
     question, forecast = plan_batch(requests, table, model, epsilon=epsilon, rho=rho, **about)
@@ -336,7 +336,7 @@ def label_of(requests: Sequence[Request]) -> str:
 
 
 def costs_of(found: Division) -> list[Cost]:
-    """The prices of all parts, which add up to the total."""
+    """The costs of all parts, which add up to the total."""
     return [found.total * found.shared.share] * len(found.shared.requests) + [
         found.cost(number) for number in range(len(found.shares))
     ]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Batch(Sequence[Any]):
     """One result for each request, in their order: what the request alone would have returned.
 
-    receipt   of the batch as a whole; each result has its own, which names its share of the price
+    receipt   of the batch as a whole; each result has its own, which names its share of the cost
     forecast  what was expected, and how the total was divided
     shared    what was released first, for the requests that use it: histograms or a stand-in
     """
@@ -69,7 +69,7 @@ class Batch(Sequence[Any]):
     def posterior(self) -> Posterior:
         """What all results say together with the stand-in: free, and made when it is asked for.
 
-        Without a stand-in in the batch, the declared domain stands in: it has no price either.
+        Without a stand-in in the batch, the declared domain stands in: it has no cost either.
         """
         from dpexplain.methods.posterior import posterior
 

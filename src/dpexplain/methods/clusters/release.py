@@ -1,8 +1,8 @@
 """Differentially private explanations of clusters: which attributes tell each cluster from the rest, and how.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the clustering, the
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the clustering, the
              names of the clusters, the attributes and their cells, the declared domain, and the number of rows under
-             replace-one without units. A clustering that was itself released from the table has its own price.
+             replace-one without units. A clustering that was itself released from the table has its own cost.
 Statistic    h[c, a, v]: rows of cluster c (or of none) with value v of attribute a. Scores of attributes and of whole
              combinations are whole numbers made of these counts (methods/clusters/scores.py).
 Sensitivity  ranges of score changes: `Scoring.combination_range`, `joint_range`, `cluster_range`. Of the histograms:
@@ -102,7 +102,7 @@ def resolve(request: Clusters, setting: Setting, cost: Cost) -> Spec | TablesSpe
 
 
 def best_method(request: Clusters, partitions: tuple[Partition, ...], setting: Setting, cost: Cost) -> str:
-    """One stage where its forecast is good for half of the price: its histograms have less noise then. Else the
+    """One stage where its forecast is good for half of the cost: its histograms have less noise then. Else the
     posterior, which needs less for a good choice where noise is large (`python -m bench clusters --part posterior`).
     One stage, too, where nobody knows how many rows there are, or options of such a choice were given.
     """
@@ -120,7 +120,7 @@ def best_method(request: Clusters, partitions: tuple[Partition, ...], setting: S
 
 
 def _with_choice(request: Clusters, partitions: tuple[Partition, ...], setting: Setting, cost: Cost) -> Spec:
-    """The spec of a choice with a price of its own."""
+    """The spec of a choice with a cost of its own."""
     assert request.labels is not None
     uses = request.per_cluster
     scoring = Scoring(len(request.labels), uses, Weights.of(request.weights))
@@ -181,7 +181,7 @@ def _partitions(request: Clusters, domain: Domain) -> tuple[Partition, ...]:
 
 
 def _with_share(spec: Spec, neighbours: Neighbours, rows: int, cost: Cost) -> Spec:
-    """The spec with the smallest part of the price for the choice that makes it good enough."""
+    """The spec with the smallest part of the cost for the choice that makes it good enough."""
     several = [replace(spec, selection_share=share) for share in SHARES]
     for candidate in several[:-1]:
         try:
@@ -194,7 +194,7 @@ def _with_share(spec: Spec, neighbours: Neighbours, rows: int, cost: Cost) -> Sp
 
 
 def check_noise(spec: Spec, neighbours: Neighbours, cost: Cost) -> None:
-    """Refuse an impossible price before anything is reserved, however many attributes will be chosen."""
+    """Refuse an impossible cost before anything is reserved, however many attributes will be chosen."""
     laws = selection_laws(spec, neighbours, cost)
     if spec.restricted:
         apart(Fraction(laws["combination"]["rate"]))
@@ -329,7 +329,7 @@ def explain(
 
 
 def clustering_fact(clustering: Clustering, table: PrivateTable, cost: Cost) -> str:
-    """The clustering as a public fact; one that was released from rows has a price, and prices add up.
+    """The clustering as a public fact; one that was released from rows has a cost, and costs add up.
 
     The sum is told only where this table's own ledger has that release, so a file cannot make it smaller.
     """
@@ -373,7 +373,7 @@ def explain_clusters(
     """For each cluster the attributes that tell it from the rest, and their histograms inside and outside.
 
     `clustering` is a `Clustering` (for example of `dpx.dp_kmeans`), a fitted predictor or a function of a DataFrame;
-    the labels of its clusters and the attributes are public. `epsilon` (or `rho`) is the whole price of the
+    the labels of its clusters and the attributes are public. `epsilon` (or `rho`) is the whole cost of the
     explanation, choice and histograms together. `requests.Clusters` describes the options. A `stand_in` that was
     released before makes choice and histograms of method="posterior" better, for free, and is a reason to use it.
     """

@@ -79,7 +79,7 @@ class Clusters(Request):
         Literal["disjoint", "paper"],
         Field(
             description='"disjoint": counts inside the clusters and in the rest, which add up; "paper": half of the '
-            "price for counts inside, half for those of all rows, and the rest by subtraction."
+            "cost for counts inside, half for those of all rows, and the rest by subtraction."
         ),
     ] = "disjoint"
     candidates: Annotated[int, Field(ge=1, description="Candidates of each cluster, where there are two stages.")] = 3
@@ -93,7 +93,7 @@ class Clusters(Request):
     selection_share: Annotated[
         Annotated[float | Fraction, Field(gt=0, lt=1)] | None,
         BeforeValidator(_exact),
-        Field(description="The part of the price for the choice, the rest for histograms. By default by a forecast."),
+        Field(description="The part of the cost for the choice, the rest for histograms. By default by a forecast."),
         Must("a number between 0 and 1, for example 0.3"),
     ] = None
 
@@ -111,17 +111,17 @@ class Clusters(Request):
 
     @model_validator(mode="after")
     def _check_posterior(self) -> Clusters:
-        """What a choice with a price of its own takes has no meaning where the choice is free."""
+        """What a choice with a cost of its own takes has no meaning where the choice is free."""
         if self.method == "posterior" and (unused := self.of_choice):
             raise InputError(
-                f'{unused[0]} has no meaning with method="posterior": its choice has no price of its own.',
+                f'{unused[0]} has no meaning with method="posterior": its choice has no cost of its own.',
                 hint=f'leave {unused[0]} out, or use method="one-stage" or "two-stage"',
             )
         return self
 
     @property
     def of_choice(self) -> list[str]:
-        """The options that were given and are about a choice with a price of its own."""
+        """The options that were given and are about a choice with a cost of its own."""
         return [name for name in CHOICE_ONLY if getattr(self, name) != type(self).model_fields[name].default]
 
     @property
@@ -133,7 +133,7 @@ class Clusters(Request):
 
     @property
     def share(self) -> Fraction | None:
-        """The part of the price for the choice, exactly as it was written."""
+        """The part of the cost for the choice, exactly as it was written."""
         given = self.selection_share
         return Fraction(repr(given)) if isinstance(given, float) else given
 

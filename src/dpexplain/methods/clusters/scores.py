@@ -209,7 +209,7 @@ def apart(rate: Fraction) -> int:
     """How far what is among the candidates and what is not are kept apart; refused where that would not be enough."""
     steps = math.floor(LARGEST / (2 * max(rate, Fraction(1))))
     if steps * rate < 2 * FAR * UNIT:
-        raise InputError("at this price the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
+        raise InputError("with this epsilon the choice would be a draw by lot.", hint="use a larger epsilon", spent="")
     return steps
 
 

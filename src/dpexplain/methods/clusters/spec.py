@@ -105,7 +105,7 @@ class Spec(Coded):
         return self.candidates is not None and self.combinations <= MOST_LISTED
 
     def costs(self, cost: Cost) -> tuple[list[Cost], Cost]:
-        """The price of each stage of the choice, and that of the histograms."""
+        """The cost of each stage of the choice, and that of the histograms."""
         choice, histograms = split(cost, self.selection_share)
         return [choice] if self.candidates is None else list(split(choice, STAGE_SHARE)), histograms
 
@@ -264,7 +264,7 @@ def sensitivity(neighbours: Neighbours, own: int, uses: int, distinct: int) -> S
 
 
 def selection_laws(spec: Spec, neighbours: Neighbours, cost: Cost) -> JsonObject:
-    """The law of each part of the choice at this price, in the form in which it is released with its values."""
+    """The law of each part of the choice at this cost, in the form in which it is released with its values."""
     choice, scoring = spec.costs(cost)[0], spec.scoring
     change = scoring.combination_range(neighbours, spec.bounds)
     if spec.listed:
@@ -286,8 +286,8 @@ def selection_laws(spec: Spec, neighbours: Neighbours, cost: Cost) -> JsonObject
 
 
 def together(spec: Spec, neighbours: Neighbours, cost: Cost) -> bool:
-    """Whether the candidates of all clusters are chosen for one price: where that takes less noise than each for its
-    part of the price. In pure accounts it does; rho is better split.
+    """Whether the candidates of all clusters are chosen for one cost: where that takes less noise than each for its
+    part of the cost. In pure accounts it does; rho is better split.
     """
     if spec.bounds == "paper":
         return False
@@ -297,14 +297,14 @@ def together(spec: Spec, neighbours: Neighbours, cost: Cost) -> bool:
 
 
 def shortfalls(spec: Spec, neighbours: Neighbours, cost: Cost, level: float) -> dict[str, float]:
-    """How many rows of its score each stage of the choice may lose at this price, with probability `level` no more."""
+    """How many rows of its score each stage of the choice may lose at this cost, with probability `level` no more."""
     laws = selection_laws(spec, neighbours, cost)
     lost = {"combination": spec.combination_shortfall(laws, level)}
     return lost if spec.candidates is None else {"candidates": spec.candidate_shortfall(laws, level), **lost}
 
 
 def histogram_noise(spec: Spec, neighbours: Neighbours, cost: Cost, distinct: int) -> Noise:
-    """The noise of the histograms at this price, if so many different attributes are chosen: the largest, for counts of
+    """The noise of the histograms at this cost, if so many different attributes are chosen: the largest, for counts of
     all rows, where these are released by themselves.
     """
     price, mechanism, widest = spec.costs(cost)[1], mechanism_for(cost), max(p.size for p in spec.partitions)

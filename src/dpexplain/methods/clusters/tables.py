@@ -64,5 +64,5 @@ def sensitivity(partitions: Sequence[Partition], neighbours: Neighbours) -> Sens
 
 
 def forecast(spec: TablesSpec, neighbours: Neighbours, cost: Cost) -> Noise:
-    """The noise of the counts at this price. Costs nothing, touches no data."""
+    """The noise of the counts at this cost. Costs nothing, touches no data."""
     return best(sensitivity(spec.partitions, neighbours), spec.size, cost)

@@ -1,15 +1,15 @@
 """Differentially private differences: of two models on one table, or of one model on two versions of a table.
 
-Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed.
+Guarantee    the account's definition and cost, for one unit replaced (its number of rows public) or added or removed.
              Public: both models, the grid, the groups, the loss, the output ranges, the declared domain, and the number
              of rows under replace-one without units. Nothing is promised about the data the models were trained on.
 Statistic    two models: sums over rows of public functions of a row: differences of predictions at grid points, changes
              of differences of losses, or counts of rows by both decisions. `spec.py` has them.
              Two versions of a table: the statistic of the request (of rates, that of a performance), of each version,
-             for half of the price each.
+             for half of the cost each.
 Sensitivity  two models: that of one model with the range of the difference (`spec.py`, docs/methods/compare.md).
              Two versions: the same person may be in both, so both releases are charged to the one account of all
-             versions, and add up to the price.
+             versions, and add up to the cost.
 Release      means, order and intervals are post-processing, as for single models.
 """
 
@@ -160,7 +160,7 @@ def compare(
 
     Two models on one table, `compare(table, [old, new], request)`: what is released is the difference itself. One
     model on two versions of a table, `compare([before, after], model, request)`: both are released, each for half of
-    the price, and the interval is that of the difference. `epsilon` (or `rho`) is the whole price. `request` says what
+    the cost, and the interval is that of the difference. `epsilon` (or `rho`) is the whole cost. `request` says what
     is compared: `requests.PartialDependence`, `requests.PermutationImportance` or `requests.Performance`.
     `limit` is by how much the predictions of two models for one row may differ.
     """

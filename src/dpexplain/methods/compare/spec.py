@@ -93,5 +93,5 @@ def rates_sensitivity(spec: Rates, neighbours: Neighbours) -> Sensitivity:
 
 
 def rates_forecast(spec: Rates, neighbours: Neighbours, cost: Cost) -> Noise:
-    """The noise of the counts at this price. Costs nothing, touches no data."""
+    """The noise of the counts at this cost. Costs nothing, touches no data."""
     return best(rates_sensitivity(spec, neighbours), spec.size, cost)

@@ -1,7 +1,7 @@
 """One model on two versions of a table: how curves, importances and rates differ between them.
 
 The same person may be in both versions, so what both releases tell about this person adds up: both are charged to the
-one account that all versions of a table share, each for half of the price. Nothing is saved by comparing them, and
+one account that all versions of a table share, each for half of the cost. Nothing is saved by comparing them, and
 nothing is lost: the noise of both is independent, and the interval is that of the difference.
 """
 
@@ -60,7 +60,7 @@ class VersionDifference(Result):
     lines_shown: ClassVar[int] = 40
 
     def __post_init__(self) -> None:
-        """The promise is that of both releases: the price of the earlier version, and whatever either one rests on,
+        """The promise is that of both releases: the cost of the earlier version, and whatever either one rests on,
         stands beside that of the later one.
         """
         earlier = [*entries_of(self.before.receipt), *self.before.receipt.also, *self.after.receipt.also]
@@ -195,7 +195,7 @@ class VersionDifference(Result):
 
 
 def _question(receipt: Receipt) -> JsonObject:
-    """What was asked of which model, without what follows from the number of rows and the price."""
+    """What was asked of which model, without what follows from the number of rows and the cost."""
     spec = {name: value for name, value in receipt.request["spec"].items() if name in ASKED}
     return {"explainer": receipt.request["explainer"], "model": receipt.request.get("model"), "spec": spec}
 
@@ -257,7 +257,7 @@ def _unclipped(one: Result) -> Floats:
 def between_versions(
     before: PrivateTable, after: PrivateTable, model: Model, request: Compare, each: Cost
 ) -> VersionDifference:
-    """Release the request about both versions, each for the price `each`."""
+    """Release the request about both versions, each for the cost `each`."""
     same = before.name == after.name and before.ledger.statement(before.name) == after.ledger.statement(after.name)
     if not same or before.neighbours != after.neighbours or before.domain.digest != after.domain.digest:
         raise InputError(
@@ -283,7 +283,7 @@ def between_versions(
 
 
 def _require_price(parts: Sequence[tuple[PrivateTable, Part]]) -> None:
-    """Refuse a price that is not left, before half of it is spent. What was released before is free."""
+    """Refuse a cost that is not left, before half of it is spent. What was released before is free."""
     asked = [(table, part.cost, digest(part.wanted(table, {}).request)) for table, part in parts]
     unpaid = [(table, cost) for table, cost, request_id in asked if table.door.account.find(request_id) is None]
     people = {table.analyst for table, _ in unpaid}
@@ -298,7 +298,7 @@ def _require_price(parts: Sequence[tuple[PrivateTable, Part]]) -> None:
             together = "both versions together cost" if len(costs) == len(parts) else "this version costs"
             raise BudgetError(
                 f"{together} {budget.describe(total)}; left{whose} is {budget.describe(left)}.",
-                hint="use a smaller price",
+                hint="use a smaller epsilon",
             )
 
 

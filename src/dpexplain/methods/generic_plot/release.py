@@ -1,6 +1,6 @@
 """Differentially private plots of one feature by any plot explainer, a black box that is run on parts of the rows.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the explainer, the
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the explainer, the
              model, the number of parts, the grid, the output box, the declared domain, and the number of rows under
              replace-one without units. The explainer must look at nothing but the part it is given.
 Statistic    rows are dealt to l parts; the explainer's curve (x, y) of each part is interpolated at the public grid
@@ -134,7 +134,7 @@ def diagram() -> DataFlow:
         "curve": "clipped to the box and added up over parts",
         "rug": "counts of public cells",
         "means": "division, smoothing, intervals",
-        "plot": "curve with its rug",
+        "plot": "curve with its row counts",
     }
     edges = [
         ("table", "parts"), ("parts", "curves"), ("curves", "curve"), ("curve", "means"), ("means", "plot"),

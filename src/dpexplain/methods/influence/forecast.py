@@ -1,7 +1,7 @@
 """What is chosen for influences over a table before any row is touched: items, cells, weights, draws, orders.
 
 All of it follows from public things: the request, the domain, the number of rows where it is public (or a hint), the
-price, and the noise that it will buy. `resolve` makes a request concrete; `forecast` tells the noise.
+cost, and the noise that it will buy. `resolve` makes a request concrete; `forecast` tells the noise.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def _taking_turns(spec: Spec, neighbours: Neighbours, cost: Cost, drawn: float, 
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price. Costs nothing, touches no data."""
+    """The noise of each part at this cost. Costs nothing, touches no data."""
     counts_cost, sums_cost = split(cost, spec.marginals_share)
     parts = {"influences": best(sensitivity(spec, neighbours), spec.size, sums_cost, spec.mechanism)}
     if spec.partitions:

@@ -38,7 +38,7 @@ ABOUT = (
 SPREAD = "Its intervals leave out where values lie inside the cells of the histograms: they count as spread evenly."
 COARSE = (
     "Some intervals are wide mostly because a histogram does not tell where in a cell people are: more cells, or a "
-    "higher price, make them narrower."
+    "larger epsilon, make them narrower."
 )
 ROUNDING = 1e-11  # of the range of outcomes
 POINT = 0.1  # of a hundred: nothing is told more exactly

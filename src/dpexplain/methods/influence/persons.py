@@ -512,13 +512,13 @@ def person_influence(
     """The influences of `request` on one person: free with `marginals`, else for `cost`, which releases them."""
     if (cost is None) == (marginals is None):
         raise InputError(
-            "the influence on one person is free with marginals= that were released before, else it has a price.",
+            "the influence on one person is free with marginals= that were released before; else it costs budget.",
             hint="give marginals=, or epsilon=, and not both",
         )
     inquiry = Inquiry.of(request, table, model)
     names = inquiry.question.names
     if inquiry.persons.rows.size != 1:
-        raise InputError("one person at a time.", hint="dpx.transparency_report takes several, for one price")
+        raise InputError("one person at a time.", hint="dpx.transparency_report takes several, for one cost")
     if marginals is not None:
         known = histograms.known_marginals(table, marginals, names)
     else:

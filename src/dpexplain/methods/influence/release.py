@@ -1,6 +1,6 @@
 """Differentially private influence of inputs on the outcomes of a table: quantitative input influence (QII).
 
-Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed,
+Guarantee    the account's definition and cost, for one unit replaced (its number of rows public) or added or removed,
              marginals included. Public: the model, the outcome, the group, the cells, the declared domain, and the
              number of rows under replace-one without units. Nothing is promised about the model's training data.
 Statistic    o(S) is a row's outcome with the inputs S replaced by values of released histograms: all of them by their
@@ -11,7 +11,7 @@ Statistic    o(S) is a row's outcome with the inputs S replaced by values of rel
 Sensitivity  a row adds one vector to one block. With N its norm (`row_norms`), w the weight of a count and k rows of a
              unit: k (N + w) under add-remove; under replace-one the largest of staying 2 k N, leaving k (N + w), and
              crossing over 2 k (N + w). docs/methods/influence.md has the proof.
-Release      a share of the price for the histograms ("counts"), the rest for the sums ("influences"). Division,
+Release      a share of the cost for the histograms ("counts"), the rest for the sums ("influences"). Division,
              intervals and words are post-processing. With marginals that were released before, all is for the sums;
              with a performance by the same group, none of it for outcomes as they are and counts (`shared.py`).
              Draws are as many as keep the Monte Carlo error below half of the noise, rows that are used as many as
@@ -188,7 +188,7 @@ def explain(
     if request.quantity in PERSON:
         return persons.person_influence(table, model, request, cost=cost, marginals=marginals)
     if cost is None:
-        raise InputError("influences over a table have a price.", hint="epsilon=0.5, for example")
+        raise InputError("influences over a table cost budget.", hint="epsilon=0.5, for example")
     if marginals is not None:
         histograms.known_marginals(table, marginals)
         if request.method == "paper":
@@ -294,7 +294,7 @@ def influence(
     """Differentially private influence of inputs on outcomes: of everybody, of a group, on the disparity between a
     group and all others; or, from released marginals, on one person.
 
-    `epsilon` (or `rho`) is the whole price, marginals included; with `marginals` that were released before, all of it
+    `epsilon` (or `rho`) is the whole cost, marginals included; with `marginals` that were released before, all of it
     goes to the influences, and those of a person are free. With a `performance` of this model by the same group and
     threshold, a disparity takes rates and sizes of both groups from it: they are the same numbers, and cost nothing
     more; `dpx.plan` says whether that makes the error smaller. A `stand_in` that was released before makes the values

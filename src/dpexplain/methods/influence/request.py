@@ -174,7 +174,7 @@ class InfluenceRequest(Request):
     ] = None
     marginals_share: Annotated[
         float | Fraction,
-        Field(description="The part of the price that is paid for marginals."),
+        Field(description="The part of the cost that is paid for marginals."),
         BeforeValidator(_share),
         Must("a number between 0 and 1"),
     ] = MARGINALS_SHARE

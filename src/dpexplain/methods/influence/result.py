@@ -520,7 +520,7 @@ class TableInfluence(Influence, SharpenedResult):
 
     @cached_property
     def needed(self) -> float:
-        """How many rows a group must have so that something can be said about it at this price."""
+        """How many rows a group must have so that something can be said about it at this cost."""
         w, x, noise = self.spec.count_weight, self.spec.base_weight, self._released[1]
         if self._rates is not None:
             return float(max(ENOUGH * self._rates.reach(block, 0.95) for block in range(2)))

@@ -85,7 +85,7 @@ class KnownRates:
 def checked_performance(table: PrivateTable, model: Model, found: Any, request: InfluenceRequest) -> Performance:
     """A performance whose rates can be shared, if this table's account has released it for this very model.
 
-    What a file says is not enough: its price becomes part of a guarantee.
+    What a file says is not enough: its cost becomes part of a guarantee.
     """
     require_use(found, request)
     if found.receipt.request["table"] != table.identity:

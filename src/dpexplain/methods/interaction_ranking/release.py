@@ -1,6 +1,6 @@
 """Differentially private ranking of features, or of pairs of them, by how strongly they interact in a model.
 
-Guarantee    as in `rank_aggregation`: one price, for one unit replaced or added or removed. Public: the model, the
+Guarantee    as in `rank_aggregation`: one cost, for one unit replaced or added or removed. Public: the model, the
              pairs or features and their order, the number of parts and of points, the declared domain, and the number
              of rows under replace-one without units.
 Statistic    Friedman's H^2 of each part (`plain.interaction`), as a ballot of Borda points; s_i = their sum.
@@ -131,7 +131,7 @@ def interaction_ranking(
 ) -> Votes:
     """Differentially private ranking of pairs of features (or of features) by Friedman's H.
 
-    `epsilon` (or `rho`) is the whole price. `requests.InteractionRanking` describes the options.
+    `epsilon` (or `rho`) is the whole cost. `requests.InteractionRanking` describes the options.
     """
     request = InteractionRanking(
         kind=kind, features=features, pairs=pairs, against=against, points=points, parts=parts, k=k,

@@ -1,6 +1,6 @@
 """Differentially private k-means: a clustering that may be explained, because its centres were released.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the features, the
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the features, the
              number of clusters and of rounds, the start, the declared domain, and the number of rows under replace-one
              without units.
 Statistic    given centres, for each of them: the number of rows that are nearest to it, and the sum of their
@@ -9,7 +9,7 @@ Sensitivity  a row adds W to one count and at most H = 1/2 for each numeric feat
              categorical one to the sums beside it: see `sensitivity`. Of the histograms: `Sensitivity.of_counts`.
 Release      noisy histograms of the features show where cells should be; one survey of the cells, and k centres that
              group them; then Lloyd's rounds, each around the centres that the noisy answer before led to. A tenth of
-             the price is for the histograms, the rest in equal parts for the survey and the rounds. Everything between
+             the cost is for the histograms, the rest in equal parts for the survey and the rounds. Everything between
              two questions is post-processing (`maths/lloyd.py`).
 References   Su, Cao, Li, Bertino, Jin 2016, "Differentially private k-means clustering" (DPLloyd: the rounds, and the
              split between counts and sums); Blum, Dwork, McSherry, Nissim 2005. The survey is ours.
@@ -210,7 +210,7 @@ def dp_kmeans(
 ) -> Clustering:
     """k clusters of the rows, found with differential privacy: each row belongs to the nearest of k released centres.
 
-    `epsilon` (or `rho`) is the whole price; `requests.KMeans` describes the options. The clustering carries its
+    `epsilon` (or `rho`) is the whole cost; `requests.KMeans` describes the options. The clustering carries its
     receipt, and `clustering.result` its centres (`to_frame`, `plot`, `to_json`). With a `stand_in` that was released
     before, the rounds start from the centres of its synthetic rows: no survey and no histograms are paid for.
     """

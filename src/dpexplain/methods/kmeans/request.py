@@ -26,7 +26,7 @@ class KMeans(Request):
     start: Annotated[
         Literal["marginals", "domain"] | list[Any] | tuple[Any, ...],
         Field(
-            description='"marginals": where the rows are, by histograms that a tenth of the price is for. "domain": '
+            description='"marginals": where the rows are, by histograms that a tenth of the cost is for. "domain": '
             "cells spread evenly over the declared domain. Or k records, public ones: then rounds alone, no survey."
         ),
         Must('"marginals", "domain", or a list of k records'),

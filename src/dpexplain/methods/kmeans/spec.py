@@ -1,4 +1,4 @@
-"""The spec of private k-means, its statistics and their sensitivity, and the noise at a price."""
+"""The spec of private k-means, its statistics and their sensitivity, and the noise at a cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Spec(Coded):
     share: Fraction  # of the price, for the histograms
 
     def costs(self, cost: Cost) -> tuple[Cost, Cost]:
-        """The price of the histograms, and of each answer after them."""
+        """The cost of the histograms, and of each answer after them."""
         first, rest = split(cost, self.share)
         return first, rest * Fraction(1, self.lloyd.answers)
 
@@ -68,7 +68,7 @@ def answer_noise(spec: Spec, neighbours: Neighbours, cost: Cost, centres: int) -
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price. Costs nothing, touches no data."""
+    """The noise of each part at this cost. Costs nothing, touches no data."""
     lloyd = spec.lloyd
     parts = dict.fromkeys(
         [f"round-{number}" for number in range(1, lloyd.rounds + 1)], answer_noise(spec, neighbours, cost, lloyd.k)

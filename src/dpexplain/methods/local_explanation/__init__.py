@@ -14,8 +14,8 @@ register(
         command="local",
         summary="Explain what moved the prediction for one record; free from a sketch or a stand-in.",
         about="With --sketch: free, from a file, without the table. With --stand-in: free too, from a file of "
-        "`dpexplain stand-in` and the project's model. Else: a release of its own for a price, from an account with a "
-        "delta. The guarantee is about the rows of the table; the record that is explained is yours, "
+        "`dpexplain stand-in` and the project's model. Else: a release of its own that costs budget, from an account "
+        "with a delta. The guarantee is about the rows of the table; the record that is explained is yours, "
         "and it is not protected.",
         example="--sketch explanations/local-sketch.json --row age=40 --row sex=Female\n"
         "--row age=40 --row sex=Female --epsilon 0.5",

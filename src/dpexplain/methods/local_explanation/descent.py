@@ -9,8 +9,8 @@ Release      discrete Gaussian noise on every gradient. All steps cost the same,
              is post-processing of the gradients.
              accounting="paper" draws noise of the size that Algorithm 1 prescribes, sigma = D sqrt(16 T log(e + sqrt(T)
              epsilon / delta) log(T / delta)) / epsilon with D the bound (1/m in the paper) and epsilon that of the
-             price. That is more noise than the price needs. The account is charged for the noise that is really drawn:
-             D^2 / (2 sigma^2) for each step; the rest of the price, reserved at first, is given back.
+             cost. That is more noise than the cost needs. The account is charged for the noise that is really drawn:
+             D^2 / (2 sigma^2) for each step; the rest of the cost, reserved at first, is given back.
 References   "Model Explanations with Differential Privacy", Algorithm 1; Shamir, Zhang 2013; Bun, Steinke 2016.
 """
 
@@ -67,13 +67,13 @@ def path_of(
 
 
 def paper_step(steps: int, budget: Budget, cost: Cost, fair: Fraction) -> Fraction:
-    """D^2 / (2 sigma^2) with the paper's sigma, as a part of the price."""
+    """D^2 / (2 sigma^2) with the paper's sigma, as a part of the cost."""
     epsilon, delta = budget.epsilon_of(cost), float(budget.delta)
     logs = math.log(math.e + math.sqrt(steps) * epsilon / delta) * math.log(steps / delta)
     share = Fraction(epsilon**2 / (32 * steps * logs)) / cost.amount
     if share > fair:
         raise InputError(
-            f"at epsilon={epsilon:.4g} the noise of the paper costs more than its price.",
+            f"at epsilon={epsilon:.4g} the noise of the paper costs more than that.",
             hint='use accounting="zcdp"',
         )
     return Fraction(int(share * 2**64), 2**64)

@@ -11,7 +11,7 @@ Statistic    method="moments": A = sum y y' and b = sum t y, whole numbers for s
 Sensitivity  `maths/surrogate/moments.py` has the proof, from what one row can be at every distance: for the stable
              weight, 13 columns and a given anchor 0.41 (add-remove) or 0.73 (replace-one) of one squared level. Of the
              average: `maths/surrogate/fit.py`.
-Release      both with discrete Gaussian noise, a twentieth of the price for the average person. The exact minimiser on
+Release      both with discrete Gaussian noise, a twentieth of the cost for the average person. The exact minimiser on
              a ball, its attributions and intervals are post-processing. "auto" takes the method with the smaller
              forecast loss, from public numbers only.
 References   "Model Explanations with Differential Privacy" (loss, weights, Algorithm 1); Ribeiro et al. 2016.

@@ -1,4 +1,4 @@
-"""The two specs of a local explanation, moments or a path of gradients: sensitivity, and the noise at a price."""
+"""The two specs of a local explanation, moments or a path of gradients: sensitivity, and the noise at a cost."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price, of a path that of one step. Costs nothing, touches no data."""
+    """The noise of each part at this cost, of a path that of one step. Costs nothing, touches no data."""
     share = REST if isinstance(spec, Moments) else spec.step
     laws = {spec.method: best(sensitivity(spec, neighbours), spec.size, cost * share, GAUSSIAN)}
     if isinstance(spec, Descent) and spec.rows is None:

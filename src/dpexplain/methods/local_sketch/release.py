@@ -1,17 +1,17 @@
 """A differentially private sketch from which any number of predictions can be explained, for one payment.
 
-Guarantee    rho-zCDP at the price paid, for one unit replaced or added or removed; only accounts with a delta can pay.
+Guarantee    rho-zCDP at the cost paid, for one unit replaced or added or removed; only accounts with a delta can pay.
              Public: the features, the output range, the model, the weights of the blocks, the declared domain, the
              cells where they are given, and the number of rows under replace-one without units. Nothing is promised
              about the data the model was trained on, nor about the records that are explained with the sketch later.
 Statistic    each row belongs to the nearest of K centres. For each cell: the number of rows, sum v, sum v v', sum f and
              sum f v, where v is the way from the centre in the coordinates of `Space` and f the prediction on the scale
              of -1 to 1; rows more than B away count less. The centres are drawn from noisy histograms of the features,
-             which a part of the price is for, unless they are given, or drawn from the domain or from known marginals.
+             which a part of the cost is for, unless they are given, or drawn from the domain or from known marginals.
              Also the sums behind the average person that contributions are counted from.
 Sensitivity  the five blocks with public weights w: sqrt(sum w^2) (add-remove), at most sqrt(2 sum w^2 - 2 min ...)
              (replace-one), times the rows of a unit. Proofs: `maths/surrogate/sketch.py`, `maths/surrogate/fit.py`.
-Release      a twentieth of the price for the average person; histograms and moments share the rest. Gaussian noise.
+Release      a twentieth of the cost for the average person; histograms and moments share the rest. Gaussian noise.
              Local models, attributions and their intervals are post-processing (`LocalSketch.explain`).
 References   The loss is that of "Model Explanations with Differential Privacy" (Patel, Shokri, Zick 2022), whose
              Algorithm 1 pays for every explanation anew; the sketch is ours.
@@ -307,9 +307,9 @@ def local_sketch(
 ) -> LocalSketch | RowSketch:
     """Pay once for local explanations of any number of records: `sketch.explain(record)` is free, for ever.
 
-    `epsilon` (or `rho`) is the whole price. `requests.LocalSketch` describes the options; `marginals` are `Marginals`
-    that were released before: then cells are drawn from them, and the moments get the whole price. A `stand_in` that
-    was released before makes the sketch free: give no price. It is then the same as
+    `epsilon` (or `rho`) is the whole cost. `requests.LocalSketch` describes the options; `marginals` are `Marginals`
+    that were released before: then cells are drawn from them, and the moments get the whole cost. A `stand_in` that
+    was released before makes the sketch free: give no epsilon. It is then the same as
     `dpx.posterior(stand_in, model).explain`, with a file of its own.
     """
     if marginals is not None and not isinstance(marginals, Marginals):
@@ -318,6 +318,8 @@ def local_sketch(
     request = LocalSketchRequest(features=features, method=method, **options)
     if stand_in is not None:
         if epsilon is not None or rho is not None or marginals is not None:
-            raise InputError("a stand-in that was released before makes a sketch free.", hint="leave out the price")
+            raise InputError(
+                "a stand-in that was released before makes a sketch free.", hint="leave epsilon= and rho= out"
+            )
         return from_stand_in(table, model, stand_in, request.but(method="stand-in").features)
     return explain(table, model, request, cost=table.cost(epsilon=epsilon, rho=rho), marginals=marginals)

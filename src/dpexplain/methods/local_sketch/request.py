@@ -20,7 +20,7 @@ class LocalSketchRequest(Request):
     method: Annotated[
         Literal["auto", "moments", "stand-in"],
         Field(
-            description="stand-in: synthetic rows of a stand-in that the price is for, in every account; moments: sums "
+            description="stand-in: synthetic rows of a stand-in that the cost is for, in every account; moments: sums "
             "of rows and predictions in cells, in accounts with a delta; auto: by public things, as measured."
         ),
     ] = "auto"
@@ -34,12 +34,12 @@ class LocalSketchRequest(Request):
     centres: Annotated[
         Literal["marginals", "domain"] | list[Any] | tuple[Any, ...],
         Field(
-            description='"marginals": where the rows are, by histograms that a tenth of the price is for. "domain": '
+            description='"marginals": where the rows are, by histograms that a tenth of the cost is for. "domain": '
             "spread evenly over the declared domain. Or a list of records, public ones, one for each cell."
         ),
         Must('a list of records, "marginals" or "domain"'),
         Flag(
-            text="Where the cells are: marginals, where the rows are, by histograms that a tenth of the price is for; "
+            text="Where the cells are: marginals, where the rows are, by histograms that a tenth of the cost is for; "
             "or domain, spread evenly."
         ),
     ] = "marginals"

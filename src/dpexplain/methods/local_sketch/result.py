@@ -1,4 +1,4 @@
-"""A released moment sketch: any number of local explanations for the price of one release.
+"""A released moment sketch: any number of local explanations for the cost of one release.
 
 Everything here is post-processing of released numbers: no table, no ledger, no model, nothing to pay. A sketch can be
 saved to a file and sent to whoever explains predictions. It protects the rows of the table that it was computed from.

@@ -1,4 +1,4 @@
-"""The spec of a local sketch: statistic, sensitivity, the noise at a price, and the way back to local models."""
+"""The spec of a local sketch: statistic, sensitivity, the noise at a cost, and the way back to local models."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price. Costs nothing, touches no data."""
+    """The noise of each part at this cost. Costs nothing, touches no data."""
     first, second = split(cost * REST, spec.share)
     parts = {"moments": best(sensitivity(spec, neighbours), spec.size, second, GAUSSIAN)}
     parts |= averages.forecast(averages.average_for(spec.space, spec.output, neighbours), neighbours, cost)

@@ -12,9 +12,9 @@ register(
         diagram=".release:diagram",
         results=(".result:Marginals",),
         command="marginals",
-        summary="Release how many rows have each value: one noisy histogram for each column, for one price.",
+        summary="Release how many rows have each value: one noisy histogram for each column, for one cost.",
         about="Pay once and use it again with --marginals: `importance`, `influence` and `transparency` then take "
-        "other people's values from it and spend their whole price on their own question. Influences on a person "
+        "other people's values from it and spend their whole epsilon on their own question. Influences on a person "
         "become free.",
         example="--epsilon 0.5",
         long=True,

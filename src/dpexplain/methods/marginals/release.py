@@ -1,6 +1,6 @@
 """Differentially private histograms of several features in one release.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the cells, the
              declared domain, and the number of rows under replace-one without units.
 Statistic    for each feature, the number of rows in each public cell.
 Sensitivity  a row is in one cell of each feature: `Sensitivity.of_counts(neighbours, number of features)`.
@@ -83,7 +83,7 @@ def marginals(
     cells: int = CELLS,
     mechanism: Literal["cube", "discrete-laplace", "discrete-gaussian"] | None = None,
 ) -> Marginals:
-    """Differentially private histograms of `features` (all declared ones by default) for one price.
+    """Differentially private histograms of `features` (all declared ones by default) for one cost.
 
     Paid once: hand the result to whatever needs to know where the rows are. `requests.Marginals` describes the options.
     """

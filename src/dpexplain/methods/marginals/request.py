@@ -12,7 +12,7 @@ CELLS = 64
 
 
 class MarginalsRequest(Request):
-    """Histograms of several features, for one price."""
+    """Histograms of several features, for one cost."""
 
     features: Annotated[Names, Field(description="Which features; by default all declared ones.")] = None
     cells: Annotated[int, Field(ge=1, description="Cells of a continuous feature, or of one with many values.")] = CELLS

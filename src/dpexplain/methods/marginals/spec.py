@@ -24,5 +24,5 @@ class Spec(Coded):
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of the counts at this price. Costs nothing, touches no data."""
+    """The noise of the counts at this cost. Costs nothing, touches no data."""
     return {"counts": histogram.forecast(spec.partitions, neighbours, cost, spec.mechanism)}

@@ -14,8 +14,8 @@ register(
         command="pdp",
         summary="Release the partial dependence of columns: what the model predicts on average at each value.",
         about="Every row is set to the value, one value after the other, and the predictions are averaged. Several "
-        "columns, or pairs of columns for surfaces, share one price. --marginals takes the rug from an earlier release "
-        "and leaves the whole price to the curves; --stand-in makes the values better by its synthetic rows, free.",
+        "columns, or pairs of columns for surfaces, share one cost. --marginals takes the row counts from an earlier "
+        "release and leaves the whole cost to the curves; --stand-in makes values better by its synthetic rows, free.",
         example="--feature age --feature sex --pair age,sex --epsilon 0.5",
         typed="dpexplain.cli.typed:curves",
         title="Partial dependence",

@@ -1,6 +1,6 @@
 """Differentially private partial dependence of one feature, several features, or pairs of features.
 
-Guarantee    the account's definition and price, for one unit replaced (its number of rows public) or added or removed.
+Guarantee    the account's definition and cost, for one unit replaced (its number of rows public) or added or removed.
              Public: the grid, the output range, the model, the declared domain, and the number of rows under
              replace-one without units. Nothing is promised about the data the model was trained on.
 Statistic    s_g = sum_i q(f(x_i with x_j := g)) for every grid point g; q clips to [low, high] and rounds to {0..K}.
@@ -8,7 +8,7 @@ Statistic    s_g = sum_i q(f(x_i with x_j := g)) for every grid point g; q clips
              The rug: counts of public cells of each feature.
 Sensitivity  one row moves every s_g by at most K (replace-one) or K/2 (add-remove): a bound in L-inf, so the cube
              mechanism fits; k rows of a unit move it k times as far. docs/methods/partial-dependence.md has the proof.
-Release      curve and rug share one price. Means, the posterior, intervals are post-processing.
+Release      curve and rug share one cost. Means, the posterior, intervals are post-processing.
 References   Friedman 2001; "Differentially Private Global Explanations", supplement, Algorithm 8 (method="paper").
 """
 
@@ -156,7 +156,7 @@ def diagram() -> DataFlow:
         "curve": "sums of clipped predictions at public grid points, and the count where it is private",
         "rug": "counts of public cells",
         "means": "division, the posterior by public synthetic rows, intervals",
-        "plot": "curve with its rug",
+        "plot": "curve with its row counts",
     }
     edges = [("table", "curve"), ("table", "rug"), ("curve", "means"), ("means", "plot"), ("rug", "plot")]
     return DataFlow(stages, edges, name="Partial dependence", noised=["curve", "rug"])
@@ -241,11 +241,11 @@ def partial_dependence(
 ) -> Curve | Curves:
     """Differentially private partial dependence: a `Curve` for a name or a pair, `Curves` for a list.
 
-    With a model of three or more classes and no label: `Curves`, one for each class, for one price.
+    With a model of three or more classes and no label: `Curves`, one for each class, for one cost.
 
-    `epsilon` (or `rho`) is the whole price, rug and all features included. `requests.PartialDependence` describes the
+    `epsilon` (or `rho`) is the whole cost, rug and all features included. `requests.PartialDependence` describes the
     options; `rug` may also be `Marginals` that were released before: then the rug is free, and the curve gets the
-    whole price. A `stand_in` that was released before makes the values better, for free.
+    whole cost. A `stand_in` that was released before makes the values better, for free.
     """
     marginals = rug if isinstance(rug, Marginals) else None
     own = False if isinstance(rug, Marginals) else rug

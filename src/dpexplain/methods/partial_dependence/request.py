@@ -15,7 +15,7 @@ Feature = str | tuple[str, str]
 
 
 class PartialDependence(Request):
-    """Curves of one feature, of several, or of pairs of features, for one price."""
+    """Curves of one feature, of several, or of pairs of features, for one cost."""
 
     feature: Annotated[
         Feature | list[Feature],

@@ -1,4 +1,4 @@
-"""The spec of partial dependence, its statistic, its sensitivity, and the noise at a price."""
+"""The spec of partial dependence, its statistic, its sensitivity, and the noise at a cost."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price. Costs nothing, touches no data."""
+    """The noise of each part at this cost. Costs nothing, touches no data."""
     rug_cost, curve_cost = split(cost, spec.rug_share)
     parts = {"curve": best(sensitivity(spec, neighbours), spec.curve_size, curve_cost, spec.mechanism)}
     if spec.rug:

@@ -1,16 +1,16 @@
 """Differentially private performance of a model or a score, for everybody and by group, from one release.
 
-Guarantee    the account's definition and price, for one unit replaced, or added or removed. Public: the model, its
+Guarantee    the account's definition and cost, for one unit replaced, or added or removed. Public: the model, its
              output range, the cells of scores and groups, the declared domain, and the number of rows under replace-one
              without units. Nothing is promised about the data the model was trained on.
 Statistic    for each entry of groups, the number of rows in each (group, score cell, target 0 or 1); of several classes
              that for each class against the rest, and (group, predicted class, target). Of a regression, for each group
              the sums of errors, squared errors and the target, and counts and errors by cells of predictions. Of two
-             classes also, where a forecast says that it is worth its price, the rows in each (group, side of the
+             classes also, where a forecast says that it is worth its cost, the rows in each (group, side of the
              threshold, target): a rate at the threshold then is no sum over many noisy cells.
 Sensitivity  a row is in one cell of each histogram: `Sensitivity.of_counts`, for each of the two parts. Sums: a row
              adds a vector with at most 5 H + 2 numbers in {0..L}. `spec.sensitivity` has the proofs.
-Release      one vector, or two with a share of the price each, in one pass with one prediction for each row, with the
+Release      one vector, or two with a share of the cost each, in one pass with one prediction for each row, with the
              noise law of the smallest forecast error. Every rate, curve, area, difference, ratio and interval is
              post-processing.
 References   Hardt, Price, Srebro 2016; Fieller 1954 (rates); figures are named as in fairlearn and scikit-learn.
@@ -75,7 +75,7 @@ RATES_BESIDE_AUC = 2  # a rate of a group may be off by so many times what AUC m
 
 
 def resolve(request: PerformanceRequest, setting: Setting, cost: Cost) -> Spec:
-    """The public cells, from the request, the setting and the price."""
+    """The public cells, from the request, the setting and the cost."""
     output, whole = _scores(request, setting)
     task, truth, positive = _task(request, setting)
     groups = crossings(request, setting)
@@ -178,7 +178,7 @@ def _task(request: PerformanceRequest, setting: Setting) -> tuple[str, Target | 
 
 
 def _declared(target: str, column: Column, positive: Any) -> Any:
-    """A value of the target as it is declared: 1, 1.0 and True are one question, with one price."""
+    """A value of the target as it is declared: 1, 1.0 and True are one question, with one cost."""
     if positive is None:
         return None
     if isinstance(column, Categorical):
@@ -262,7 +262,7 @@ def _cells(spec: Spec, setting: Setting, cost: Cost) -> int:
 
 
 def _expected(setting: Setting, cost: Cost, spec: Spec) -> float:
-    """What a share of the price for decisions is judged by: the squared errors of AUC and of a group's rates. Both fall
+    """What a share of the cost for decisions is judged by: the squared errors of AUC and of a group's rates. Both fall
     alike with the number of rows, so it does not matter.
     """
     stds, rows = _stds(forecast(spec, setting.neighbours, cost)), 1e9
@@ -328,10 +328,10 @@ def _require_rows(spec: Spec, table: PrivateTable, cost: Cost) -> None:
         half = rate_halfwidth(replace(spec, groups=(crossing,)), *stds, table.rows_hint)
         if half > UNDETERMINED:
             raise InputError(
-                f"{' x '.join(crossing.columns)} has {crossing.size} groups: at this price, even with equal shares of "
-                "the rows, no rate of a group could be told from any other.",
+                f"{' x '.join(crossing.columns)} has {crossing.size} groups: with this epsilon, even with equal shares "
+                "of the rows, no rate of a group could be told from any other.",
                 hint="name fewer columns, declare fewer categories, use cells=2 (rates at one threshold only), or pay "
-                "a larger price",
+                "a larger epsilon",
             )
 
 
@@ -344,7 +344,7 @@ def diagram() -> DataFlow:
         "table": "private rows",
         "scores": "one score for each row",
         "counts": "rows in each (group, score cell, target); or sums of errors",
-        "decisions": "rows in each (group, side of the threshold, target), where they are worth their price",
+        "decisions": "rows in each (group, side of the threshold, target), where they are worth their cost",
         "figures": "rates, curves, areas, differences, intervals",
     }
     edges = [("table", "scores")]

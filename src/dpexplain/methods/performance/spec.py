@@ -167,7 +167,7 @@ class Spec(Coded):
         return 4 * sum(crossing.size for crossing in self.groups) if self.decisions_share else 0
 
     def prices(self, cost: Cost) -> dict[str, Cost]:
-        """What each part costs: they add up to the price."""
+        """What each part costs: they add up to the cost."""
         if not self.decisions_share:
             return {"sums" if self.task == "regression" else "counts": cost}
         decisions, counts = split(cost, self.decisions_share)
@@ -267,7 +267,7 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
     one public partition. With C classes it is in one cell of the histogram of each class and in one of the confusion
     matrix: C + 1 partitions. `Sensitivity.of_counts` has the proof for so many partitions. It is the bound of the
     decisions too, for one target of two values: for each entry of groups a row is in one group, on one side of the
-    threshold, and has one value of the target. They are another part with a price of its own.
+    threshold, and has one value of the target. They are another part with a cost of its own.
 
     Regression. What a row adds to one group lies in {0..L}^6, and of `above` and `below` one is zero: at most five
     numbers are not zero (four without a count). To its cell of predictions it adds a count, and one of above and below:
@@ -290,7 +290,7 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price. Costs nothing, touches no data."""
+    """The noise of each part at this cost. Costs nothing, touches no data."""
     bound = sensitivity(spec, neighbours)
     return {
         part: best(bound, spec.decisions_size if part == "decisions" else spec.size, price, spec.mechanism)

@@ -13,10 +13,10 @@ register(
         results=(".result:Importance",),
         command="importance",
         summary="Rank columns by how much worse the model predicts without what a column tells.",
-        about="All columns that the model uses, or those named with --feature, for one price, with the probability "
+        about="All columns that the model uses, or those named with --feature, for one cost, with the probability "
         "that each stands above the next. The target must be declared in the domain. Other values come from other "
         "rows in small groups, or from --marginals that were released before: the order is then more certain at "
-        "small prices, and intervals are wider. Large changes are limited, and the intervals contain what that can "
+        "a small epsilon, and intervals are wider. Large changes are limited, and the intervals contain what that can "
         "have cut off.",
         example="--target income --epsilon 0.5\n--target income --epsilon 0.5 --marginals explanations/marginals.json",
         takes=("marginals", "stand-in"),

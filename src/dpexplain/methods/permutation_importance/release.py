@@ -1,7 +1,7 @@
 """Differentially private permutation feature importance: how much worse predictions become without a feature.
 
-Guarantee    the account's definition and price, for one unit replaced, or added or removed. Marginals that are handed
-             over were paid for before; their price comes on top, and the guarantee names it. Public: the model, its
+Guarantee    the account's definition and cost, for one unit replaced, or added or removed. Marginals that are handed
+             over were paid for before; their cost comes on top, and the guarantee names it. Public: the model, its
              output range, the loss and its bound, the declared domain, and the number of rows under replace-one without
              units. Nothing is promised about the data the model was trained on.
 Statistic    rows are dealt to small groups; every row is predicted again with feature j taken from other rows of its
@@ -15,7 +15,7 @@ Sensitivity  groups: a unit changes c of them, and each moves inside a ball of r
              which is the norm the noise is calibrated to (sum: Laplace, Euclidean: Gaussian, largest: cube). Rows by
              themselves: k C (add-remove) or 2 k C. Squares and what was cut off have bounds of the same kind.
              docs/methods/permutation-importance.md has the proofs.
-Release      base, limit, changes, squares and what was cut off share one price. Means, intervals and the order are
+Release      base, limit, changes, squares and what was cut off share one cost. Means, intervals and the order are
              post-processing. `spec.py` has `statistic` and `sensitivity`, `result.py` what intervals contain.
 References   Breiman 2001; Fisher, Rudin, Dominici 2019; "Differentially Private Global Explanations", Lemma V.3
              (method="paper": one fixed permutation for each feature, sensitivity 2 K of each error, Laplace noise. It
@@ -349,7 +349,7 @@ def permutation_importance(
 ) -> Importance:
     """Differentially private permutation importance of `features` (all that the model uses by default).
 
-    `epsilon` (or `rho`) is the whole price. Other values come from other rows, or from `marginals` that were released
+    `epsilon` (or `rho`) is the whole cost. Other values come from other rows, or from `marginals` that were released
     before. A `stand_in` that was released before makes the values better, for free.
     `requests.PermutationImportance` describes the options.
     """

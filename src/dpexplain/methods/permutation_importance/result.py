@@ -148,7 +148,7 @@ class Importance(Ranking, SharpenedResult):
 
     @cached_property
     def marginals(self) -> Marginals | None:
-        """The histograms that a part of the price bought, as in earlier versions; or that were handed over, where they
+        """The histograms that a part of the cost bought, as in earlier versions; or that were handed over, where they
         are at hand.
         """
         return Marginals(self.receipt, self.released) if self._bought else self.known

@@ -174,7 +174,7 @@ class Spec(Coded):
         return scores
 
     def shares(self, cost: Cost) -> dict[str, Cost]:
-        """The price of each part; together they cost `cost`."""
+        """The cost of each part; together they cost `cost`."""
         if self.paper:
             return {"errors": cost}
         unused = {"limit": len(self.limits) == 1, "lost": not self.limited}
@@ -365,7 +365,7 @@ def score_range(spec: Spec, neighbours: Neighbours) -> ScoreRange:
 
 
 def limit_selection(spec: Spec, neighbours: Neighbours, cost: Cost) -> Selection:
-    """How the limit is chosen; a price that is too small for it is refused here."""
+    """How the limit is chosen; a cost that is too small for it is refused here."""
     return selection(score_range(spec, neighbours), len(spec.limits), spec.shares(cost)["limit"], 1)
 
 
@@ -382,7 +382,7 @@ def likely_limit(spec: Spec) -> int:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price; that of the changes for `likely_limit`. Costs nothing, touches no data."""
+    """The noise of each part at this cost; that of the changes for `likely_limit`. Costs nothing, touches no data."""
     prices, M = spec.shares(cost), len(spec.features)
     if spec.paper:
         return {"errors": best(paper_sensitivity(spec, neighbours), M + 1, prices["errors"], spec.mechanism)}

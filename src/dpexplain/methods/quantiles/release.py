@@ -1,6 +1,6 @@
 """Differentially private quantiles of one numeric feature, all of them in one release.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the cells, the
              probabilities, the declared domain, and the number of rows under replace-one without units.
 Statistic    the number of rows in each public cell. Every row is then spread evenly over S equal parts of its cell, so
              that many equal values are no obstacle. A position c (parts below it) of a range with probability p
@@ -8,8 +8,8 @@ Statistic    the number of rows in each public cell. Every row is then spread ev
 Sensitivity  one row moves a score by at most S max(D p, D - D p) up or down, and its shares in the disjoint ranges of a
              level add up to one: see `sensitivity`. docs/methods/quantiles.md has the proof.
 Release      level by level: the middle probability over the whole range, then the middle ones of both halves within the
-             ranges just released. Each level is one `select_each`, for an equal part of the price. Where the number of
-             rows is private, a twentieth of the price releases it. Values and intervals are post-processing.
+             ranges just released. Each level is one `select_each`, for an equal part of the cost. Where the number of
+             rows is private, a twentieth of the cost releases it. Values and intervals are post-processing.
 References   Kaplan, Schnapp, Stemmer 2022 ("Differentially private approximate quantiles").
 """
 
@@ -95,7 +95,7 @@ def quantiles(
     rho: float | None = None,
     cells: int = CELLS,
 ) -> Quantiles:
-    """Differentially private quantiles of a numeric feature at increasing probabilities, for one price.
+    """Differentially private quantiles of a numeric feature at increasing probabilities, for one cost.
 
     `requests.Quantiles` describes the options.
     """

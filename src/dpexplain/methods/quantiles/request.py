@@ -15,7 +15,7 @@ CELLS, MAX_CELLS = 1024, 2**14
 
 
 class QuantilesRequest(Request):
-    """Quantiles of one numeric feature, for one price."""
+    """Quantiles of one numeric feature, for one cost."""
 
     feature: Annotated[str, Field(description="A numeric feature.")]
     probs: Annotated[

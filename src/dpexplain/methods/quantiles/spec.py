@@ -1,6 +1,6 @@
-"""The spec of quantiles, its scores, how far one unit moves them, and the laws at a price.
+"""The spec of quantiles, its scores, how far one unit moves them, and the laws at a cost.
 
-Another method can release quantiles in a body of its own: `ladder_of` makes the public ladder, `check` refuses a price
+Another method can release quantiles in a body of its own: `ladder_of` makes the public ladder, `check` refuses a cost
 that is too small before anything is reserved, `histogram.statistic` counts the rows in the cells of
 `ladder.partition`, `select_quantiles` releases positions from these counts, `ladder.values` turns them into values.
 """
@@ -101,7 +101,7 @@ def select_quantiles(
 
 
 def check(ladder: Ladder, neighbours: Neighbours, cost: Cost) -> dict[str, Selection]:
-    """The law of each level at this price, or an InputError."""
+    """The law of each level at this cost, or an InputError."""
     share = cost * Fraction(1, len(ladder.levels))
     return {
         f"level-{number}": selection(sensitivity(ladder, level, neighbours), ladder.size + 1, share, 1)
@@ -110,7 +110,7 @@ def check(ladder: Ladder, neighbours: Neighbours, cost: Cost) -> dict[str, Selec
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Selection | Noise]:
-    """The law of each part at this price. Costs nothing, touches no data."""
+    """The law of each part at this cost. Costs nothing, touches no data."""
     count_cost, levels_cost = split(cost, spec.count_share)
     parts: dict[str, Selection | Noise] = {**check(spec.ladder, neighbours, levels_cost)}
     if spec.count_share:

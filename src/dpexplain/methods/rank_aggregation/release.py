@@ -1,6 +1,6 @@
 """Differentially private ranking of items by any ranker, a black box that is run on parts of the rows.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the ranker, the
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the ranker, the
              model, the items and their order, the number of parts, the declared domain, and the number of rows under
              replace-one without units. The ranker must look at nothing but the part it is given.
 Statistic    rows are dealt to l parts, each part is a ballot: the item at place r = 0..M-1 gets M-1-r points (Borda).
@@ -134,8 +134,8 @@ def chance_words(spec: Spec, neighbours: Neighbours, cost: Cost) -> str:
         return ""
     times = math.tan((GOOD_ORDER - 0.5) * math.pi) / math.tan((right - 0.5) * math.pi)
     return (
-        f"at this price the order would be near chance: two items stand in their true order with probability "
-        f"{right:.2f}, where tossing a coin has 0.5. About {times:.2g} times the price would make it {GOOD_ORDER:g}; "
+        f"with this epsilon the order would be near chance: two items stand in their true order with probability "
+        f"{right:.2f}, where tossing a coin has 0.5. About {times:.2g} times the cost would make it {GOOD_ORDER:g}; "
         "fewer items or more rows help too."
     )
 
@@ -183,7 +183,7 @@ def release_votes(
     """Send the ballots of all parts through the door; `scores` gives a number for each part and item, `how` is how
     many parts it may get at once.
 
-    An order near chance is warned of before anything is spent. It is not refused: whoever studies small prices may want
+    An order near chance is warned of before anything is spent. It is not refused: whoever studies small costs may want
     this very answer.
     """
     if words := chance_words(spec, table.neighbours, cost):
@@ -280,7 +280,7 @@ def rank_aggregation(
     """Differentially private ranking of `items` by any ranker: a function (rows, model), or "importance".
 
     The function gets the clean rows of one part as a DataFrame, and what was given as `model`, as in `generic_plot`.
-    `epsilon` (or `rho`) is the whole price. `requests.RankAggregation` describes the options.
+    `epsilon` (or `rho`) is the whole cost. `requests.RankAggregation` describes the options.
     """
     request = RankAggregation(
         ranker=ranker, items=items, target=target, columns=columns, parts=parts, k=k, method=method, name=name,

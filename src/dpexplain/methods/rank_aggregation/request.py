@@ -14,7 +14,7 @@ from dpexplain.methods.request import Flag, Mechanism, Must, Names, Request
 
 
 class Vote(Request):
-    """What all rankings by votes have: each part of the rows is one ballot."""
+    """What all rankings by votes have: each part of the rows is one vote."""
 
     parts: NumberOfParts = None
     k: Annotated[int | None, Field(ge=1, description="Release the best k only, more surely."), Flag("--top", "K")] = (
@@ -24,7 +24,7 @@ class Vote(Request):
     method: Annotated[
         Literal["default", "paper"],
         Field(
-            description='"paper" is the published form: its bound on one ballot, Laplace noise, all items, and 200 '
+            description='"paper" is the published form: its bound on one vote, Laplace noise, all items, and 200 '
             "parts where no other number is asked for and there are rows for so many."
         ),
     ] = "default"

@@ -1,4 +1,4 @@
-"""Items in the order of the points they got from the parts of the rows, each part one ballot (Borda)."""
+"""Items in the order of the points they got from the parts of the rows, each part one vote (Borda)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpexplain.methods.result import Floats, cut_to
 
 @dataclass(frozen=True)
 class Votes(Ranking):
-    """The items that were voted on, or the chosen ones of them. A value is the mean number of points on a ballot: the
+    """The items that were voted on, or the chosen ones of them. A value is the mean number of points in a vote: the
     best of M items gets M - 1, the last one 0. Intervals cover that mean for the parts as they were dealt; the
     probabilities of places also count by how much another dealing could move it. How parts of this size rank items is
     not how the whole table would: `caveat` says so.
@@ -33,7 +33,7 @@ class Votes(Ranking):
 
     @property
     def parts(self) -> int:
-        """How many ballots there are."""
+        """How many votes there are."""
         return int(self.spec.parts.number)
 
     @cached_property

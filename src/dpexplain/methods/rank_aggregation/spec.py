@@ -112,9 +112,9 @@ def score_range(spec: Spec, neighbours: Neighbours) -> ScoreRange:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of the points at this price. Costs nothing, touches no data.
+    """The noise of the points at this cost. Costs nothing, touches no data.
 
-    An unavailable mechanism, or a price that is too small to choose the best k, is refused here.
+    An unavailable mechanism, or a cost that is too small to choose the best k, is refused here.
     """
     top_cost, votes_cost = spec.shares(cost)
     if spec.k is not None:

@@ -1,6 +1,6 @@
-"""One page for people about a model and a table, for one price.
+"""One page for people about a model and a table, for one cost.
 
-Guarantee    that of a batch (docs/decisions/0035-batches.md): the total price, for one unit replaced or added or
+Guarantee    that of a batch (docs/decisions/0035-batches.md): the total cost, for one unit replaced or added or
              removed. Everything on the page that no release says is read off released values, the public model and
              synthetic rows: free. Which columns it is about was chosen by public rows alone.
 """
@@ -59,7 +59,7 @@ def report(
     weights: Mapping[str, float] | None = None,
     title: str | None = None,
 ) -> Report:
-    """A page about a model and a table, for one price that forecasts divide between its sections.
+    """A page about a model and a table, for one cost that forecasts divide between its sections.
 
     target    the declared column that the model predicts; without one nobody asks how good it is
     positive  its value that counts as positive, where it is no number; by default the model's label

@@ -1,7 +1,7 @@
 """Two kinds of doubt about one number: noise that was added for privacy, and the chance by which rows are a sample.
 
 An interval of ours is about the table: it covers what the rows say exactly. Whoever wants to conclude from the rows to
-a population has a second doubt, which no privacy price takes away. Here it is estimated from released numbers alone, by
+a population has a second doubt, which no privacy cost takes away. Here it is estimated from released numbers alone, by
 textbook formulas for independent draws: Wilson's interval for a share of m rows, the mean and mean square of errors,
 Hanley and McNeil's variance for an AUC. Rows that belong to one person are not independent: then it is too narrow.
 """

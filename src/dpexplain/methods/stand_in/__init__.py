@@ -13,9 +13,9 @@ register(
         results=(".result:StandIn",),
         command="stand-in",
         summary="Release a distribution that stands in for the table: synthetic rows for any explainer, free.",
-        about="Noisy counts of every column and, where the price allows it, of the pairs of columns that belong "
+        about="Noisy counts of every column and, where epsilon allows it, of the pairs of columns that belong "
         "together most. Synthetic rows drawn from them serve any tool that wants a table. --marginals takes the counts "
-        "of columns from an earlier release, so that the whole price is for pairs.",
+        "of columns from an earlier release, so that the whole cost is for pairs.",
         example="--epsilon 1 --rows 10000",
         subject="dpexplain.cli.typed:model_for_scores",
         also="dpexplain.cli.typed:synthetic_rows",

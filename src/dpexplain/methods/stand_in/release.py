@@ -1,7 +1,7 @@
 """A differentially private stand-in: a distribution over the declared domain, from which synthetic rows are drawn.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed. Public: the cells, the
-             declared domain, the shares of the price, and the number of rows under replace-one without units.
+Guarantee    the account's definition and cost, for one unit replaced or added or removed. Public: the cells, the
+             declared domain, the shares of the cost, and the number of rows under replace-one without units.
 Statistic    counts of the public cells of every column (or those of marginals that the account released before). In the
              grade "tree", cells that are rare by released counts are taken together, then for every pair of columns
              the counts n_ab, and as the score of a pair |n_ab - e_ab|_1, where e_ab is the product of released counts
@@ -71,7 +71,7 @@ SCORE_SHARE = Fraction(1, 4)  # of the price for counts by the scores of a model
 SCORE_CELLS = 8
 SCORED_ROWS = 4_096  # public rows, by whose scores cells are cut
 SCORE_STEPS = 1_024  # edges are whole steps of the output range, so that rounding errors of a model do not show
-PRICED = "the declared domain has no price: nothing of the table is read."
+PRICED = "the declared domain costs nothing: no row of the table is read."
 WITHOUT_PRICE = 'leave epsilon and rho out; grade="auto" buys a stand-in that knows the table'
 UNKNOWN_ROWS = 1_000  # where their number is private and there is no hint
 
@@ -164,7 +164,7 @@ def _with_cells(draft: Spec, names: Sequence[str], setting: Setting, cost: Cost)
 
 def worth_a_tree(spec: Spec, setting: Setting, cost: Cost) -> bool:
     """Whether cells of one in 35 rows would not be rare where pairs are counted, so that columns keep some detail: by
-    public things alone. On three tables a tree begins to have the smaller error of pairs between a half of this price
+    public things alone. On three tables a tree begins to have the smaller error of pairs between a half of this cost
     (Adult) and three times as much (Framingham): `python -m bench stand_in`.
     """
     rows = setting.hint or UNKNOWN_ROWS
@@ -362,10 +362,10 @@ def stand_in(
 ) -> StandIn:
     """A released distribution over the declared columns: `.rows(n)` are synthetic rows for any explainer, free.
 
-    `epsilon` (or `rho`) is the whole price. `marginals` that this table's account has released before take the place of
-    the counts of columns: the whole price is then for pairs. With a `model`, a quarter of the price is for counts by
+    `epsilon` (or `rho`) is the whole cost. `marginals` that this table's account has released before take the place of
+    the counts of columns: the whole cost is then for pairs. With a `model`, a quarter of the cost is for counts by
     its scores (`.score_tables`), which say how predictions go with its inputs and with the target. `grade="domain"` is
-    the declared domain itself: it has no price, and the table is not read.
+    the declared domain itself: it has no cost, and the table is not read.
     `requests.StandIn` describes the options.
     """
     request = StandInRequest(features=features, target=target, grade=grade)

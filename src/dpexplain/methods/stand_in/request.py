@@ -23,7 +23,7 @@ class StandInRequest(Request):
     grade: Annotated[
         Literal["auto", "domain", "marginals", "tree"],
         Field(
-            description="domain: every declared value is as likely as any other, no price, and the table is not read; "
+            description="domain: every declared value is as likely as any other, free, and the table is not read; "
             "marginals: columns by themselves; tree: also the pairs of columns that belong together most; "
             "auto: of the last two the one that the forecast prefers, by public things.",
         ),

@@ -1,4 +1,4 @@
-"""The spec of a stand-in: public cells, shares of the price, the statistics and their sensitivities.
+"""The spec of a stand-in: public cells, shares of the cost, the statistics and their sensitivities.
 
 What is counted second depends on what was released first: cells of rare values are taken together by released counts.
 `Columns` is what the first release says; the body of the release and the result compute it alike.
@@ -35,7 +35,7 @@ DOMAIN, GRADES = "domain", ("domain", "marginals", "tree")  # the first one alon
 WHY = {
     "": "",
     "clear": "enough pairs of values would stand above the noise",
-    "noise": "noise would hide most pairs of values at this price",
+    "noise": "noise would hide most pairs of values with this epsilon",
     "wide": "all pairs of its columns are too many to count",
 }
 RARE = 3.0  # standard deviations of a count below which cells are taken together before pairs are counted
@@ -252,7 +252,7 @@ def pairs_law(cost: Cost) -> str:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of counts at this price. Costs nothing, touches no data."""
+    """The noise of counts at this cost. Costs nothing, touches no data."""
     prices, found = spec.prices(cost), dict[str, Noise]()
     if "counts" in prices:
         found["counts"] = histogram.forecast(spec.partitions, neighbours, prices["counts"])
@@ -266,7 +266,7 @@ def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]
 
 
 def choice(spec: Spec, neighbours: Neighbours, cost: Cost) -> tuple[Selection, Cost]:
-    """The law and the price of choosing one edge."""
+    """The law and the cost of choosing one edge."""
     edges = len(spec.partitions) - 1
     price = spec.prices(cost)["edges"] * Fraction(1, edges)
     return selection(edge_range(neighbours), len(spec.pairs), price, 1), price

@@ -14,7 +14,7 @@ register(
         results=(".result:TransparencyReport",),
         command="transparency",
         summary="Write a report for a person: what made the model decide as it did.",
-        about="It also says what only goes along with such decisions. For one person, or for many for one price; "
+        about="It also says what only goes along with such decisions. For one person, or for many for one cost; "
         "persons that come later are free. The guarantee is about the rows of the table; the person's own record is "
         "in the report, and it is not protected.",
         example="--row age=40 --row sex=Female --epsilon 0.5\n--rows people.csv --epsilon 0.5",

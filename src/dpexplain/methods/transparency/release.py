@@ -1,17 +1,17 @@
 """Differentially private transparency reports: what made the model decide as it did about a person, and what did not.
 
-Guarantee    the account's definition and price, for one unit replaced or added or removed; any number of persons can be
-             reported on for one price. Public: the model, its output range, the cells, the declared domain, and the
+Guarantee    the account's definition and cost, for one unit replaced or added or removed; any number of persons can be
+             reported on for one cost. Public: the model, its output range, the cells, the declared domain, and the
              number of rows under replace-one without units. The persons' own records are the caller's: not protected.
 Statistic    for each cell of each feature the number of rows ("counts"), and the sum of their quantised outcomes in
              {0..K} less K/2 ("outcomes"). A class has the outcomes 0 and K.
 Sensitivity  counts: `Sensitivity.of_counts`. Outcomes: a row adds a number in {-K/2..K/2} to one cell of each of p
              features: norms p K/2, sqrt(p) K/2 and K/2, which `Sensitivity.of_norms` turns into bounds for each
              relation. All of them are attained (docs/methods/transparency.md).
-Release      both parts with the laws of the smallest forecast error, the price split so that the number of rows with a
+Release      both parts with the laws of the smallest forecast error, the cost split so that the number of rows with a
              positive outcome in a cell is forecast best. Influences, association measures, intervals and words are
              post-processing. With marginals that were released before, only the outcomes are paid for; without a
-             price, the report has no associations, and is free.
+             cost, the report has no associations, and is free.
 References   Datta, Sen, Zick, "Algorithmic Transparency via Quantitative Input Influence" 2016, Table II and Fig. 4.
 """
 
@@ -124,7 +124,7 @@ def explain(
         receipt, payload = marginals.receipt, marginals.released
     else:
         raise InputError(
-            "a report needs a price, or marginals that were released before.",
+            "a report needs epsilon or rho, or marginals that were released before.",
             hint="epsilon=0.5; or marginals=, which makes a report without associations free",
         )
     known = Marginals(receipt, payload) if marginals is None else marginals
@@ -185,8 +185,8 @@ def transparency_report(
     """What made the model decide as it did about a person, differentially private for the rows of `table`.
 
     row        the person: a mapping, a pandas Series or a DataFrame of one line; or a DataFrame of several persons, for
-               `TransparencyReports` of one price. Later persons are free: the same request is answered from the ledger
-    marginals  released before: then only the associations are paid for; without a price there are none, and it is free
+               `TransparencyReports` of one cost. Later persons are free: the same request is answered from the ledger
+    marginals  released before: then only the associations are paid for; without epsilon there are none, and it is free
 
     The guarantee does not protect the persons' own records. `requests.TransparencyReport` describes the options.
     """

@@ -11,7 +11,7 @@ from dpexplain.methods.request import Mechanism, Names, Request, Seed
 
 
 class TransparencyRequest(Request):
-    """Reports on persons, any number of them for one price."""
+    """Reports on persons, any number of them for one cost."""
 
     features: Annotated[
         Names,

@@ -348,7 +348,7 @@ class TransparencyReport(PersonInfluence):
 
 
 class TransparencyReports(Results[TransparencyReport]):
-    """Reports on several persons: one release, one price, one receipt."""
+    """Reports on several persons: one release, one cost, one receipt."""
 
     def to_frame(self) -> pd.DataFrame:
         """One table: the number of the person, counted from zero, and the lines of each report."""

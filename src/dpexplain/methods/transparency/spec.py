@@ -50,7 +50,7 @@ def sensitivity(spec: Spec, neighbours: Neighbours) -> Sensitivity:
 
 
 def forecast(spec: Spec, neighbours: Neighbours, cost: Cost) -> dict[str, Noise]:
-    """The noise of each part at this price. Costs nothing, touches no data."""
+    """The noise of each part at this cost. Costs nothing, touches no data."""
     outcomes, counts = split(cost, spec.share)
     size = histograms.size_of(spec.partitions)
     parts = {"outcomes": best(sensitivity(spec, neighbours), size, outcomes, spec.mechanism)}

@@ -1,4 +1,4 @@
-"""Prices in the words of the plain view: epsilon at the account's delta, as a chance. Experts read them as they are."""
+"""Costs in the words of the plain view: epsilon at the account's delta, as a chance. Experts read them as they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = re.compile(rf"epsilon=({NUMBER}) \(rho={NUMBER}\)")
 
 
 def plain_price(text: str, expert: bool) -> str:
-    """The prices in a text: `epsilon 0.5 at a delta of one in 1,000,000`."""
+    """The costs in a text: `epsilon 0.5 at a delta of one in 1,000,000`."""
     return text if expert else PRICE.sub(lambda found: f"epsilon {found[1]} at a delta of {chance(found[2])}", text)
 
 

@@ -93,7 +93,7 @@ def test_the_papers_noise_and_what_it_is_charged(make_table, frame, model, local
 
 def test_where_the_papers_noise_is_too_small_it_is_refused(local):
     rich = dpx.Budget(10**6, 1e-6)
-    with pytest.raises(dpx.InputError, match="costs more than its price"):
+    with pytest.raises(dpx.InputError, match="costs more than that"):
         descent.path_of(local, ADD_REMOVE, rich, rich.cost(epsilon=10**6), 400, iterations=10, accounting="paper")
 
 

@@ -341,10 +341,10 @@ def test_what_has_no_price_takes_none(make_table, linked, model):
     marginals = dpx.marginals(table, epsilon=1)
     spent = table.ledger.statement(table.name).spent
     for wrong in ({"epsilon": 1}, {"model": model}, {"marginals": marginals}):
-        with pytest.raises(dpx.errors.InputError, match="the declared domain has no") as refused:
+        with pytest.raises(dpx.errors.InputError, match="the declared domain (costs nothing|has no use)") as refused:
             dpx.stand_in(table, grade="domain", **wrong)
         assert "leave" in refused.value.hint
-    with pytest.raises(dpx.errors.InputError, match="has no price"):
+    with pytest.raises(dpx.errors.InputError, match="costs nothing"):
         dpx.plan(dpx.requests.StandIn(grade="domain"), table=table, epsilon=1)
     with pytest.raises(dpx.errors.InputError, match="exactly one of epsilon and rho"):
         dpx.stand_in(table)

@@ -113,7 +113,7 @@ def test_wrong_requests_are_refused_before_anything_is_paid(make_table, frame, m
 
 
 def test_a_report_of_nothing_is_refused(make_table, frame, model):
-    with pytest.raises(dpx.InputError, match="needs a price"):
+    with pytest.raises(dpx.InputError, match="needs epsilon or rho"):
         transparency.explain(make_table(frame), model, TransparencyRequest(row=ROW), cost=None)
 
 
