@@ -3,7 +3,7 @@
 Every row gets a secret tag (`assignment.Dealer`): its place in a secret shuffle, a keyed hash of its unit's id, or a
 number of its own; its group is the tag modulo the number of groups. Rows are kept in memory up to MEMORY bytes. Beyond
 that they are written to Arrow files in a private temporary folder, each file sorted by ranges of groups, and one range
-after the other is read back. All files are open at once, so after some hundreds of them larger ones are written. The
+after the other is read back. All files are open at once, so after some dozens of them larger ones are written. The
 folder is deleted when the pass ends, however it ends.
 """
 
@@ -29,7 +29,7 @@ from dpexplain.data.reading import Mapped, Reading
 from dpexplain.data.rows import Rows
 
 MEMORY = 2**26  # bytes of dealt rows, before they are written to a file
-FILES = 256  # of that size; then as many of twice that size, and all others of four times that size
+FILES = 64  # of that size; then as many of twice that size, and all others of four times: some systems open 256 at most
 RANGES = 128  # of groups, each read back by itself
 
 Columns = list[NDArray[Any]]  # those of a reading, and the tags behind them

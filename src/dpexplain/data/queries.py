@@ -32,7 +32,7 @@ def asked(what: str, question: Callable[[], T]) -> T:
     """The answer of somebody else's engine; or an error without its words, raised outside any handler."""
     try:
         return question()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TableError):  # what we say ourselves quotes nothing
         raise
     except BaseException as error:  # some engines raise what is no Exception
         kind = type(error).__name__
@@ -241,6 +241,7 @@ class QuerySource:
         own = not hasattr(self._connection, "cursor")
         connection = self._connection() if own else self._connection
         try:
+            _require_declared_types(connection)
             with closing(connection.cursor()) as cursor:
                 cursor.arraysize = 2**12
                 cursor.execute(self._sql)
@@ -276,6 +277,18 @@ class QuerySource:
                 return
             while part := cursor.fetchmany(rows):
                 yield _objects(part, columns, places)
+
+
+def _require_declared_types(connection: Any) -> None:
+    """Refuse the one driver of ADBC that takes the type of a column from its first rows: where one of them is a text,
+    it makes texts of the numbers of all others, with fewer digits.
+    """
+    told: Mapping[Any, Any] = getattr(connection, "adbc_get_info", dict)()
+    if str(told.get("vendor_name")).lower() == "sqlite":
+        raise TableError(
+            "the ADBC driver of SQLite infers types from rows, so one row would change how others are read.",
+            hint='pass the URL, dpx.Query(sql, "sqlite:///people.db"), or a connection of the module sqlite3',
+        )
 
 
 def _objects(lines: Sequence[Sequence[Any]], columns: Sequence[str], places: Sequence[int]) -> Batch:

@@ -108,7 +108,7 @@ class Reading:
         if self.unit is None or self.part is None:
             return None
         homes, columns = Homes(), self.part.division.columns
-        for size, raw in self.source.batches([*columns, self.unit.column], self.batch_rows):
+        for size, raw in self.source.batches(list(dict.fromkeys([*columns, self.unit.column])), self.batch_rows):
             units = identifiers(raw[self.unit.column])
             homes.add(units, self.part.division.numbers(self.cleaned(raw, columns, size)))
         return homes

@@ -9,6 +9,7 @@ was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 from dpexplain.data.csv_lines import CsvSource, unique
 from dpexplain.data.encode import RawColumn
-from dpexplain.data.queries import EngineSource, LazySource, Query, RelationSource, SparkSource
+from dpexplain.data.queries import EngineSource, LazySource, Query, RelationSource, SparkSource, asked
 from dpexplain.engines.spark import session_frame
 from dpexplain.errors import TableError
 
@@ -68,13 +69,7 @@ def open_source(source: Any) -> Source:
     if isinstance(source, pa.Table):
         return ArrowSource(source)
     if hasattr(source, "__arrow_c_stream__"):  # polars DataFrame, and others that speak the Arrow C stream protocol
-        try:
-            return ArrowSource(pa.table(source))
-        except pa.ArrowException:
-            raise TableError(
-                "the table has a column of a type that Arrow does not have.",
-                hint="convert it to a number or a text, for example whole numbers of 128 bits to Decimal",
-            ) from None
+        return ArrowSource(asked("the table", lambda: _table_of(source)))
     if callable(source):
         return ReaderSource(source)
     raise TableError(
@@ -82,6 +77,16 @@ def open_source(source: Any) -> Source:
         hint="pass a pandas or polars DataFrame, a LazyFrame, an Arrow table, a function that opens a "
         "RecordBatchReader, a DuckDB relation, dpx.Query(sql, connection), a Spark DataFrame, or the path of Parquet "
         "or CSV files",
+    )
+
+
+def _table_of(stream: Any) -> Any:
+    """The table behind the Arrow C stream protocol."""
+    with suppress(pa.ArrowException):
+        return pa.table(stream)
+    raise TableError(
+        "the table cannot be read to its end, or has a column of a type that Arrow does not have.",
+        hint="convert such a column to a number or a text, for example whole numbers of 128 bits to Decimal",
     )
 
 
@@ -180,9 +185,13 @@ class ReaderSource:
 
     def __init__(self, factory: Callable[[], Any]) -> None:
         self._factory = factory
+        schema = asked("the RecordBatchReader", self._schema)  # what a reader says may quote a row
+        unique(schema.names)
+        self._types = _schema_types(schema)
+
+    def _schema(self) -> Any:
         with self._open() as reader:
-            unique(reader.schema.names)
-            self._types = _schema_types(reader.schema)
+            return reader.schema
 
     def _open(self) -> Any:
         reader = self._factory()

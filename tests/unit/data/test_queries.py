@@ -37,9 +37,11 @@ def source(request, frame, url, tmp_path):
         duckdb = pytest.importorskip("duckdb")
         return duckdb.connect().from_arrow(pa.Table.from_pandas(frame))
     if request.param == "adbc":
-        adbc = pytest.importorskip("adbc_driver_sqlite.dbapi")
-        connection = adbc.connect(str(path))
+        adbc = pytest.importorskip("adbc_driver_duckdb.dbapi")
+        connection = adbc.connect()
         request.addfinalizer(connection.close)
+        with connection.cursor() as cursor:
+            cursor.adbc_ingest("people", pa.Table.from_pandas(frame, preserve_index=False))
         return dpx.Query("SELECT * FROM people", connection)
     if request.param == "connection":
         connection = sqlite3.connect(path)
@@ -212,6 +214,42 @@ def test_a_connection_that_drops_while_the_table_is_opened_tells_nothing(make_ta
         make_table(dpx.Query("SELECT * FROM people", lambda: Dropping(path, 3)))
     assert "Anna" not in str(error.value)
     assert error.value.__context__ is None
+
+
+@pytest.mark.parametrize("error", [OSError, RuntimeError, ValueError, KeyError])
+def test_a_reader_or_stream_that_breaks_while_the_table_is_opened_tells_nothing(error):
+    """Arrow's CSV reader quotes the line on which it fails."""
+    schema = pa.schema([("age", pa.int64())])
+
+    def broken():
+        yield pa.record_batch([[1, 2]], schema)
+        raise error("Anna,37,positive")
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            if error is RuntimeError:
+                raise error("Anna,37,positive")
+            return pa.RecordBatchReader.from_batches(schema, broken()).__arrow_c_stream__(requested_schema)
+
+    for source in (Stream(), lambda: pa.RecordBatchReader.from_batches(schema, list(broken()))):
+        with pytest.raises(dpx.errors.TableError, match="cannot be read") as refused:
+            open_source(source)
+        assert "Anna" not in str(refused.value)
+        assert refused.value.__context__ is None
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_driver_that_takes_types_from_rows_is_refused(tmp_path, opened):
+    """The one row with a text made 12345680000.0 of the number of another person."""
+    adbc = pytest.importorskip("adbc_driver_sqlite.dbapi")
+    path = str(tmp_path / "people.db")
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE people (income)")
+        connection.executemany("INSERT INTO people VALUES (?)", [(12345678901.123457,), ("unknown",)])
+    with adbc.connect(path) as connection:
+        query = dpx.Query("SELECT * FROM people", (lambda: adbc.connect(path)) if opened else connection)
+        with pytest.raises(dpx.errors.TableError, match="infers types from rows"):
+            open_source(query)
 
 
 def test_a_wrong_statement_or_password_is_not_repeated(tmp_path):

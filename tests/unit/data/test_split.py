@@ -57,6 +57,16 @@ def test_of_a_unit_only_the_rows_of_its_first_part_are_used(make_table, frame):
         assert set(found["income"]) <= set(mine["income"])
 
 
+@pytest.mark.parametrize("kind", ["csv", "polars"])
+def test_the_column_of_units_may_make_the_parts(make_table, frame, tmp_path, kind):
+    """Each site as one unit. Readers that are asked for a column twice fail, and each release of a part was lost."""
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    rows = tmp_path / "people.csv" if kind == "csv" else pytest.importorskip("polars").from_pandas(frame).lazy()
+    parts = make_table(rows, relation="add-remove", unit=dpx.Unit("sex", 7)).split("sex", epsilon=1)
+    for value, part in parts.items():
+        assert len(used(part)) == min(7, int((frame["sex"] == value).sum()))
+
+
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("budget", [dpx.Budget(2), dpx.Budget(2, 1e-6)])
 def test_the_account_pays_once_for_all_parts(make_table, frame, relation, budget):
