@@ -36,7 +36,7 @@ MOST_CLUSTERS, MOST_ROUNDS = 100, 50
 
 
 def nearest(centres: Integers, places: Floats) -> Integers:
-    """The nearest centre of each line of whole numbers, the first of several: exact, in whatever company a line is."""
+    """The nearest centre of each line of whole numbers, the first of several: exact, whatever stands beside a line."""
     exact = centres.astype(np.float64)
     found: Integers = ((exact * exact).sum(axis=1) - 2 * (places @ exact.T)).argmin(axis=1)
     return found

@@ -30,7 +30,7 @@ class NewToken(Body):
     role: Annotated[str, Field(pattern="^(curator|analyst|viewer|person)$")]
     tables: Annotated[list[Name] | None, Field(max_length=1000, description="By default, and of curators, all.")] = None
     release: Annotated[str | None, Field(max_length=64, description="Of a person: the report.")] = None
-    agent: Annotated[bool, Field(description="A program asks: it plans first, and waits above a price.")] = False
+    agent: Annotated[bool, Field(description="A program asks: it plans first, and waits above a cost.")] = False
     days: Annotated[float | None, Field(gt=0, le=3660)] = None
 
 

@@ -1,11 +1,11 @@
 """Jobs: what was asked under a key, and what came of it, as far as the public clock has announced it.
 
-    waiting  -> queued -> running -> done | refused | lost        waiting for the curator: an agent asks above its price
+    waiting  -> queued -> running -> done | refused | lost        waiting for the curator: an agent asks above its cost
     waiting  -> declined          queued, waiting -> cancelled    before the reservation alone
 
 A job belongs to whoever asked; the same key again is the same job. Whoever claims a job holds a lease. When a process
 dies, the lease runs out and another one begins the job again: it finds the reservation in the ledger, and goes on at no
-new price.
+new cost.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Service:
             )
         if again is None and (row is None or row.asked_digest != stands_for or row.expires < now()):
             raise InputError(
-                "no plan of yours is for exactly this request at this price; an agent plans first.",
+                "no plan of yours is for exactly this request at this cost; an agent plans first.",
                 hint="POST .../plan with the same body, then send its plan along",
             )
 

@@ -24,7 +24,7 @@ from dpexplain.service.store import Store, new_id, now
 from dpexplain.service.work import Answer
 
 RETRY_FOR = 600.0  # seconds that a job waits for a ledger that is away
-RESERVED = "If its release had begun, its price was reserved first and stays spent: the budget shows it."
+RESERVED = "If its release had begun, its cost was reserved first and stays spent: the budget shows it."
 log = logging.getLogger("dpexplain.service")
 
 
@@ -91,7 +91,7 @@ class Runner:
         self._leases.start()
 
     def stop(self, grace: float) -> None:
-        """Begin nothing more; let what runs finish, and leave the rest to whoever starts next, at no new price."""
+        """Begin nothing more; let what runs finish, and leave the rest to whoever starts next, at no new cost."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(5)

@@ -63,7 +63,7 @@ class AllowedAccount(LedgerAccount):
 
 
 class ServedTable(PrivateTable):
-    """A private table whose releases are finished after a crash, at no new price.
+    """A private table whose releases are finished after a crash, at no new cost.
 
     Their requests say that they are `resumable` (docs/decisions/0035-batches.md has the proof): a job that is begun
     again, by whichever process, goes on under its reservation, and exactly one outcome leaves.

@@ -44,7 +44,7 @@ class Work:
     store: Store
 
     def task(self, served: Served, asked: Explain, who: Principal) -> tuple[Task, Any, Cost | None]:
-        """What is released, what it explains, and the price; all that can be wrong with the body is found out here."""
+        """What is released, what it explains, and the cost; all that can be wrong with the body is found out here."""
         request, table = request_of(asked.request), served.opened
         method = method_of(request)
         known = self.known(method, served, asked.uses, who)
@@ -109,7 +109,7 @@ class Work:
     # Verbs ------------------------------------------------------------------------------------------------------------
 
     def plan(self, served: Served, asked: Plan, who: Principal) -> JsonObject:
-        """The error of a price, or the price of an error. Reads no row, and spends nothing."""
+        """The error to expect at an epsilon, or the epsilon for an error. Reads no row, and spends nothing."""
         table = served.opened.for_analyst(who.name)
         if (asked.request is None) == (asked.requests is None):
             raise InputError("give either a request or several requests.", hint='{"request": {...}}', spent="")
@@ -133,7 +133,7 @@ class Work:
         self, served: Served, asked: Explain | Batch, who: Principal, *, allow: Callable[[], None],
         settle: Callable[[], None],
     ) -> Answer:  # fmt: skip
-        """Spend the price, unless `allow` raises before it is reserved, and get the results, which are committed after
+        """Spend the cost, unless `allow` raises before it is reserved, and get the results, which are committed after
         `settle`.
         """
         table = served.opened.for_analyst(who.name, allow=allow, settle=settle)
@@ -156,7 +156,7 @@ class Work:
         return plan_batch(requests, table, served.model(asked.model, self.store), **about)
 
     def check(self, served: Served, asked: Explain | Batch, who: Principal) -> tuple[str, Cost]:
-        """What the ledger will call it and the price, after the body was read: public things alone."""
+        """What the ledger will call it and the cost, after the body was read: public things alone."""
         table = served.opened
         if isinstance(asked, Explain):
             task, _, cost = self.task(served, asked, who)
