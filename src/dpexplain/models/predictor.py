@@ -95,6 +95,7 @@ class Memory:
 
 
 _here = threading.local()
+_turn = threading.RLock()  # of all models that one thread asks at a time
 
 
 @contextmanager
@@ -111,7 +112,8 @@ class Predictor:
     """Predicts clean rows with some columns held at public values; NaN where the model fails on a row.
 
     block     rows in every call of the model
-    thread_safe  whether several threads may ask it at once
+    thread_safe  whether several threads may ask it at once; else they take turns, also those of other releases: a model
+              that keeps numbers between the lines of its code would mix rows with what somebody else asks
     shape     of an answer: () for a number; (C,) for a number for each of C classes (`models.classes`)
     answers   what it said about the first synthetic rows; set by the check
     precision how far answers of the same model may differ between machines, in units of the output range
@@ -196,7 +198,7 @@ class Predictor:
             return None
 
     def _ask(self, own: Any) -> Any:
-        with _one_job():
+        with _one_job(), nullcontext() if self.thread_safe else _turn:
             return self._call(own)
 
     def _own(self, inputs: Inputs, other: Mapping[str, Any], start: int, places: Integers | None) -> Any:

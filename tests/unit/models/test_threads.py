@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -18,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTran
 from sklearn.svm import SVC
 
 import dpexplain as dpx
+from dpexplain.data.rows import Rows
 from dpexplain.models import safe_by_default
 
 DOMAIN = dpx.Domain({"a": dpx.Numeric(0, 1), "b": dpx.Numeric(0, 1)})
@@ -134,3 +138,32 @@ def test_rows_are_counted_once(make_table):
     table = make_table(rows, domain=domain, exact=True)
     curve = dpx.partial_dependence(table, dpx.Model(Wrapper(), output=(0, 1)), "z", epsilon=1, grid={"z": 2}, rug=False)
     assert curve.raw.tolist() == [0.25, 0.25]
+
+
+@pytest.mark.parametrize(("safe", "mixed"), [(False, False), (True, True)])
+def test_two_releases_at_once_take_turns_with_a_model_that_one_thread_asks(safe, mixed):
+    """A service runs releases and free questions side by side: whoever asks hears about their own rows."""
+    met = threading.Barrier(2)
+
+    class Keeps:
+        meet = False
+
+        def predict(self, inputs):
+            self.inputs = inputs
+            if self.meet:
+                with contextlib.suppress(threading.BrokenBarrierError):  # nobody else gets in
+                    met.wait(0.5)
+            return self.inputs[:, 0]
+
+    model = dpx.Model(Keeps(), output=(0, 1), name="keeps", version="1", features=["a", "b"], as_array=True)
+    predictor = model.checked(DOMAIN)
+    predictor.thread_safe = safe
+    model.original.meet = True
+
+    def asked(value):
+        rows = Rows(DOMAIN, {name: np.full(10, value) for name in DOMAIN}, 10)
+        return predictor.predict_at(predictor.inputs(rows), {}).tolist() == [value] * 10
+
+    with ThreadPoolExecutor(2) as pool:
+        right = list(pool.map(asked, [0.25, 0.75]))
+    assert all(right) is not mixed
