@@ -128,7 +128,7 @@ class Receipt:
         if self.domain is not None and digest(self.domain) != self.request["table"]["domain"]:
             raise VerificationError("the domain of this receipt is not the one that its request names.")
         if {self.cost.definition, self.charged.definition} != {self.budget.definition}:
-            raise VerificationError("the price of this receipt is not in the definition of its account.")
+            raise VerificationError("the cost of this receipt is not in the definition of its account.")
         if not self.charged <= self.cost:
             raise VerificationError("this receipt says that more was counted than was reserved.")
 
@@ -169,15 +169,15 @@ class Receipt:
 
     @property
     def cost(self) -> Cost:
-        """The price: what was reserved before the rows were read, so it depends on no answer. The guarantee states it.
+        """The cost: what was reserved before the rows were read, so it depends on no answer. The guarantee states it.
 
-        Answers from a history that earlier versions wrote have no price in their request.
+        Answers from a history that earlier versions wrote have no cost in their request.
         """
         return Cost.from_json(self.request["cost"]) if "cost" in self.request else self.charged
 
     @property
     def charged(self) -> Cost:
-        """What was counted against the account in the end: less than the price where a query loop stopped early.
+        """What was counted against the account in the end: less than the cost where a query loop stopped early.
 
         It depends on answers: the account may count it, no release may state it (docs/methods/adaptive-explanations).
         """
@@ -185,7 +185,7 @@ class Receipt:
 
     @property
     def price(self) -> str:
-        """The price in words, and what was counted where that differs."""
+        """The cost in words, and what was counted where that differs."""
         words = self.budget.describe(self.cost)
         if self.charged == self.cost:
             return words
@@ -245,14 +245,14 @@ class Receipt:
         return f"All {parts} parts of this batch together: {self.budget.describe(total)}. "
 
     @property
-    def _earlier(self) -> list[JsonObject]:
+    def earlier(self) -> list[JsonObject]:
         """Releases that were paid for before, and that this one, or what is shown of it, was computed from."""
         every = [*self.request.get("builds_on", []), *self.also]
         return list({(one["entry"], one["payload"]): one for one in every}.values())
 
     @cached_property
     def guarantee(self) -> str:
-        """The promise in words: definition, price, relation, unit, what is public, what is outside."""
+        """The promise in words: definition, cost, relation, unit, what is public, what is outside."""
         return self._promise(self.cost)
 
     @property
@@ -264,7 +264,7 @@ class Receipt:
         return [self.guarantee, *([self._promise(self.charged)] if earlier else [])]
 
     def _promise(self, cost: Cost) -> str:
-        prices = [f"{self.budget.describe(Cost.from_json(e['cost']))} for entry {e['entry']}" for e in self._earlier]
+        prices = [f"{self.budget.describe(Cost.from_json(e['cost']))} for entry {e['entry']}" for e in self.earlier]
         earlier = f", beside {' and '.join(prices)}, which it was computed from" if prices else ""
         outside = ["what the model itself reveals about the data it was trained on", *self.request.get("outside", [])]
         return (
@@ -279,7 +279,7 @@ class Receipt:
     def short_guarantee(self) -> str:
         """One line for the margin of a plot."""
         times = "; a person in N accounts of the line: N times" if self.line.get("overlapping") else ""
-        entries = ", ".join(str(one["entry"]) for one in self._earlier)
+        entries = ", ".join(str(one["entry"]) for one in self.earlier)
         earlier = f" beside ledger entries {entries}" if entries else ""
         return f"DP: {self.budget.describe(self.cost)}{earlier}; {self.neighbours.describe()}{times}"
 

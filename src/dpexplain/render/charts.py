@@ -39,6 +39,7 @@ TICKS = 5  # numbers along an axis
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 FONT = "system-ui, 'DejaVu Sans', sans-serif"
 NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # letters that no XML can have
 SHARED = {"stroke-linejoin": "round", "stroke-linecap": "butt"}  # what a style sheet of matplotlib's says of everything
 
 
@@ -138,7 +139,7 @@ def svg_text(figure: Figure, words: str = "") -> str:
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpexplain"}):
         figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = buffer.getvalue()
+    text = _possible(buffer.getvalue())
     said = words or ". ".join(title for ax in figure.axes if (title := ax.get_title(loc="left"))) or "a picture"
     marks = _marks(figure)
     own = f"c{digest([said, text])[:8]}"
@@ -152,7 +153,12 @@ def svg_text(figure: Figure, words: str = "") -> str:
     start = f'<svg role="img" aria-label="{label}"'
     if marks:
         start += f' data-marks="{escape(json.dumps(marks, separators=(",", ":"), ensure_ascii=False))}"'
-    return Xml.tostring(root, encoding="unicode").replace("<svg", start, 1)
+    return Xml.tostring(root, encoding="unicode").replace("<svg", _possible(start), 1)
+
+
+def _possible(text: str) -> str:
+    """Without letters that a declared category can have, and XML cannot."""
+    return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _marks(figure: Figure) -> list[list[Any]]:

@@ -14,7 +14,6 @@ from dpexplain.columns import domain_from_json, ends
 from dpexplain.core.domain import Categorical, Numeric
 from dpexplain.methods.rankings import Ranking
 from dpexplain.methods.stand_in.result import StandIn
-from dpexplain.receipts import Receipt
 from dpexplain.render.charts import Chart, chart_from, svg_text
 from dpexplain.render.html import fill
 from dpexplain.render.text import _number, _table, percent
@@ -130,7 +129,7 @@ def report_page(report: Report) -> str:
         columns=_columns(report),
         predicted=_predicted(report),
         costs=_costs(report),
-        promise=promise(report.receipts),
+        promise=promise(report),
         protected=_protected(report),
         public=list(dict.fromkeys(fact for receipt in report.receipts for fact in receipt.public)),
         outside=list(dict.fromkeys(str(o) for r in report.receipts for o in r.request.get("outside", []))),
@@ -279,6 +278,8 @@ def _costs(report: Report) -> list[list[Any]]:
         lines.append(
             [receipt.label, receipt.budget.epsilon_of(receipt.cost), "" if error is None else f"± {_short(error)}"]
         )
+    for (_, entry, _), (receipt, cost) in report.earlier.items():
+        lines.append([f"entry {entry}, which results here were computed from", receipt.budget.epsilon_of(cost), ""])
     return lines
 
 
@@ -295,15 +296,10 @@ def _protected(report: Report) -> str:
     return "any single row" if neighbours.unit is None else f"all rows of any one {neighbours.unit.column} together"
 
 
-def promise(receipts: Sequence[Receipt]) -> list[str]:
+def promise(report: Report) -> list[str]:
     """What the total means, in odds."""
     said = []
-    for account in dict.fromkeys(receipt.entry.account for receipt in receipts):
-        mine = [receipt for receipt in receipts if receipt.entry.account == account]
-        total = mine[0].cost
-        for receipt in mine[1:]:
-            total = total + receipt.cost
-        budget = mine[0].budget
+    for account, (budget, total) in report.totals.items():
         epsilon = budget.epsilon_of(total)
         factor = f"{math.exp(epsilon):.3g}" if epsilon < 20 else "more than a million"
         delta = "" if budget.delta is None else f", except with a probability of 1 in {1 / float(budget.delta):,.0f}"

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import re
+import warnings
 from html import unescape
 from xml.etree import ElementTree as Xml
 
@@ -111,6 +112,15 @@ def test_names_stay_text_in_the_drawing_and_in_its_words(charts, curves):
     assert any(ODD in words[6] for words in marks_in(chart))
     assert ODD in chart.title
     assert "<script>alert" not in curves[1]._repr_html_()
+
+
+def test_letters_that_no_drawing_can_have_are_replaced():
+    figure = new_picture((3, 2))
+    figure.add_subplot().set_title("a\x01b\ufffe\tc", loc="left")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the font lacks them
+        drawn = svg_text(figure, "a\x01b")
+    assert "a\N{REPLACEMENT CHARACTER}b" in "".join(Xml.fromstring(drawn).itertext())
 
 
 def test_a_drawing_has_no_style_and_no_name_that_another_one_has(charts):

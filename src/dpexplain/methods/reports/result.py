@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpexplain.columns import Names
-from dpexplain.core.budget import Cost
+from dpexplain.core.budget import Budget, Cost
 from dpexplain.core.canonical import JsonObject
 from dpexplain.errors import DpexplainError, InputError
 from dpexplain.methods.clusters.result import ClusterExplanation
@@ -116,6 +116,21 @@ class Report:
         """One receipt for each release that was paid for, and its price once."""
         return list({one.receipt.place: one.receipt for one in self.results}.values())
 
+    @cached_property
+    def earlier(self) -> dict[tuple[str, int, str], tuple[Receipt, Cost]]:
+        """Releases that results here were computed from and that are not among them, such as a stand-in whose file was
+        not named: (account, entry, digest of its values) to a receipt that names it, and its price. What stands here
+        tells of them too, so they count.
+        """
+        found: dict[tuple[str, int, str], tuple[Receipt, Cost]] = {}
+        for receipt in self.receipts:
+            for one in receipt.earlier:
+                found.setdefault(
+                    (receipt.entry.account, one["entry"], one["payload"]), (receipt, Cost.from_json(one["cost"]))
+                )
+        here = {(one.entry.account, one.entry.sequence, one.entry.payload_hash) for one in self.receipts}
+        return {place: one for place, one in found.items() if place not in here and one[1].amount}
+
     @property
     def names(self) -> Names:
         return self.results[0].receipt.names
@@ -123,21 +138,21 @@ class Report:
     @property
     def price(self) -> str:
         """What all of it costs, account by account, in words."""
-        return "; ".join(budget.describe(cost) for budget, cost in self._costs)
+        return "; ".join(budget.describe(cost) for budget, cost in self.totals.values())
 
     @cached_property
-    def _costs(self) -> list[tuple[Any, Cost]]:
-        found: dict[str, tuple[Any, Cost]] = {}
-        for receipt in self.receipts:
-            account, cost = receipt.entry.account, receipt.cost
-            before = found.get(account)
-            found[account] = (receipt.budget, cost if before is None else before[1] + cost)
-        return list(found.values())
+    def totals(self) -> dict[str, tuple[Budget, Cost]]:
+        """By account: what everything here costs together, with what it was computed from."""
+        found: dict[str, tuple[Budget, Cost]] = {}
+        for receipt, cost in [*((one, one.cost) for one in self.receipts), *self.earlier.values()]:
+            account = receipt.entry.account
+            found[account] = (receipt.budget, found[account][1] + cost if account in found else cost)
+        return found
 
     @property
     def epsilon(self) -> float:
         """The epsilon that all of it stands for; the sum over accounts, where there are several."""
-        return float(sum(budget.epsilon_of(cost) for budget, cost in self._costs))
+        return float(sum(budget.epsilon_of(cost) for budget, cost in self.totals.values()))
 
     # What is read off it: free ----------------------------------------------------------------------------------------
 
@@ -287,7 +302,9 @@ def section_of(result: Result) -> str:
 
 
 def _require_one(results: Sequence[Result]) -> None:
-    """Refuse results of several tables or models: nobody could tell which of them a page speaks of."""
+    """Refuse results of several tables, models or ledgers: nobody could tell which of them a page speaks of, and what
+    all of it costs.
+    """
     tables = dict.fromkeys(one.receipt.entry.account for one in results)
     asked = (one.receipt.request.get("model") for one in results)
     models = dict.fromkeys(f"{one['name']}, version {one['version']}" for one in asked if one and "version" in one)
@@ -295,6 +312,15 @@ def _require_one(results: Sequence[Result]) -> None:
         if len(several) > 1:
             raise InputError(
                 f"these results are about several {what}: {'; '.join(several)}."[:300],
+                hint="name the files of one of them",
+                spent="",
+            )
+    entries, kinds = dict[int, str](), set[tuple[Any, ...]]()
+    for one in (result.receipt for result in results):
+        kinds.add((one.neighbours, one.budget.definition, one.budget.delta))
+        if entries.setdefault(one.entry.sequence, one.entry.event_hash) != one.entry.event_hash or len(kinds) > 1:
+            raise InputError(
+                f"these results come from several ledgers, which have an account “{one.entry.account}” each.",
                 hint="name the files of one of them",
                 spent="",
             )

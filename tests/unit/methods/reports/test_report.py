@@ -347,6 +347,37 @@ def test_results_of_several_tables_or_models_are_no_report(found):
         Report.of_results([])
 
 
+def test_the_total_counts_what_results_were_computed_from_though_its_file_is_not_there():
+    mine = table()
+    histograms = dpx.marginals(mine, epsilon=1.0)
+    rows_of = dpx.stand_in(mine, epsilon=0.5, marginals=histograms)
+    curve = dpx.partial_dependence(mine, MODEL, "age", epsilon=0.5, stand_in=rows_of)
+    alone, whole = Report.of_results([curve]), Report.of_results([histograms, rows_of, curve])
+    assert whole.price == alone.price
+    assert alone.epsilon == whole.epsilon > 1.1  # of the histograms and the two others, in zCDP
+    assert not whole.earlier
+    assert [line[0] for line in reports._costs(alone)] == [
+        curve.receipt.label,
+        *(
+            f"entry {one.receipt.entry.sequence}, which results here were computed from"
+            for one in (rows_of, histograms)
+        ),
+    ]
+    assert f"epsilon = {whole.epsilon:.3g} means" in reports.promise(alone)[0]
+    assert f"epsilon = {whole.epsilon:.3g};" in alone.in_short[-1]
+
+
+def test_accounts_of_one_name_in_several_ledgers_are_not_taken_for_one():
+    one, other = (dpx.partial_dependence(table(), MODEL, name, epsilon=0.5) for name in ("age", "sex"))
+    assert one.receipt.place == other.receipt.place
+    with pytest.raises(dpx.InputError, match="several ledgers"):
+        Report.of_results([one, other])
+    late = table(relation="add-remove", rows_hint=3000)
+    dpx.marginals(late, epsilon=0.5)
+    with pytest.raises(dpx.InputError, match="several ledgers"):
+        Report.of_results([one, dpx.partial_dependence(late, MODEL, "sex", epsilon=0.5)])
+
+
 def test_a_private_number_of_rows_that_nobody_has_guessed_refuses_nothing():
     hidden = table(relation="add-remove", name="hidden")
     plan = dpx.plan(dpx.requests.Report(sections=["effects"]), table=hidden, model=MODEL, epsilon=0.01)
