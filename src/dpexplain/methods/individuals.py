@@ -8,6 +8,7 @@ released numbers leave likely; its probability is the share of joint posterior d
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -155,19 +156,19 @@ def _of_numbers(title: str, points: list[Any], draws: Floats) -> list[Statement]
     """From one turn of the mean to the next it rises or falls, between its level parts; and where it is level."""
     mean = draws.mean(axis=0)
     knots, small = turns(mean), SMALL * float(np.ptp(mean))
-    found = list[Statement]()
+    shown, found = point_words(points), list[Statement]()
     for start, end in itertools.pairwise(knots):
         first, last, half = moving(mean, start, end, small)
         sign = 1 if mean[end] >= mean[start] else -1
         steps = sign * np.diff(
             draws[:, [first, half, last]] if first < half < last else draws[:, [first, last]], axis=1
         )
-        goes = f"{title} goes from {_text(points[first])} to {_text(points[last])}"
+        goes = f"{title} goes from {shown[first]} to {shown[last]}"
         words = f"The mean prediction {'rises' if sign > 0 else 'falls'} as {goes}"
         found.append(Statement(words, float((steps > 0).all(axis=1).mean())))
         for low, high, words in (
-            (start, first, f"{_text(points[first])} or less"),
-            (last, end, f"{_text(points[last])} or more"),
+            (start, first, f"{shown[first]} or less"),
+            (last, end, f"{shown[last]} or more"),
         ):
             if high - low >= LEVEL_PART * (len(points) - 1) and (low == 0 or high == len(points) - 1):
                 level = np.ptp(draws[:, low : high + 1], axis=1) < STILL * float(np.ptp(mean))
@@ -222,5 +223,15 @@ def _of_categories(title: str, points: list[str], draws: Floats) -> list[Stateme
     return found
 
 
-def _text(point: Any) -> str:
-    return f"{point:,.4g}" if isinstance(point, float) else str(point)
+def point_words(points: Sequence[Any]) -> list[str]:
+    """Points of a column in words: numbers to a thousandth of their range, without zeros that say nothing."""
+    numbers = [point for point in points if isinstance(point, float)]
+    width = max(numbers) - min(numbers) if numbers else 0.0
+    digits = max(3 - math.ceil(math.log10(width)), 0) if width > 0 else 3
+    return [_number(point, digits) if isinstance(point, float) else str(point) for point in points]
+
+
+def _number(point: float, digits: int) -> str:
+    short = f"{point:,.{digits}f}"
+    short = short.rstrip("0").rstrip(".") if "." in short else short
+    return "0" if short == "-0" else short

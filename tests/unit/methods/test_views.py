@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import dpexplain as dpx
 from dpexplain.errors import InputError
 from dpexplain.maths.weights import RowPosterior
-from dpexplain.methods.individuals import Statement, moving, share_words, turns
+from dpexplain.methods.individuals import Statement, moving, point_words, share_words, turns
 
 DOMAIN = dpx.Domain(
     {
@@ -61,6 +61,22 @@ def test_statements_say_where_a_curve_rises_and_where_it_is_level(known):
     assert words[rises] > 0.99
     assert words[level] > 0.9
     assert 45 <= float(rises.split(" to ")[-1]) <= 55
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([0.0, 1 / 19, 10 / 19, 1.0], ["0", "0.053", "0.526", "1"]),
+        ([20.0, 23.157894, 80.0], ["20", "23.2", "80"]),
+        ([-4.0e-5, 0.0, 20_000.0, 12_345.678], ["0", "0", "20,000", "12,346"]),
+        ([2e-6, 7.4e-6], ["0.000002", "0.0000074"]),
+        (["2020-01", "2021-01"], ["2020-01", "2021-01"]),
+        ([1, 30], ["1", "30"]),
+        ([7.0], ["7"]),
+    ],
+)
+def test_points_are_said_to_a_thousandth_of_their_range(points, words):
+    assert point_words(points) == words
 
 
 def test_statements_about_categories_name_them_for_people(known):
