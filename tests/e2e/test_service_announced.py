@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
@@ -12,13 +13,15 @@ import pytest
 import dpexplain as dpx
 from dpexplain.core.budget import pure
 from dpexplain.core.quiet import quiet
+from dpexplain.engines.progress import track
 from dpexplain.errors import VerificationError
 from dpexplain.ledger.state import LOST, RELEASED
+from dpexplain.project.file import Project
 from dpexplain.service import jobs, server, slots
 from dpexplain.service.announced import announced
 from dpexplain.service.slots import Clock
 from ledger_servers import make_ask, new_url, open_adult
-from services import PDP, running, write_project
+from services import PDP, free_port, running, write_project
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
@@ -126,6 +129,24 @@ def test_a_drawing_lets_no_warning_of_a_release_out(monkeypatch):
         assert told == []
         both(None)
     assert [str(one.message) for one in told] == ["a row says 42"], "or the test sees no warnings"
+
+
+def test_the_log_of_a_server_has_no_progress_of_releases(tmp_path, monkeypatch, capsys):
+    """The command line shows progress; its lines, with the times that a collector of logs adds, tell durations."""
+
+    def releases(*_: object) -> None:
+        with track("a pass over rows", None):
+            pass
+
+    monkeypatch.setattr(sys.modules["dpexplain.engines.progress"], "_shown", True)
+    releases()
+    assert "a pass over rows" in capsys.readouterr().err
+    for name in ("set_up_logs", "more_files", "warm_up"):
+        monkeypatch.setattr(server, name, lambda *_: None)
+    monkeypatch.setattr(server, "answer", releases)
+    project = Project.load(write_project(tmp_path, rows=50))
+    server.serve([project], host="127.0.0.1", port=free_port(), new_token=False)
+    assert "a pass over rows" not in capsys.readouterr().err
 
 
 def test_a_limit_that_was_lowered_below_what_was_spent_makes_no_room(tmp_path):

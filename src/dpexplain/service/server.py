@@ -21,6 +21,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpexplain.core.quiet import quiet
+from dpexplain.engines.progress import progress
 from dpexplain.errors import InputError
 from dpexplain.project.file import Project
 from dpexplain.service.service import Service
@@ -101,6 +102,7 @@ def serve(projects: Sequence[Project], *, host: str, port: int, new_token: bool,
     more_files()
     check_free(host, port)
     service = Service(projects)
+    progress(False)  # lines about passes would say in the log how far a release is
     if token := service.first_token(again=new_token):
         print(f"Curator's token, shown once (it is kept as a hash):\n  {token}", flush=True)
     if processes == 1:
