@@ -12,6 +12,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+LINE, PRINTED = 88, 115  # characters: what fits on a page, and what the package prints at most; beyond is a sentence
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -37,7 +38,10 @@ def _shown(output: dict[str, Any], name: str, pictures: list[bytes]) -> str:
     if "image/png" in data:
         pictures.append(base64.b64decode("".join(data["image/png"])))
         return f"![What the lines above draw]({name}-{len(pictures) - 1}.png)"
-    if "text/html" in data:
-        return "".join(data["text/html"])
+    made = "".join(data.get("text/html", ""))
+    if made and not made.startswith("<pre"):  # what is printed in colours is shown as its text
+        return made
     text = "".join(output.get("text", data.get("text/plain", "")))
-    return f'<pre class="output">{html.escape(text)}</pre>' if text.strip() else ""
+    longest = max(map(len, text.split("\n")))
+    kind = "" if longest <= LINE else " wide" if longest <= PRINTED else " prose"
+    return f'<pre class="output{kind}">{html.escape(text.rstrip())}</pre>' if text.strip() else ""
