@@ -3,7 +3,9 @@
 A sharpened result rests on a prior: what the public model said about synthetic rows. The ledger keeps it since it was
 first learned, and an auditor without the model can see that a file holds what was kept. Whoever has the model can learn
 it again from public things and from what was released: that shows that the prior is the one that the file claims. Local
-explanations from a stand-in rest on what the model said about its synthetic rows, which is checked likewise.
+explanations from a stand-in rest on what the model said about its synthetic rows, which is checked likewise. What drawn
+orders add to the intervals of influences is in no ledger, but the model tells it again; what the model said about one
+person is in no ledger either, and a file of it says so.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from dpexplain.ledger.database import events
 from dpexplain.ledger.events import Committed, ModelDeclared, Reserved, damaged
 from dpexplain.methods.clusters.sharp import SharpClusters
 from dpexplain.methods.compare.spec import pair_of
+from dpexplain.methods.histogram import references
+from dpexplain.methods.influence.forecast import sampling_error
+from dpexplain.methods.influence.person import PersonInfluence
+from dpexplain.methods.influence.result import TableInfluence
 from dpexplain.methods.local_readings import Kept, RowAttribution
 from dpexplain.methods.local_sketch.rows import RowSketch
 from dpexplain.methods.marginals.result import Marginals
@@ -35,6 +41,9 @@ from dpexplain.methods.result import DAMAGED, Result
 from dpexplain.methods.sharpened import SharpenedResult
 from dpexplain.methods.sharpening import STAND_IN, Sharpening, agrees
 from dpexplain.methods.stand_in.result import StandIn
+from dpexplain.methods.transparency.result import TransparencyReport
+from dpexplain.models.classes import checked_whole
+from dpexplain.models.outcomes import Asker
 from dpexplain.receipts import Receipt, Whole
 
 if TYPE_CHECKING:
@@ -58,6 +67,16 @@ ANSWERS_UNCHECKED = (
     "answers unchecked: whether the model truly said this about the stand-in's synthetic rows can be seen only with "
     "the model. The stand-in's released values do not depend on it."
 )
+CHANCE_UNCHECKED = (
+    "chance unchecked: how much drawn orders or sets add to the intervals of this file can be seen only with the "
+    "model. The released values do not depend on it."
+)
+PERSON_UNCHECKED = (
+    "person unchecked: what this file says about one person, and what the model says about that person with other "
+    "values, is in no ledger. The released histograms do not depend on it."
+)
+BY_MODEL = {UNCHECKED, ANSWERS_UNCHECKED, CHANCE_UNCHECKED}  # what is checked where the model is at hand
+CHANCE_OFF = 0.01  # of the largest that orders add, by which another machine may say something else
 WEIGHTS_OFF = 1e-3  # sum of the differences of weights likewise
 FINE = 10  # levels of a prediction, by which another machine may say something else
 
@@ -104,6 +123,12 @@ def verify(
         notes += [UNCHECKED] if asked is None else []
         if asked is not None:
             _check_learned(result, result.sharpening, books, asked)
+    if isinstance(result, TableInfluence) and result.sampling:
+        notes += [CHANCE_UNCHECKED] if asked is None else []
+        if asked is not None:
+            _check_sampling(result, books, asked)
+    if isinstance(result, PersonInfluence | TransparencyReport):
+        notes.append(PERSON_UNCHECKED)
     if isinstance(result, RowSketch | RowAttribution):
         stand_in, kept = (result.stand_in, result.kept) if isinstance(result, RowSketch) else result.for_file
         _check_answers(stand_in, kept, books, needed=isinstance(result, RowSketch))
@@ -219,13 +244,30 @@ def _declared(identity: str, receipt: Receipt, books: Ledger) -> ModelDeclared |
     return kept if isinstance(kept, ModelDeclared) else None
 
 
+def _check_sampling(result: TableInfluence, books: Ledger, model: Model) -> None:
+    """Raise unless drawn orders or sets add as much to each influence as the file says, by what the model says now."""
+    receipt, spec = result.receipt, result.spec
+    _require_model(model, receipt.request["model"])
+    if receipt.domain is None:
+        raise VerificationError("this file does not say what was declared, so what chance adds cannot be found again.")
+    domain, used = domain_from_json(receipt.domain), result.marginals
+    if used is None and spec.marginals is not None:
+        used = _marginals(spec.marginals, receipt, books)
+    known = {} if used is None else references(spec.names, used, domain)
+    again = sampling_error(spec, Asker(checked_whole(model, domain), spec.outcome), known)
+    if not np.allclose(again, result.sampling, rtol=0, atol=CHANCE_OFF * max(again)):
+        raise VerificationError(
+            "what drawn orders add to the intervals in this file is not what this model says.",
+            hint="another model has this name and version, or the file was altered",
+        )
+
+
 def _check_learned(result: SharpenedResult, sharpening: Sharpening, books: Ledger, model: Model | ModelPair) -> None:
     """Raise unless the model says about these synthetic rows what the prior says it did."""
     receipt, origin = result.receipt, sharpening.origin
     _require_model(model, receipt.request["model"])
     if receipt.domain is None:
         raise VerificationError("this file does not say what was declared, so its prior cannot be learned again.")
-    from dpexplain.models.classes import checked_whole
 
     try:
         stand_in = _stand_in(origin, receipt, books) if origin["from"] == STAND_IN else None

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import dpexplain as dpx
 from dpexplain.errors import LedgerCorrupt, VerificationError
 from dpexplain.ledger.database import events
-from dpexplain.verification import UNCHECKED
+from dpexplain.verification import CHANCE_UNCHECKED, PERSON_UNCHECKED, UNCHECKED
 
 
 @pytest.fixture
@@ -150,3 +150,28 @@ def test_the_prior_of_one_curve_is_not_that_of_another(table, model):
     text = curve.to_json().replace('"part": null', '"part": 1')
     with pytest.raises(dpx.InputError, match="damaged"):
         dpx.from_json(text)
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_what_drawn_orders_add_to_intervals_is_found_again_with_the_model(table, model, handed_over):
+    """No ledger holds it, so whoever publishes a file could make its intervals narrower."""
+    options = {"marginals": dpx.marginals(table, epsilon=1)} if handed_over else {}
+    found = dpx.influence(table, model, aggregate="shapley", samples=4, epsilon=5, **options)
+    assert min(found.sampling) >= 0
+    assert max(found.sampling) > 0
+    again = dpx.from_json(found.to_json())
+    assert dpx.verify(again, table.ledger) == [CHANCE_UNCHECKED]
+    assert dpx.verify(again, table.ledger, model) == []
+    surer = dpx.from_json(replace(found, sampling=tuple(each / 2 for each in found.sampling)).to_json())
+    assert np.diff(surer.interval(), axis=0).sum() < np.diff(found.interval(), axis=0).sum()
+    with pytest.raises(VerificationError, match="what drawn orders add"):
+        dpx.verify(surer, table.ledger, model)
+
+
+def test_what_a_file_says_about_a_person_is_said_to_be_unchecked(table, model):
+    row, known = {"age": 24, "sex": "Male", "income": 30.0}, dpx.marginals(table, epsilon=1)
+    for found in (
+        dpx.influence(table, model, "actual", row=row, marginals=known),
+        dpx.transparency_report(table, model, row, epsilon=1),
+    ):
+        assert dpx.verify(dpx.from_json(found.to_json()), table.ledger, model) == [PERSON_UNCHECKED]

@@ -142,6 +142,7 @@ def verify(
     """
     from dpexplain.methods.result import from_json
     from dpexplain.render import text as words
+    from dpexplain.verification import BY_MODEL
     from dpexplain.verification import verify as check_result
 
     result = from_json(receipt)
@@ -157,7 +158,7 @@ def verify(
         "Checked: the values follow from the released integers; the ledger released exactly these integers for exactly "
         f"this request, at this cost; the ledger's chain of {checked.events} events is whole.",
         *(text(f"Note: {note}") for note in notes),
-        *(["`dpexplain verify FILE --model` checks it."] if notes else []),
+        *(["`dpexplain verify FILE --model` checks it."] if BY_MODEL & set(notes) else []),
         "Not checked: what a person says about the explanation, and whether the ledger was replaced as a whole "
         "(`dpexplain budget --check-anchor`).",
     )
