@@ -18,7 +18,9 @@ import pytest
 import dpexplain as dpx
 from dpexplain.data import PublicRandom
 from dpexplain.data.rows import Rows
+from dpexplain.models import frame_of
 from dpexplain.models.kinds import http
+from dpexplain.models.kinds.tensors import feed
 from inference_server import SECRET, Behaviour, Broken, served, slow
 
 DOMAIN = dpx.Domain(
@@ -259,6 +261,32 @@ def test_answers_that_are_wrong(url, behaviour, rewrite, message):
 def test_requests_that_are_too_large(url):
     with pytest.raises(dpx.errors.ModelError, match="more than the option 'max_bytes'"):
         model(url, options={"max_bytes": 1_000, "connections": 1}).checked(DOMAIN)
+
+
+def test_whether_a_request_is_too_large_does_not_depend_on_its_rows(url):
+    """Before, rows with a long word failed together: one more of them made 28 others fail, in requests that were as
+    large as those about synthetic rows.
+    """
+    words = dpx.Categorical(["F", *map(str, range(40)), "M" * 200])
+    domain = dpx.Domain({**DOMAIN, "sex": words})
+    known = model(url, block=256, options={"connections": 1})
+    adapter, rows = known.original, PublicRandom(0).rows(domain, 256)
+    largest = {
+        "age": np.full(256, 100.0),
+        "sex": np.full(256, 41, np.int32),
+        "income": np.full(256, -1.2345678901234567e-5),
+    }
+    frames = [frame_of(domain, list(domain), Rows(domain, columns, 256)) for columns in (rows.columns, largest)]
+    bounds = {adapter._most_bytes(frame, feed(adapter.tensors, frame)) for frame in frames}
+    assert len(bounds) == 1
+    sizes = [len(adapter._body(feed(adapter.tensors, frame))) for frame in frames]
+    assert sizes[0] < sizes[1] <= min(bounds)
+    with pytest.raises(dpx.errors.ModelError, match="more than the option 'max_bytes'"):
+        model(url, block=256, options={"connections": 1, "max_bytes": sizes[0] + 5_000}).checked(domain)
+    found = asked(model(url, block=256, options={"connections": 1, "max_bytes": min(bounds)}).checked(domain), domain)[
+        1
+    ]
+    assert np.isfinite(found).all()
 
 
 def test_a_slow_server(url, behaviour):

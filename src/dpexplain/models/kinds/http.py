@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 import numpy as np
+import pandas as pd
 
 from dpexplain.errors import ModelError
 from dpexplain.models.kinds.base import Adapter, Array
@@ -40,6 +41,7 @@ TYPES = {
 }
 BUSY = (429, 502, 503, 504)  # a server that says so may answer later
 PAUSE, AWAY = 0.05, 30.0  # seconds: before the second try, doubled before each one after; and until it is asked again
+LONGEST = 28  # bytes of a number as JSON, also in quotes, and what stands between two of them
 TOKEN = "DPEXPLAIN_MODEL_TOKEN"  # the name of the variable, never its content
 
 
@@ -53,7 +55,7 @@ class Served(Adapter):
     timeout      seconds for each request
     retries      how often a request is sent again that did not get through
     connections  how many requests are sent at once
-    max_bytes    the largest request, and the largest answer
+    max_bytes    the largest request that rows could make, and the largest answer
     """
 
     thread_safe = True  # each request has a connection to itself
@@ -132,22 +134,31 @@ class Served(Adapter):
                 one.cancel()
 
     def _piece(self, rows: Any) -> Array:
-        body = self._body(rows)
-        if len(body) > self.options["max_bytes"]:
-            raise Unanswered(f"a request has {len(body)} bytes, more than the option 'max_bytes': use block=256")
-        return self._numbers(self._answer(body), len(rows))
+        inputs = feed(self.tensors, rows)
+        if (most := self._most_bytes(rows, inputs)) > self.options["max_bytes"]:
+            raise Unanswered(f"a request may have {most} bytes, more than the option 'max_bytes': use block=256")
+        return self._numbers(self._answer(self._body(inputs)), len(rows))
 
-    def _body(self, rows: Any) -> bytes:
+    def _body(self, inputs: Mapping[str, Array], *, empty: bool = False) -> bytes:
         written = [
             {
                 "name": name,
                 "shape": list(values.shape),
                 "datatype": self.kinds[name],
-                "data": values.ravel().tolist(),
+                "data": [] if empty else values.ravel().tolist(),
             }
-            for name, values in feed(self.tensors, rows).items()
+            for name, values in inputs.items()
         ]
         return json.dumps({"inputs": written, **({"outputs": [{"name": self.output}]} if self.output else {})}).encode()
+
+    def _most_bytes(self, rows: Any, inputs: Mapping[str, Array]) -> int:
+        """The size of the largest request about so many rows. Were it that of these rows, whether a row is answered
+        would depend on how long the numbers and words of the rows beside it are.
+        """
+        most = len(self._body(inputs, empty=True)) + LONGEST * sum(values.size for values in inputs.values())
+        kinds = [] if isinstance(rows, np.ndarray) else [k for k in rows.dtypes if isinstance(k, pd.CategoricalDtype)]
+        words = [max(len(json.dumps(str(word))) for word in kind.categories) + len(", ") for kind in kinds]
+        return most + len(rows) * sum(max(word - LONGEST, 0) for word in words)
 
     def _numbers(self, said: Any, size: int) -> Array:
         """The numbers in an answer: as many lines as rows were sent."""
