@@ -399,6 +399,8 @@ def _of_influences(stand_in: StandIn, result: TableInfluence) -> Piece:
         )
     if marginals is None:
         return Piece(entry, title, left_out="the marginals that other values came from are not at hand")
+    if not result.conclusive:
+        return Piece(entry, title, left_out=UNSURE)
     sums, weight = spec.blocks * spec.lines, spec.count_weight
     totals, variances = values[:sums] / spec.K, np.full(sums, (noise.std / spec.K) ** 2) + result.chance_of_sums
     rows, counted = result.receipt.rows, float(noise.std / max(weight, 1))

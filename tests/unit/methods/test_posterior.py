@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 
 import dpexplain as dpx
+from dpexplain.core.release import Door
 from dpexplain.errors import ModelError
 from dpexplain.maths.weights import RowPosterior
 from dpexplain.methods import posterior as ours
 from dpexplain.methods.evidence import MOST_NUMBERS, UNSURE, Asked
 from dpexplain.methods.readings import Reading
 from examples import DOMAIN, score
+from stubs import ZeroNoise
 
 BUDGET = dpx.Budget(epsilon=1_000)
 
@@ -216,6 +218,25 @@ def test_a_number_of_rows_that_may_be_noise_is_no_evidence(rows):
     results = [dpx.marginals(table, epsilon=0.05), dpx.partial_dependence(table, model, "age", epsilon=0.05)]
     known = dpx.posterior(stand_in, model, results, rows=200)
     assert list(known.evidence["left out because"]) == [UNSURE] * 2
+
+
+class Fewer(ZeroNoise):
+    """Noise by which fewer rows than none are counted, the last number of each release."""
+
+    def perturb(self, values, noise, sensitivity, cost):
+        *sums, count = super().perturb(values, noise, sensitivity, cost)
+        return [*(value + 10**6 for value in sums), count - 10**7]
+
+
+def test_influences_whose_rows_were_all_noise_are_no_evidence(make_table, rows):
+    """Of a table without rows: what chance adds to the means of fewer rows than none has no size."""
+    table = make_table(rows.iloc[:0], relation="add-remove", budget=dpx.Budget(20))
+    marginals, free = dpx.marginals(table, epsilon=1), dpx.stand_in(table, grade="domain")
+    table.door = Door(table.door.account, sampler=Fewer())
+    unclear = dpx.influence(table, model_of(), features=[("age", "income"), "sex"], marginals=marginals, epsilon=1)
+    assert unclear.counts < 0
+    known = dpx.posterior(free, model_of(), [unclear])
+    assert list(known.evidence["left out because"]) == [UNSURE]
 
 
 # What is refused ------------------------------------------------------------------------------------------------------
