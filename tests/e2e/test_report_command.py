@@ -74,6 +74,7 @@ def test_the_page_and_the_page_of_its_files(folder, capsys):
     told = answer(capsys, "report", *ASK, "--title", "Who is paid?")
     page = Path(told["page"]).read_text(encoding="utf-8")
     assert told["spent_now"] is True
+    assert told["price"].endswith("epsilon = 3 at delta = 1e-06")  # of all of it
     assert "<h1>Who is paid?</h1>" in page
     assert "any one of the employees" in page
     assert "Age at hiring" in page

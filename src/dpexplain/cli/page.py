@@ -121,7 +121,7 @@ def report(
     reporter.finish(
         {
             "account": run.table.name,
-            "price": found.results[0].receipt.price,
+            "price": found.price,
             "spent_now": not found.replayed,
             "left": after.left.to_json(),
             "forecast": run.forecast.to_json(),

@@ -267,9 +267,9 @@ def _piece(stand_in: StandIn, model: Model, result: Result) -> Piece:
         if result.earlier is not None:  # these come by themselves, and count once
             made_of = result.earlier.receipt.entry.sequence
             return Piece(entry, title, left_out=f"its counts of columns are those of entry {made_of}")
-        return _of_marginals(result.marginals)
+        return _of_marginals(stand_in, result.marginals)
     if isinstance(result, Marginals):
-        return _of_marginals(result)
+        return _of_marginals(stand_in, result)
     return Piece(entry, title, left_out="its numbers are not means over rows, or it is not known how to use them")
 
 
@@ -401,6 +401,8 @@ def _of_influences(stand_in: StandIn, result: TableInfluence) -> Piece:
         return Piece(entry, title, left_out="the marginals that other values came from are not at hand")
     if not result.conclusive:
         return Piece(entry, title, left_out=UNSURE)
+    if lacks := _lacks(stand_in, result.columns_for(spec.names)):
+        return Piece(entry, title, left_out=lacks)
     sums, weight = spec.blocks * spec.lines, spec.count_weight
     totals, variances = values[:sums] / spec.K, np.full(sums, (noise.std / spec.K) ** 2) + result.chance_of_sums
     rows, counted = result.receipt.rows, float(noise.std / max(weight, 1))
@@ -428,9 +430,17 @@ def _count_of(stand_in: StandIn, size: int) -> Count:
     return Count.apart(stand_in.total, std * cells**0.5 / len(stand_in.partitions), size)
 
 
-def _of_marginals(marginals: Marginals) -> Piece:
+def _lacks(stand_in: StandIn, columns: Sequence[str]) -> str:
+    """Why evidence about these columns cannot be used: synthetic rows lack some of them. Else empty."""
+    missing = [name for name in columns if name not in stand_in.features]
+    return f"the stand-in does not have {', '.join(map(repr, missing))}" if missing else ""
+
+
+def _of_marginals(stand_in: StandIn, marginals: Marginals) -> Piece:
     counts, noise = marginals.part("counts")
     partitions = marginals.partitions
+    if lacks := _lacks(stand_in, [cells.feature for cells in partitions]):
+        return Piece(marginals.receipt.entry.sequence, marginals.receipt.label, left_out=lacks)
 
     def inside(asked: Asked) -> Floats:
         return np.hstack([in_cells(asked.rows, cells) for cells in partitions])

@@ -34,6 +34,8 @@ DRAWS, SEED = 2000, 7
 SMALL = 0.1  # of the range of a curve: a turn that is smaller is none
 STILL = 0.2  # of that range: a curve that moves less on a part is level there
 LEVEL_PART = 0.25  # of the axis: shorter parts are not spoken of
+EQUAL = 1e-9  # of the output's range: predictions that differ by less are the same
+NAMED = 4  # categories in one statement
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +144,13 @@ def shape(posterior: Posterior, feature: str) -> list[Statement]:
     axis, answers = posterior.predictions_along(feature)
     draws = posterior.drawn_means(answers, DRAWS, SEED)
     named = labels(posterior.stand_in.domain.to_json(), feature, axis.points)
-    title = posterior.stand_in.receipt.called(feature)
+    title, alike = posterior.stand_in.receipt.called(feature), alike_as(answers, EQUAL * posterior.model.output.width)
     if axis.ordered:
         size = len(axis.numbers)
-        found = _of_numbers(title, named[:size], draws[:, :size])
+        found = _of_numbers(title, named[:size], draws[:, :size]) if len(set(alike[:size])) > 1 else []
     else:
         shown = [str(posterior.stand_in.receipt.called_value(feature, point)) for point in named]
-        found = _of_categories(title, shown, draws)
+        found = _of_categories(title, shown, draws, alike)
     return sorted(found, key=lambda one: -one.probability)
 
 
@@ -207,19 +209,31 @@ def turns(mean: Floats) -> list[int]:
     return [*knots, len(mean) - 1] if knots[-1] != len(mean) - 1 else knots
 
 
-def _of_categories(title: str, points: list[str], draws: Floats) -> list[Statement]:
-    """Which category has the highest mean prediction, and which the lowest."""
-    if len(points) < 2:
+def alike_as(answers: Floats, least: float) -> list[int]:
+    """For each point, the first one at which the model says the same about every synthetic row."""
+    found = list[int]()
+    for point in range(answers.shape[1]):
+        same = (first for first in found if np.abs(answers[:, point] - answers[:, first]).max() <= least)
+        found.append(next(same, point))
+    return found
+
+
+def _of_categories(title: str, points: list[str], draws: Floats, alike: Sequence[int]) -> list[Statement]:
+    """Which category has the highest mean prediction, and which the lowest. Those that the model treats alike are named
+    together: which of them comes first is rounding. If it treats all alike, nothing is said.
+    """
+    firsts = list(dict.fromkeys(alike))
+    if len(firsts) < 2:
         return []
-    found = []
-    for word, place in (("highest", np.argmax(draws, axis=1)), ("lowest", np.argmin(draws, axis=1))):
-        counts = np.bincount(place, minlength=len(points))
+    names = [[points[i] for i in range(len(points)) if alike[i] == first] for first in firsts]
+    found, means = list[Statement](), draws[:, firsts]
+    for word, place in (("highest", np.argmax(means, axis=1)), ("lowest", np.argmin(means, axis=1))):
+        counts = np.bincount(place, minlength=len(firsts))
         best = int(np.argmax(counts))
-        found.append(
-            Statement(
-                f"The mean prediction is {word} where {title} is {points[best]}", float(counts[best] / len(draws))
-            )
-        )
+        more = len(names[best]) - NAMED
+        listed = " or ".join([*names[best][:NAMED], *([f"one of {more} more"] if more > 0 else [])])
+        words = f"The mean prediction is {word} where {title} is {listed}"
+        found.append(Statement(words, float(counts[best] / len(draws))))
     return found
 
 

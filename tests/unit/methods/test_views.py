@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import dpexplain as dpx
 from dpexplain.errors import InputError
 from dpexplain.maths.weights import RowPosterior
-from dpexplain.methods.individuals import Statement, moving, point_words, share_words, turns
+from dpexplain.methods.individuals import Statement, _of_categories, alike_as, moving, point_words, share_words, turns
 
 DOMAIN = dpx.Domain(
     {
@@ -84,6 +84,25 @@ def test_statements_about_categories_name_them_for_people(known):
     assert highest.words == "The mean prediction is highest where sex is men"
     assert highest.probability > 0.99
     assert str(highest).endswith("(probability more than 99 %)")
+
+
+def test_nothing_is_said_of_a_column_that_changes_no_prediction(known):
+    assert np.ptp(known.predictions_along("shoe")[1], axis=1).max() == 0.0
+    assert known.shape("shoe") == []
+
+
+def test_categories_that_the_model_treats_alike_are_named_together():
+    """Rounding decides which of them is the highest in a draw, and it would always be the same one."""
+    answers = np.random.default_rng(0).random((50, 1)) + np.array([0.0, 0.4, 0.4 + 1e-15, 0.0, 0.4])
+    alike = alike_as(answers, 1e-9)
+    assert alike == [0, 1, 1, 0, 1]
+    draws = np.array([[0.1, 0.5, 0.5, 0.1, 0.5], [0.2, 0.1, 0.1, 0.2, 0.1], [0.3, 0.6, 0.6, 0.3, 0.6]])
+    highest, lowest = _of_categories("town", ["a", "b", "c", "d", "e"], draws, alike)
+    assert highest == Statement("The mean prediction is highest where town is b or c or e", 2 / 3)
+    assert lowest == Statement("The mean prediction is lowest where town is a or d", 2 / 3)
+    assert _of_categories("sex", ["f", "m"], np.ones((5, 2)), alike_as(np.ones((9, 2)), 1e-9)) == []
+    many, draw = list(map(str, range(9))), np.array([[0.0] * 8 + [1.0]])
+    assert _of_categories("x", many, draw, [0] * 8 + [8])[1].words.endswith("x is 0 or 1 or 2 or 3 or one of 4 more")
 
 
 def test_a_level_curve_is_given_no_sure_direction():

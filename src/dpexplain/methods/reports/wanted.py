@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 RANKED = 30  # columns whose importance is asked for
 PAIRED = 5  # columns whose pairs may act together
+LEAST_PAIRED = 3  # two columns are one pair, which has no rank
 POINTS = 16  # of a part, at which a pair is judged: half the predictions of the usual number
 STAND_IN_COLUMNS = 60  # of a table with more, synthetic rows are drawn from the declared domain
 PREDICTIONS = 2**22  # for the influences: a report takes a minute, and chance stays in their intervals
@@ -87,7 +88,7 @@ def wanted(request: ReportRequest, domain: Domain, model: Model, names: Names, *
     }
     why = {
         "performance": "How good the model is: no target was named.",
-        "interactions": "Which columns act together: the model has one column.",
+        "interactions": "Which columns act together: that takes effects of three columns, and so several pairs.",
         "groups": "What drives differences between groups: no group was named.",
     }
     chosen = request.sections
@@ -163,7 +164,7 @@ def _importance(request: ReportRequest, moved: Movement, names: Names, left_out:
 def _interactions(moved: Movement, shown: Sequence[str], names: Names, left_out: list[str]) -> Request | None:
     """Pairs of the columns that move the model most."""
     some = [name for name in moved.order if name in shown][:PAIRED]
-    if len(some) < 2:
+    if len(some) < LEAST_PAIRED:
         return None
     if rest := [name for name in moved.order if name not in some]:
         left_out.append(f"Whether {_listed(rest, names)} act together with other columns.")

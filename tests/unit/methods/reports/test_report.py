@@ -427,6 +427,22 @@ def test_columns_are_chosen_by_public_rows_and_the_rest_is_named():
     assert wide.ledger.statement("wide").spent.amount == 0
 
 
+def test_groups_may_be_those_of_a_column_that_the_model_does_not_use():
+    """And a model of two columns has one pair, which has no rank."""
+    model = dpx.Model(
+        lambda r: r["age"].to_numpy() / 100, output=(0, 1), name="blind", version="1", features=["age", "income"]
+    )
+    mine = table(name="blind")
+    found = dpx.report(mine, model, groups=["sex"], persons=0, epsilon=6.0)
+    assert [one.name for one in found.sections] == ["importance", "effects", "groups", "rows"]
+    assert any("that takes effects of three columns" in said for said in found.left_out)
+    assert "the stand-in does not have 'sex'" in set(found.posterior.evidence["left out because"])
+    more = dpx.posterior(found.posterior.stand_in, model, [dpx.marginals(mine, ["age", "sex"], epsilon=1.0)])
+    assert list(more.evidence["left out because"]) == ["the stand-in does not have 'sex'"]
+    assert list(found.shapes) == ["age", "income"]
+    assert found.shapes["income"] == []
+
+
 def test_few_rows_are_refused_with_what_would_be_needed():
     small = table(200)
     with pytest.raises(dpx.InputError, match="would show noise") as refused:
