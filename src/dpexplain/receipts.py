@@ -280,7 +280,7 @@ class Receipt:
         """One line for the margin of a plot."""
         times = "; a person in N accounts of the line: N times" if self.line.get("overlapping") else ""
         entries = ", ".join(str(one["entry"]) for one in self.earlier)
-        earlier = f" beside ledger entries {entries}" if entries else ""
+        earlier = f" beside ledger {'entries' if ', ' in entries else 'entry'} {entries}" if entries else ""
         return f"DP: {self.budget.describe(self.cost)}{earlier}; {self.neighbours.describe()}{times}"
 
     def to_json(self) -> JsonObject:

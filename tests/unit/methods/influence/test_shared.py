@@ -83,6 +83,7 @@ def test_rates_are_the_numbers_of_the_performance_and_are_not_released_again(mak
     beside = f"for entry {known.receipt.entry.sequence}"
     assert beside in shared.receipt.guarantee
     assert beside not in alone.receipt.guarantee
+    assert f"beside ledger entry {known.receipt.entry.sequence};" in shared.receipt.short_guarantee
     assert (shared.interval()[0] <= shared.values).all()
     assert (shared.values <= shared.interval()[1]).all()
 
