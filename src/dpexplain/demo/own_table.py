@@ -37,6 +37,7 @@ from dpexplain.render.reports import report_forecast_view
 Ask = Callable[[str, str], str]  # (question, what is taken without an answer) -> the answer
 
 ASKED_COLUMNS = 40  # a table with more is for `dpexplain init`
+ASKED_VALUES = 255  # of a column; the model that is trained here takes no more
 TRIES = 3  # for one answer
 STEPS = 4
 PROJECT = """\
@@ -203,7 +204,10 @@ def _either(answer: str) -> Column | None:
         return None
     if "," not in answer:
         return _range(answer)
-    return Categorical([part.strip() for part in answer.split(",") if part.strip()])
+    values = [part.strip() for part in answer.split(",") if part.strip()]
+    if len(values) > ASKED_VALUES:
+        raise InputError(f"at most {ASKED_VALUES} values; Enter leaves the column out.")
+    return Categorical(values)
 
 
 def _yes(answer: str) -> bool:
