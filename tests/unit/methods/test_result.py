@@ -212,7 +212,7 @@ def test_marginals_are_paid_once_and_serve_as_a_free_rug(make_table, frame, mode
     np.testing.assert_array_equal(curve.rug[0].counts, marginals.histogram("sex").counts)
     assert dpx.from_json(curve.to_json(tmp_path / "curve.json")) == curve
     note = " ".join(" ".join(t.get_text() for t in figure_of(curve).axes[0].texts).split())
-    assert "Rug: an earlier release with epsilon = 0.5 (pure)" in note
+    assert "Counts of rows: an earlier release with epsilon = 0.5 (pure)" in note
     assert float(table.ledger.statement(table.name).spent.amount) == 2.5
 
 
