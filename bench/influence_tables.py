@@ -139,7 +139,7 @@ def picture(content: dict[str, Any]) -> Figure:
         ax.set_yticks(range(len(items)), items, fontsize=8)
         ax.set_title(name, fontsize=9)
         ax.tick_params(axis="x", labelsize=8)
-    axes[0].legend(fontsize=8)
+    axes[0].legend(fontsize=8, loc="lower left")
     figure.supxlabel("part of the difference in the rate of positive decisions", fontsize=9)
     return figure
 
