@@ -224,7 +224,7 @@ def test_where_other_values_came_from_and_what_the_intervals_contain_is_said():
         assert ("can have cut off" in found.caveat) == limited
         assert ("leave out that values inside a cell are blurred" in found.caveat) == ("histograms" in source)
         assert ("about that permutation" in found.caveat) == ("permutation" in source)
-    assert "without a limit: they contain noise and chance in the values" in sources[1][0].caveat
+    assert "without a limit and allow for noise and chance in the replacements" in sources[1][0].caveat
 
 
 def test_a_result_of_an_earlier_version_says_what_its_intervals_leave_out():
