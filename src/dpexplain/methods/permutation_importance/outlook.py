@@ -50,10 +50,15 @@ from dpexplain.methods.targets import with_likely_target
 TYPICAL = 0.1  # of the largest possible change of a group: what a shrunk one is taken to lose, and all to change by
 TABLES, ROWS, DEALINGS = 7, 512, 2  # likely tables, their rows at most, and how often these are dealt to groups
 MAX_PREDICTIONS, MAX_DRAWS = 2**17, 4  # in all, and for each row
+HARDLY_SHARE = 0.5  # of the noise under a usual limit: an error below it says that public rows show hardly any change
 NODES = np.array([-1.8, -0.9, 0.0, 0.9, 1.8])  # of a normal number, with these weights
 WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
 WIDER = "it has to hold for every table, and includes what the limit may have cut off"
 CLASSES = "The error leaves out what the limit will cut off."
+HARDLY = (
+    "On public rows predictions hardly depend on these columns. Where the rows of the table lie elsewhere, the error "
+    "may be many times this."
+)
 NO_MODEL = "The error leaves out what the limit will cut off: give the model, and it is tried on public rows."
 
 
@@ -85,13 +90,18 @@ def outlook(request: PermutationImportance, setting: Setting, cost: Cost) -> Out
     interval, band = (min(half * unit + known * losses.width, losses.width) for half in wide)
     tried = setting.model is not None and not setting.model.every_class
     error = expected_error(spec, setting, cost) if tried else noise.halfwidth(LEVEL)
+    note = ""
+    if spec.limited:
+        note = NO_MODEL if setting.model is None else CLASSES if not tried else ""
+        if tried and error < HARDLY_SHARE * noise.halfwidth(LEVEL):
+            note = HARDLY
     return Outlook(
         law=law,
         points=points,
         std=noise.std * unit,
         error=min(error * unit, interval),
         band=band,
-        note="" if tried or not spec.limited else NO_MODEL if setting.model is None else CLASSES,
+        note=note,
         interval=interval,
         wider=WIDER,
     )

@@ -121,6 +121,24 @@ def test_narrow_intervals_have_a_larger_limit_and_a_larger_share_for_what_it_cut
     assert order.to_json() != interval.to_json()  # another request
 
 
+def test_the_outlook_says_where_public_rows_show_nothing():
+    """A model that moves in a corner of the domain alone may move in all rows of the table."""
+    corner = dpx.Model(
+        lambda rows: (rows["pay"] > 0.999).to_numpy() * 1.0, output=(0, 1), features=USES, name="corner", version="1"
+    )
+    told = [
+        dpx.plan(PermutationImportance(target="ill"), table=table(), model=one, epsilon=5) for one in (corner, model())
+    ]
+    outlooks = [
+        outlook(PermutationImportance(target="ill"), Setting.of(table(), one), pure(5)).note
+        for one in (corner, model())
+    ]
+    assert "may be many times this" in outlooks[0]
+    assert outlooks[1] == ""
+    assert "may be many times this" in str(told[0]).replace("\n", " ")
+    assert "may be many times this" not in str(told[1])
+
+
 def test_the_outlook_allows_for_the_noise_of_histograms():
     setting = Setting(DOMAIN, PublicRange(0, 1), REPLACE, 4_000, 4_000, features=USES)
     grouped = outlook(PermutationImportance(target="ill"), setting, pure(1))
