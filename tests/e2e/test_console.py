@@ -362,6 +362,7 @@ def test_numbers_that_nobody_can_compute_with_are_refused_by_forms(server, ana):
 
 
 @pytest.mark.parametrize("what", ["forecasts", "drawings"])
+@pytest.mark.long
 def test_whoever_waits_for_a_forecast_or_a_drawing_holds_no_thread(server, ana, monkeypatch, what):
     """Eighty that do not end leave the others their answers: there are forty threads."""
     gate, begun, counted, at_once, most = threading.Event(), threading.Event(), threading.Lock(), [0], [0]

@@ -266,6 +266,7 @@ def test_what_is_released_follows_from_public_things(make_table, frame, model):
         assert composition(LocalSketchRequest(cells=2), setting, ZCDP.cost(epsilon=1)) == "moments"
 
 
+@pytest.mark.long
 def test_shap_values_add_up_to_the_prediction(make_table, frame, model):
     pytest.importorskip("shap")
     known = dpx.posterior(dpx.stand_in(make_table(frame), epsilon=5), model)

@@ -90,6 +90,7 @@ def wave():
         (wave, "add-remove"),
     ],
 )
+@pytest.mark.long
 def test_no_two_explanations_of_a_record_contradict_each_other(make_table, made, relation):
     frame, domain, model, score, records, idle = made()
     table = make_table(frame, exact=True, domain=domain, budget=dpx.Budget(60, 1e-6), relation=relation, rows_hint=N)

@@ -195,6 +195,7 @@ def law_of(part: Part) -> Law | type:
 
 
 @pytest.mark.parametrize("law", [*Law, Choice, Combination])
+@pytest.mark.long
 def test_draws_of_every_law_and_every_kind_of_choice(law):
     """In the short ring; the law of choices in zCDP accounts is held by test_samplers.py."""
     name, case = next((name, case) for name in DRAWN for case, part in chosen(name).items() if law_of(part) == law)

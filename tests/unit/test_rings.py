@@ -95,6 +95,7 @@ def test_b():
 """
 
 
+@pytest.mark.long
 def test_random_inputs_are_fewer_in_the_short_ring_and_all_in_the_long_one(pytester: pytest.Pytester) -> None:
     """In processes of their own: what is set for them must not be set for this one."""
     pytester.makeconftest(f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\n{EVERY_HOOK}")

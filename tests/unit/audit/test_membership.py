@@ -237,6 +237,7 @@ def test_results_of_the_product_are_attacked_as_they_are():
         table.ledger.close()
 
 
+@pytest.mark.long
 def test_processes_draw_their_own_noise():
     found = membership(geometric, Fraction(1), Fraction(1, 20), claim=0.5, trials=500, workers=2)
     assert found.violates

@@ -274,6 +274,7 @@ def test_one_number_stands_for_a_long_vector_of_fine_gaussian_noise():
 
 
 @pytest.mark.usefixtures("sketched_pictures")
+@pytest.mark.long
 def test_sound_releases_are_not_accused(tmp_path):
     mine = subject_of(200, ZCDP)
     report = audits.run(mine, plan_of(mine, epsilons=[0.5, 3.0], explainers=["pdp", "sketch"]))

@@ -160,6 +160,7 @@ class TestOneRegistration:
         assert (found["exact loss"] <= found["price"] * 1.000001).all()
         assert (found["exact loss"] >= found["price"] * 0.99).all()
 
+    @pytest.mark.long
     def test_the_audit_of_a_project(self, toy, project, capsys, monkeypatch):
         """Attacked on the project's rows, and on its worst cases; a sound one is accused with probability 1e-9."""
         monkeypatch.setattr(audits, "CONFIDENCE", 1 - 1e-9)

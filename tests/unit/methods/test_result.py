@@ -131,6 +131,7 @@ def covers(interval, exact):
         pytest.param({"relation": "add-remove", "unit": dpx.Unit("person", 50)}, marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_intervals_cover_the_exact_curve(make_table, frame, model, protection):
     """300 releases at level 0.8: fewer covered points than the binomial allows with probability 1e-6 is a failure.
 

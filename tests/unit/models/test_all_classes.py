@@ -55,6 +55,7 @@ def test_several_features_have_all_classes_each(exact, model):
 
 
 @pytest.mark.drawn(1e-5)  # points of a curve miss together: the mean of 12 tables is 0.97, its standard deviation 0.03
+@pytest.mark.long
 def test_intervals_hold_the_exact_curves(make_table, model):
     points = np.linspace(0, 1, 7)
     truth = np.array([FITTED.predict_proba(ROWS.assign(a=a)).mean(axis=0) for a in points]).T

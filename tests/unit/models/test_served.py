@@ -169,6 +169,7 @@ def test_what_comes_behind_an_answer_is_not_read_as_the_next_one(url, behaviour)
     np.testing.assert_allclose(answers, truth(rows), atol=1e-15)
 
 
+@pytest.mark.long
 def test_a_row_on_which_the_server_is_slow_fails_alone(url, behaviour):
     predictor = model(url, options={"timeout": 0.25, "retries": 0}, block=16).checked(DOMAIN)
     behaviour.before = lambda columns: slow(0.6)(columns) if (columns["income"] == 0.123456789).any() else None

@@ -103,6 +103,7 @@ OTHERS = [
 @pytest.mark.parametrize(
     ("relation", "quantity", "definition"), [*COVER, *(pytest.param(*case, marks=pytest.mark.long) for case in OTHERS)]
 )
+@pytest.mark.long
 def test_intervals_cover(make_table, many, model, quantity, relation, definition):
     """The influences of the exact sums, in 600 releases of them: fewer hits have a probability below 1e-6 if 90 of 100
     are covered, and more of them too. So neither the base nor a count can be forgotten, nor counted twice.

@@ -212,6 +212,7 @@ RUNS = 200
 
 
 @pytest.mark.drawn(1e-5)
+@pytest.mark.long
 def test_intervals_cover_the_exact_means(make_table, frame):
     """200 releases at level 0.8: fewer covered means than the binomial allows with probability 1e-6 is a failure."""
     table = make_table(frame, relation="add-remove")
