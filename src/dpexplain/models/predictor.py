@@ -13,6 +13,7 @@ single row: NaN, which explainers count as a public default.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,6 +97,16 @@ class Memory:
 
 _here = threading.local()
 _turn = threading.RLock()  # of all models that one thread asks at a time
+
+
+def _renew_turn() -> None:
+    """In a forked process: whoever held the turn in the parent is not there to give it back."""
+    global _turn
+    _turn = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_renew_turn)
 
 
 @contextmanager

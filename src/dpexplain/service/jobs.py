@@ -1,6 +1,6 @@
 """Jobs: what was asked under a key, and what came of it, as far as the public clock has announced it.
 
-    waiting  -> queued -> running -> done | refused | lost        waiting for the curator: an agent asks above its cost
+    waiting  -> queued -> running -> done | refused | lost        waiting for the curator: an agent needs approval
     waiting  -> declined          queued, waiting -> cancelled    before the reservation alone
 
 A job belongs to whoever asked; the same key again is the same job. Whoever claims a job holds a lease. When a process

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -167,3 +169,37 @@ def test_two_releases_at_once_take_turns_with_a_model_that_one_thread_asks(safe,
     with ThreadPoolExecutor(2) as pool:
         right = list(pool.map(asked, [0.25, 0.75]))
     assert all(right) is not mixed
+
+
+@pytest.mark.posix
+@pytest.mark.filterwarnings("ignore:.*use of fork")  # of Python 3.12, where other threads run: that is what is tried
+def test_a_forked_process_does_not_wait_for_a_thread_of_its_parent():
+    """The thread that asks in the parent does not exist in the child, so it would never give its turn back."""
+    inside, leave = threading.Event(), threading.Event()
+
+    class Waits:
+        wait = False
+
+        def predict(self, inputs):
+            if self.wait:
+                inside.set()
+                leave.wait(30)
+            return inputs[:, 0]
+
+    model = dpx.Model(Waits(), output=(0, 1), name="waits", version="1", features=["a", "b"], as_array=True)
+    predictor = model.checked(DOMAIN)
+    assert not predictor.thread_safe
+    rows = Rows(DOMAIN, {name: np.full(10, 0.25) for name in DOMAIN}, 10)
+    model.original.wait = True
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(lambda: predictor.predict_at(predictor.inputs(rows), {}))
+        assert inside.wait(30)
+        child = os.fork()
+        if child == 0:  # by its status the child says whether it could ask
+            signal.alarm(20)
+            model.original.wait = False
+            os._exit(0 if predictor.predict_at(predictor.inputs(rows), {}).tolist() == [0.25] * 10 else 1)
+        _, status = os.waitpid(child, 0)
+        leave.set()
+        asking.result()
+    assert os.waitstatus_to_exitcode(status) == 0
